@@ -1,0 +1,37 @@
+"""The one kind of error that its reader can fix, and the sentence that suggests the right word."""
+
+import difflib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class ZooError(Exception):
+    """Something the user can put right: one paragraph that says what is wrong and what to write.
+
+    The command prints the text without a traceback and exits with code 2.
+    """
+
+
+class Problem(NamedTuple):
+    """One thing wrong in nested options: the path of keys that leads to it, and what to write."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+    def __str__(self) -> str:
+        """Return `model.dim: message`, as one line of an error."""
+        return f"{'.'.join(map(str, self.path)) or 'here'}: {self.message}"
+
+
+def suggestion(word: object, words: Iterable[str]) -> str:
+    """Return `did you mean 'softmax'?` for the nearest of the words, else the list of them all."""
+    known = sorted(map(str, words))
+    near = difflib.get_close_matches(str(word).lower(), known, n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(repr(each) for each in near)}?"
+    return f"choose from {', '.join(known)}." if known else "there is none to choose from."
+
+
+def unknown(kind: str, word: object, words: Iterable[str]) -> str:
+    """Return the sentence that answers a word that no table holds."""
+    return f"no {kind} is called {word!r}; {suggestion(word, words)}"
