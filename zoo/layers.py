@@ -1,0 +1,119 @@
+"""What several models are built from: norms, the graph convolution, and the stack of them."""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zoo.propagation import Propagation
+from zoo.registry import Model
+from zoo.table import Spec, Table, pick
+
+
+def _none(dim: int) -> nn.Module:
+    """No norm."""
+    return nn.Identity()
+
+
+def _layer(dim: int) -> nn.Module:
+    """Layer norm over the features of each node."""
+    return nn.LayerNorm(dim)
+
+
+def _batch(dim: int) -> nn.Module:
+    """Batch norm over the nodes."""
+    return BatchNorm(dim)
+
+
+NORMS = Table("norm", {"none": _none, "layer": _layer, "batch": _batch})
+"""Word to builder `(dim) -> module`."""
+
+Norm = Annotated[Spec, NORMS]
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Batch norm that passes a single node through its running statistics instead of failing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x (N, dim) normalised per column."""
+        if self.training and len(x) > 1:
+            return super().forward(x)
+        return functional.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+        )
+
+
+class Convolution(nn.Module):
+    """A graph convolution: propagate(x W) + b, for x (N, in_dim)."""
+
+    def __init__(self, in_dim: int, out_dim: int, propagate: Propagation, *, bias: bool = True):
+        super().__init__()
+        self.linear = nn.Linear(in_dim, out_dim, bias=False)
+        nn.init.xavier_uniform_(self.linear.weight)
+        self.bias = nn.Parameter(torch.zeros(out_dim)) if bias else None
+        self.propagate = propagate
+
+    def forward(self, graph, x: Tensor) -> Tensor:
+        """Return (N, out_dim)."""
+        out = self.propagate(graph, self.linear(x))
+        return out if self.bias is None else out + self.bias
+
+
+class Step(nn.Module):
+    """One layer of the stack: Drop(ReLU(norm(conv(x) [+ W x])))."""
+
+    def __init__(self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout):
+        super().__init__()
+        self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias)
+        self.residual = nn.Linear(in_dim, out_dim) if residual else None
+        self.norm = pick(NORMS, norm, out_dim)
+        self.dropout = dropout
+
+    def forward(self, graph, x: Tensor) -> Tensor:
+        """Return (N, out_dim) for x (N, in_dim)."""
+        out = self.convolution(graph, x)
+        if self.residual is not None:
+            out = out + self.residual(x)
+        out = functional.relu(self.norm(out))
+        return functional.dropout(out, self.dropout, self.training)
+
+
+class Projection(nn.Module):
+    """A linear map in the place of a first graph convolution: Drop(W x)."""
+
+    def __init__(self, in_dim, out_dim, *, dropout):
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(in_dim, out_dim), dropout
+
+    def forward(self, graph, x: Tensor) -> Tensor:
+        """Return (N, out_dim) for x (N, in_dim); the graph is not looked at."""
+        return functional.dropout(self.linear(x), self.dropout, self.training)
+
+
+class MessagePassing(Model):
+    """The stack behind the tuned baselines of "Classic GNNs are Strong Baselines".
+
+    Luo, Shi, Wu (arXiv 2406.08993), equation 4: [x = Drop(W x)], then per layer
+    Drop(ReLU(norm(conv(x) [+ W x]))), then a linear head.
+    """
+
+    paper = "Classic GNNs are Strong Baselines (arXiv 2406.08993)"
+
+    def __init__(
+        self, in_dim, out_dim, propagations, *, dim, dropout, norm, residual, project, bias=True
+    ):
+        super().__init__()
+        options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
+        if project:
+            self.stem, rest = Projection(in_dim, dim, dropout=dropout), propagations
+        else:
+            self.stem, rest = Step(in_dim, dim, propagations[0], **options), propagations[1:]
+        self.layers = nn.ModuleList(Step(dim, dim, each, **options) for each in rest)
+        self.head = nn.Linear(dim, out_dim)
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, in_dim)."""
+        for layer in (self.stem, *self.layers):
+            x = layer(graph, x)
+        return x

@@ -1,0 +1,43 @@
+"""The graph attention network, tuned: attention over neighbours instead of over all nodes."""
+
+from zoo.layers import MessagePassing, Norm
+from zoo.propagation import GraphAttention
+from zoo.registry import register_model
+from zoo.table import Count, Rate
+
+
+@register_model("gat")
+class GAT(MessagePassing):
+    """The graph attention network of Velickovic et al. (arXiv 1710.10903), as tuned since.
+
+    h = Drop(ReLU(norm(sum_u alpha_uv W h_u [+ h W' + b']))), then a linear head; the heads share
+    the width, and the convolution has no bias.
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the hidden layers.
+        layers: number of convolutions.
+        heads: attention heads of each convolution.
+        dropout: after every layer.
+        norm: before every activation: `none`, `layer` or `batch`.
+        residual: add a linear map of the layer's input to its output.
+        project: begin with a linear map instead of a convolution.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        heads: Count = 1,
+        dropout: Rate = 0.5,
+        norm: Norm = "none",
+        residual: bool = False,
+        project: bool = False,
+    ):
+        options = {"dropout": dropout, "norm": norm, "residual": residual, "project": project}
+        convolutions = [GraphAttention(dim, heads, slope=0.2) for _ in range(layers)]
+        super().__init__(in_dim, out_dim, convolutions, dim=dim, bias=False, **options)

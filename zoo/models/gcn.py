@@ -1,0 +1,39 @@
+"""The graph convolutional network, tuned: the baseline that a graph transformer has to beat."""
+
+from zoo.layers import MessagePassing, Norm
+from zoo.propagation import gcn
+from zoo.registry import register_model
+from zoo.table import Count, Rate
+
+
+@register_model("gcn")
+class GCN(MessagePassing):
+    """The graph convolutional network of Kipf and Welling (arXiv 1609.02907), as tuned since.
+
+    h = Drop(ReLU(norm(D^-1/2 A D^-1/2 h W + b [+ h W' + b']))), then a linear head.
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the hidden layers.
+        layers: number of convolutions.
+        dropout: after every layer.
+        norm: before every activation: `none`, `layer` or `batch`.
+        residual: add a linear map of the layer's input to its output.
+        project: begin with a linear map instead of a convolution.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        dropout: Rate = 0.5,
+        norm: Norm = "none",
+        residual: bool = False,
+        project: bool = False,
+    ):
+        options = {"dropout": dropout, "norm": norm, "residual": residual, "project": project}
+        super().__init__(in_dim, out_dim, [gcn] * layers, dim=dim, **options)

@@ -1,0 +1,41 @@
+"""The multilayer perceptron: what the features alone are worth, without any edge."""
+
+from zoo.layers import MessagePassing, Norm
+from zoo.registry import register_model
+from zoo.table import Count, Rate
+
+
+@register_model("mlp")
+class MLP(MessagePassing):
+    """A multilayer perceptron on each node by itself; the graph is not looked at.
+
+    h = Drop(ReLU(norm(h W + b))), then a linear head.
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the hidden layers.
+        layers: number of hidden layers.
+        dropout: after every layer.
+        norm: before every activation: `none`, `layer` or `batch`.
+    """
+
+    paper = ""
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        dropout: Rate = 0.5,
+        norm: Norm = "none",
+    ):
+        options = {"dropout": dropout, "norm": norm, "residual": False, "project": False}
+        super().__init__(in_dim, out_dim, [_stay] * layers, dim=dim, **options)
+
+
+def _stay(graph, x):
+    """Propagate nothing: each node keeps its own features."""
+    return x

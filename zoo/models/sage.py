@@ -1,0 +1,38 @@
+"""GraphSAGE with the mean of the neighbours, tuned."""
+
+from zoo.layers import MessagePassing, Norm
+from zoo.propagation import mean
+from zoo.registry import register_model
+from zoo.table import Count, Rate
+
+
+@register_model("sage")
+class SAGE(MessagePassing):
+    """GraphSAGE of Hamilton et al. (arXiv 1706.02216), mean aggregator, as tuned since.
+
+    h = Drop(ReLU(norm(mean_u h_u W + b + h W' + b'))), then a linear head. The published residual
+    adds a second linear map of h beside W'; their sum is one such map, so there is no option.
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the hidden layers.
+        layers: number of convolutions.
+        dropout: after every layer.
+        norm: before every activation: `none`, `layer` or `batch`.
+        project: begin with a linear map instead of a convolution.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        dropout: Rate = 0.5,
+        norm: Norm = "none",
+        project: bool = False,
+    ):
+        options = {"dropout": dropout, "norm": norm, "residual": True, "project": project}
+        super().__init__(in_dim, out_dim, [mean] * layers, dim=dim, **options)

@@ -1,0 +1,188 @@
+"""The registry of models and the contract that every one of them keeps."""
+
+import fnmatch
+import importlib
+import inspect
+import logging
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from zoo.errors import ZooError
+from zoo.table import Table, options_of, pick, table_of
+
+MODELS = Table("model", {})
+"""Every registered model: name to class. Call `discover()` before reading it."""
+
+ENTRY_POINTS = "graph_transformer_zoo.models"
+"""The entry-point group in which other packages announce modules that register models."""
+
+_HOME = "zoo.models"
+_seen_plugins: set[str] = set()
+
+
+class Output(NamedTuple):
+    """What a model returns, always.
+
+    Attributes:
+        logits: (N, out_dim), one row per node.
+        penalty: scalar that the training loop adds to the loss; 0 where a model has none.
+    """
+
+    logits: Tensor
+    penalty: Tensor | float = 0.0
+
+
+class Model(nn.Module):
+    """The contract of a model: `Model(in_dim, out_dim, *, options)` maps a graph to logits.
+
+    A subclass defines `features` and a linear `head`. Weights whose shape depends on the data set
+    live in attributes whose names start with `stem` or `head`; all others move to any other graph.
+
+    Attributes:
+        config: how the model was made: `in_dim`, `out_dim` and the options that were given.
+        paper: where the model comes from.
+        tasks: the words of the tasks that it can be trained for.
+        weights: names of the pretrained weights that come with the zoo.
+    """
+
+    paper: ClassVar[str] = ""
+    tasks: ClassVar[tuple[str, ...]] = (
+        "node-classification",
+        "node-binary",
+        "node-multilabel",
+    )
+    weights: ClassVar[tuple[str, ...]] = ()
+    head: nn.Module
+    config: dict[str, Any]
+
+    def __new__(cls, in_dim: int = 0, out_dim: int = 0, **options: Any):
+        """Remember how the model was made, so that it can be saved and made again."""
+        model = super().__new__(cls)
+        model.__dict__["config"] = {"in_dim": in_dim, "out_dim": out_dim, **options}
+        return model
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim)."""
+        raise NotImplementedError(f"{type(self).__name__} does not define features(graph, x)")
+
+    def forward(self, graph, x: Tensor) -> Output:
+        """Return one row of logits per node of a graph, or of a batch of graphs.
+
+        Args:
+            graph: a canonical DGLGraph of N nodes; a batch of graphs is treated graph by graph.
+            x: node features (N, in_dim).
+        """
+        return Output(self.head(self.features(graph, x)))
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Be told that an epoch begins, 0 first; a model with phases switches them here."""
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return parameter groups for the optimiser; a group may set its own `weight_decay`."""
+        return [{"params": list(self.parameters())}]
+
+
+def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
+    """Register a class of the contract `Model` under a name: `@register_model("sgformer")`.
+
+    The same class of the same file may be registered again (a notebook cell, a reload).
+
+    Raises:
+        ZooError: the name is taken by another class, or the class is not a `Model`.
+    """
+
+    def register(model: type[Model]) -> type[Model]:
+        if not (inspect.isclass(model) and issubclass(model, Model)):
+            raise ZooError(f"{name!r} cannot be registered: {model!r} is not a zoo.Model class.")
+        held = MODELS.get(name, model)
+        if (held.__qualname__, _file(held)) != (model.__qualname__, _file(model)):
+            raise ZooError(
+                f"two models want the name {name!r}: {_place(held)} and {_place(model)}. "
+                "Register one of them under another name."
+            )
+        MODELS[name] = model
+        return model
+
+    return register
+
+
+def create_model(name: str, in_dim: int, out_dim: int, **options: Any) -> Model:
+    """Make a model by name.
+
+    Args:
+        name: a word of `list_models()`.
+        in_dim: number of node features F.
+        out_dim: number of logits C.
+        options: keyword-only options of the model's class, for example `attention="rba"`.
+
+    Raises:
+        ZooError: an unknown name or option, or a value of the wrong type or out of range.
+    """
+    discover()
+    return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+
+
+def list_models(
+    pattern: str | None = None,
+    *,
+    attention: str | None = None,
+    task: str | None = None,
+    pretrained: bool | None = None,
+) -> list[str]:
+    """Return the names of the registered models, sorted.
+
+    Args:
+        pattern: shell wildcards that the name must match, such as `"*former"`.
+        attention: only models whose `attention` option takes this word.
+        task: only models that can be trained for this task.
+        pretrained: only models that have weights in the zoo (True) or have none (False).
+    """
+    discover()
+    return [name for name in sorted(MODELS) if _fits(name, pattern, attention, task, pretrained)]
+
+
+def _fits(name, pattern, attention, task, pretrained) -> bool:
+    model = MODELS[name]
+    option = options_of(model).get("attention")
+    return (
+        (pattern is None or fnmatch.fnmatchcase(name, pattern))
+        and (attention is None or (option is not None and attention in table_of(option)))
+        and (task is None or task in model.tasks)
+        and (pretrained is None or pretrained == bool(model.weights))
+    )
+
+
+def discover() -> None:
+    """Import the zoo's own models and those that other packages announce as entry points.
+
+    A plug-in that fails to import is logged once and skipped: it cannot break the others.
+    """
+    importlib.import_module(_HOME)
+    for plugin in entry_points(group=ENTRY_POINTS):
+        if plugin.value in _seen_plugins:
+            continue
+        _seen_plugins.add(plugin.value)
+        try:
+            plugin.load()
+        except Exception as error:  # a stranger's module may raise anything
+            logging.getLogger(__name__).warning(
+                "models of %s are missing: it failed to import: %s", plugin.value, error
+            )
+
+
+def _file(model: type) -> str:
+    try:
+        return inspect.getfile(model)
+    except (TypeError, OSError):  # a class typed at a prompt has no file
+        return model.__module__
+
+
+def _place(model: type) -> str:
+    try:
+        line = inspect.getsourcelines(model)[1]
+    except (TypeError, OSError):
+        line = 0
+    return f"{model.__qualname__} ({_file(model)}:{line})"
