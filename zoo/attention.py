@@ -10,6 +10,7 @@ attention (`native`) and the number of the layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -29,8 +30,10 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
     Quadratic in N. "Attention is all you need" (arXiv 1706.03762), equation 1.
     """
-    heads_first = (each.transpose(-3, -2) for each in (q, k, v))  # (..., H, N, D)
-    return functional.scaled_dot_product_attention(*heads_first).transpose(-3, -2)
+    # The kernels that never store the N x N scores want exactly four dimensions, (S, H, N, D).
+    sets = math.prod(v.shape[:-3])
+    four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in (q, k, v))
+    return functional.scaled_dot_product_attention(*four).transpose(1, 2).reshape(v.shape)
 
 
 def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:

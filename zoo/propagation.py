@@ -143,9 +143,8 @@ class _Torch:
     def attend(graph, source, target, values, slope) -> Tensor:
         tails, tips = (each.to(values.device) for each in graph.edges())  # (E,), (E,)
         scores = functional.leaky_relu(source[tails] + target[tips], slope)  # (E, H)
-        peaks = torch.full_like(target, -torch.inf).index_reduce(
-            0, tips, scores.detach(), "amax", include_self=True
-        )
+        rows = tips.unsqueeze(-1).expand_as(scores)
+        peaks = torch.full_like(target, -torch.inf).scatter_reduce(0, rows, scores.detach(), "amax")
         weights = (scores - peaks[tips]).exp()
         mass = torch.zeros_like(target).index_add(0, tips, weights)  # (N, H)
         shares = (weights / mass[tips]).unsqueeze(-1)
@@ -173,7 +172,12 @@ def _matrices(graph, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, 
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         into, out = (
             torch.sparse_csr_tensor(
-                offsets, indices, torch.ones(len(indices), dtype=dtype), (n, n), device=device
+                offsets,
+                indices,
+                torch.ones(len(indices), dtype=dtype),
+                (n, n),
+                device=device,
+                check_invariants=False,
             )
             for offsets, indices, _ in (graph.adj_tensors("csc"), graph.adj_tensors("csr"))
         )

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from zoo.errors import ZooError
-from zoo.table import Table, options_of, pick, table_of
+from zoo.table import Count, Table, options_of, pick, table_of, value_problems
 
 MODELS = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""
@@ -122,6 +122,10 @@ def create_model(name: str, in_dim: int, out_dim: int, **options: Any) -> Model:
         ZooError: an unknown name or option, or a value of the wrong type or out of range.
     """
     discover()
+    sizes = {"in_dim": in_dim, "out_dim": out_dim}
+    wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
+    if wrong:
+        raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
     return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
 
 

@@ -1,0 +1,47 @@
+"""What every test may use: real graphs by name, a tiny graph, and a quiet place to write."""
+
+import os
+from pathlib import Path
+
+import dgl
+import pytest
+import torch
+
+from zoo.errors import ZooError
+
+DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
+
+
+@pytest.fixture(autouse=True)
+def quiet_folders(tmp_path, monkeypatch):
+    """Write caches and runs into the test's own folder; read graphs where they are; no network."""
+    folders = [str(tmp_path / "data"), *(str(Path(each).absolute()) for each in DATA if each)]
+    monkeypatch.setenv("ZOO_DATA", os.pathsep.join(folders))
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def real_graph():
+    """Load a real graph by name, or skip the test with the reason that it is not here."""
+    from zoo.datasets import load_graph
+
+    def load(name, **options):
+        try:
+            return load_graph(name, **options)
+        except ZooError as error:
+            pytest.skip(f"{name} is not in ZOO_DATA: {str(error)[:80]}")
+
+    return load
+
+
+@pytest.fixture
+def tiny():
+    """A connected canonical graph of 12 nodes with 5 features and 3 classes."""
+    tails = torch.arange(12)
+    graph = dgl.graph((tails, (tails + 1) % 12), num_nodes=12)
+    graph.add_edges([0, 3, 2], [5, 9, 7])
+    graph = dgl.add_self_loop(dgl.to_simple(dgl.add_reverse_edges(graph)))
+    graph.edata.clear()
+    torch.manual_seed(1)
+    return graph, torch.randn(12, 5), torch.arange(12) % 3

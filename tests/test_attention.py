@@ -1,0 +1,295 @@
+"""Promises of every attention, and each one beside a slow twin written out from its equation."""
+
+import math
+
+import pytest
+import torch
+
+from zoo.attention import ATTENTIONS, linear, partition, per_graph, random_batch, softmax
+from zoo.errors import ZooError
+from zoo.table import pick
+
+SPECS = [
+    "native",
+    "softmax",
+    "linear",
+    "rba",
+    {"name": "rba", "size": 7, "inner": "softmax"},
+    {"name": "rba", "size": 7, "evaluate": "mean", "draws": 3},
+    {"name": "rba", "size": 7, "evaluate": "full"},
+]
+
+
+def build(spec, layer=0):
+    attend = pick(ATTENTIONS, spec, linear, layer)
+    return attend.eval() if isinstance(attend, torch.nn.Module) else attend
+
+
+def tensors(*shape, count=3, dtype=torch.double):
+    return [torch.randn(*shape, dtype=dtype, requires_grad=True) for _ in range(count)]
+
+
+def naive_softmax(q, k, v):
+    out = torch.zeros_like(v)
+    for i in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            scores = torch.stack([q[i, h] @ k[j, h] for j in range(len(k))])
+            weights = torch.softmax(scores / math.sqrt(q.shape[-1]), 0)
+            out = out.index_put(
+                (torch.tensor(i), torch.tensor(h)), (weights[:, None] * v[:, h]).sum(0)
+            )
+    return out
+
+
+def naive_linear(q, k, v, qk_norm):
+    if qk_norm == "frobenius":
+        q, k = q / q.pow(2).sum().sqrt(), k / k.pow(2).sum().sqrt()
+    else:
+        q, k = (x / x.pow(2).sum(-1, keepdim=True).sqrt() for x in (q, k))
+    n, heads = q.shape[:2]
+    rows = []
+    for i in range(n):
+        for h in range(heads):
+            above, below = n * v[i, h], torch.tensor(float(n), dtype=v.dtype)
+            for j in range(n):
+                score = q[i, h] @ k[j, h]
+                above, below = above + score * v[j, h], below + score
+            rows.append(above / below)
+    return torch.stack(rows).reshape(v.shape)
+
+
+def assert_twins(fast, slow, inputs):
+    """Values and all gradients agree to 1e-9 in double precision."""
+    weight = torch.randn_like(slow(*inputs))
+    fast_out, slow_out = fast(*inputs), slow(*inputs)
+    torch.testing.assert_close(fast_out, slow_out, rtol=0, atol=1e-9)
+    fast_grads = torch.autograd.grad((fast_out * weight).sum(), inputs, materialize_grads=True)
+    slow_grads = torch.autograd.grad((slow_out * weight).sum(), inputs, materialize_grads=True)
+    for ours, theirs in zip(fast_grads, slow_grads, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
+def peak_bytes(function):
+    """Return the most memory that torch held at once while the function ran."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        function()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+@pytest.mark.parametrize("n", [2, 5, 11])
+def test_softmax_equals_its_twin(n):
+    assert_twins(softmax, naive_softmax, tensors(n, 2, 4))
+
+
+@pytest.mark.parametrize("qk_norm", ["frobenius", "row"])
+@pytest.mark.parametrize("n", [2, 3, 9])  # below and above the width: both orders of the product
+def test_linear_equals_its_twin(n, qk_norm):
+    assert_twins(
+        lambda *x: linear(*x, qk_norm=qk_norm),
+        lambda *x: naive_linear(*x, qk_norm),
+        tensors(n, 2, 4),
+    )
+
+
+@pytest.mark.parametrize("inner", [softmax, linear])
+@pytest.mark.parametrize("n,size", [(10, 5), (11, 4), (7, 2), (9, 8), (5, 1)])
+def test_random_batches_equal_a_loop_over_batches(inner, n, size):
+    attend = random_batch(inner, size).eval()
+    dealt = []
+
+    def spy(q, k, v):
+        dealt.append(v[..., 0, 0].detach().long())
+        return inner(q, k, v)
+
+    q, k, v = tensors(n, 2, 3)
+    names = torch.arange(n, dtype=torch.double)[:, None, None].expand(n, 2, 3)
+    random_batch(spy, size).eval()(q, k, names)
+    batches = [row for part in dealt for row in part]
+
+    def slow(q, k, v):
+        out = torch.zeros_like(v)
+        for rows in batches:
+            out = out.index_copy(0, rows, inner(q[rows], k[rows], v[rows]))
+        return out
+
+    assert sorted(torch.cat(batches).tolist()) == list(range(n))
+    sizes = [len(rows) for rows in batches]
+    assert max(sizes) <= size and max(sizes) - min(sizes) <= 1 and len(sizes) == -(-n // size)
+    assert_twins(attend, slow, [q, k, v])
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_values_of_one_give_one(spec):
+    q, k = tensors(30, 2, 4, count=2)
+    ones = torch.ones(30, 2, 4, dtype=torch.double)
+    torch.testing.assert_close(build(spec)(q, k, ones), ones)
+
+
+@pytest.mark.parametrize("spec", ["native", "softmax", "linear", {"name": "rba", "size": 40}])
+def test_renaming_nodes_renames_the_output(spec):
+    q, k, v = tensors(30, 2, 4)
+    order, attend = torch.randperm(30), build(spec)
+    torch.testing.assert_close(attend(q[order], k[order], v[order]), attend(q, k, v)[order])
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_sets_do_not_see_each_other(spec):
+    q, k, v = tensors(3, 2, 20, 2, 4)
+    attend = build(spec)
+    together = attend(q, k, v)
+    for i in range(3):
+        for j in range(2):
+            torch.testing.assert_close(attend(q[i, j], k[i, j], v[i, j]), together[i, j])
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_graphs_of_a_batch_do_not_see_each_other(spec):
+    sizes = [20, 3, 1, 20, 0, 8]
+    q, k, v = tensors(sum(sizes), 2, 4)
+    attend = build(spec)
+    together = per_graph(attend, sizes)(q, k, v)
+    start = 0
+    for size in sizes:
+        rows = slice(start, start + size)
+        torch.testing.assert_close(attend(q[rows], k[rows], v[rows]), together[rows])
+        start += size
+
+
+@pytest.mark.parametrize("inner", ["native", "softmax", "linear"])
+def test_one_batch_of_all_nodes_is_the_whole_graph(inner):
+    q, k, v = tensors(30, 2, 4)
+    whole = build({"name": "rba", "size": 30, "inner": inner})
+    assert torch.equal(whole(q, k, v), build(inner)(q, k, v))
+
+
+def test_training_deals_anew_and_evaluation_does_not():
+    q, k, v = tensors(30, 2, 4)
+    attend = random_batch(softmax, 5).train()
+    assert not torch.equal(attend(q, k, v), attend(q, k, v))
+    attend.eval()
+    assert torch.equal(attend(q, k, v), attend(q, k, v))
+
+
+def test_one_seed_gives_one_training_partition():
+    q, k, v = tensors(30, 2, 4)
+    attend = random_batch(softmax, 5).train()
+    outs = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        outs.append(attend(q, k, v))
+    assert torch.equal(*outs)
+
+
+def test_layers_and_seeds_differ_in_evaluation():
+    q, k, v = tensors(30, 2, 4)
+    spec = {"name": "rba", "size": 5, "inner": "softmax"}
+    first = build(spec)(q, k, v)
+    assert not torch.equal(first, build(spec, layer=1)(q, k, v))
+    assert not torch.equal(first, build({**spec, "seed": 1})(q, k, v))
+
+
+@pytest.mark.parametrize("evaluate", ["fixed", "full", "mean"])
+def test_evaluation_leaves_the_global_generator_alone(evaluate):
+    q, k, v = tensors(30, 2, 4)
+    before = torch.get_rng_state()
+    random_batch(softmax, 5, evaluate=evaluate).eval()(q, k, v)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_full_evaluation_is_exact_and_the_mean_comes_nearer():
+    q, k, v = tensors(200, 1, 4)
+    exact = softmax(q, k, v)
+    error = {
+        (how, draws): (
+            random_batch(softmax, 20, evaluate=how, draws=draws).eval()(q, k, v) - exact
+        ).norm()
+        for how, draws in [("full", 1), ("fixed", 1), ("mean", 64)]
+    }
+    assert error["full", 1] < 1e-9
+    assert error["mean", 64] < error["fixed", 1] / 2
+
+
+def test_partitions_are_uniform():
+    """Two given nodes share a batch with probability (p - 1) / (N - 1): Lemma 2 of the paper."""
+    n, size, draws = 12, 4, 4000
+    together = 0
+    for seed in range(draws):
+        places = torch.empty(n, dtype=torch.long)
+        places[partition(n, seed)] = torch.arange(n) // size
+        together += int(places[0] == places[1])
+    expected = (size - 1) / (n - 1)
+    sigma = math.sqrt(expected * (1 - expected) / draws)
+    assert abs(together / draws - expected) < 4 * sigma
+
+
+@pytest.mark.parametrize(
+    "spec,growth",
+    [
+        ("softmax", 2.3),  # the fused kernel stores no scores
+        ("linear", 2.3),
+        ({"name": "rba", "size": 32, "inner": "softmax"}, 2.3),
+        ({"name": "rba", "size": 32, "inner": "linear"}, 2.3),
+    ],
+    ids=str,
+)
+def test_memory_grows_with_n(spec, growth):
+    attend = build(spec)
+
+    def step(n):
+        inputs = tensors(n, 2, 8, dtype=torch.float)
+        return peak_bytes(lambda: attend(*inputs).sum().backward())
+
+    assert step(2048) < growth * step(1024)
+
+
+def test_memory_is_measured():
+    """The measure of the test above sees an N x N matrix."""
+
+    def step(n):
+        return peak_bytes(lambda: torch.ones(n, n).sum())
+
+    assert step(2048) > 3.9 * step(1024)
+
+
+@pytest.mark.parametrize("qk_norm", ["frobenius", "row"])
+def test_linear_attention_survives_degenerate_rows(qk_norm):
+    zeros = torch.zeros(4, 2, 3)
+    v = torch.randn(4, 2, 3)
+    torch.testing.assert_close(linear(zeros, zeros, v, qk_norm=qk_norm), v)
+    opposite = torch.ones(1, 1, 1)
+    torch.testing.assert_close(
+        linear(opposite, -opposite, opposite, qk_norm=qk_norm), opposite
+    )  # one node: the formula is 0 / 0
+    assert linear(opposite, -opposite.expand(3, 1, 1), v[:3, :1, :1]).isfinite().all()
+
+
+def test_sums_over_many_nodes_stay_finite_in_bfloat16():
+    q, k, v = (torch.randn(200_000, 1, 4).bfloat16() for _ in range(3))
+    out = linear(q, k, v)
+    assert out.dtype == torch.bfloat16
+    wide = linear(q.float(), k.float(), v.float())
+    assert out.isfinite().all() and (out.float() - wide).abs().max() < 0.05
+
+
+@pytest.mark.parametrize(
+    "spec,words",
+    [
+        ("softmx", "did you mean 'softmax'"),
+        ({"name": "rba", "sise": 3}, "did you mean 'size'"),
+        ({"name": "rba", "size": 0}, "greater than or equal to 1"),
+        ({"name": "rba", "size": True}, "integer"),
+        ({"name": "rba", "inner": "fullsoftmax"}, "softmax"),
+        ({"name": "rba", "evaluate": "best"}, "'fixed', 'full' or 'mean'"),
+        ({"size": 3}, "`name` is missing"),
+        (7, "does not name"),
+    ],
+)
+def test_wrong_specs_are_answered(spec, words):
+    with pytest.raises(ZooError, match=words):
+        pick(ATTENTIONS, spec, linear, 0)

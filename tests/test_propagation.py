@@ -1,0 +1,165 @@
+"""Propagation equals the dense formulas, values and gradients, on both back ends."""
+
+import dgl
+import pytest
+import torch
+from torch.nn import functional
+
+from zoo import propagation
+from zoo.propagation import PROPAGATIONS, GraphAttention, degrees, gcn, mean, neighbour_sum, place
+from zoo.table import pick
+
+BACKENDS = ["_Dgl", "_Torch"]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request, monkeypatch):
+    chosen = getattr(propagation, request.param)
+    monkeypatch.setattr(propagation, "_backend", lambda graph, x: chosen)
+
+
+def random_graph(n=9, edges=20, *, loops):
+    """A directed graph with repeated edges and isolated nodes."""
+    graph = dgl.graph((torch.randint(n - 2, (edges,)), torch.randint(n - 2, (edges,))), num_nodes=n)
+    return dgl.add_self_loop(graph) if loops else graph
+
+
+def dense(graph):
+    matrix = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
+    tails, tips = graph.edges()
+    return matrix.index_put((tips, tails), torch.ones(len(tails), dtype=torch.double), True)
+
+
+def dense_gcn(graph, x):
+    a = dense(graph)
+    scale = a.sum(1).clamp(min=1).rsqrt()
+    return scale[:, None] * a @ (scale[:, None] * x)
+
+
+def dense_mean(graph, x):
+    a = dense(graph)
+    return a @ x / a.sum(1, keepdim=True).clamp(min=1)
+
+
+def dense_attention(module, graph, x):
+    """GAT by loops over nodes, heads and edges."""
+    width, columns = module.width, x.shape[1]
+    x = torch.cat([x, x.new_zeros(len(x), module.heads * width - columns)], 1)
+    tails, tips = graph.edges()
+    rows = []
+    for node in range(graph.num_nodes()):
+        parts = []
+        for head in range(module.heads):
+            own = slice(head * width, (head + 1) * width)
+            sources = tails[tips == node]
+            scores = [
+                functional.leaky_relu(
+                    module.source[head] @ x[source, own] + module.target[head] @ x[node, own], 0.2
+                )
+                for source in sources
+            ]
+            weights = torch.softmax(torch.stack(scores), 0) if scores else torch.zeros(0)
+            parts.append((weights[:, None].to(x.dtype) * x[sources, own]).sum(0))
+        rows.append(torch.cat(parts)[:columns])
+    return torch.stack(rows)
+
+
+def assert_twins(fast, slow, inputs):
+    weight = torch.randn_like(slow())
+    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
+    ours = torch.autograd.grad((fast() * weight).sum(), inputs)
+    theirs = torch.autograd.grad((slow() * weight).sum(), inputs)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("fast,slow", [(gcn, dense_gcn), (mean, dense_mean)])
+@pytest.mark.parametrize("seed", range(3))
+def test_functions_equal_the_dense_formula(backend, fast, slow, loops, seed):
+    torch.manual_seed(seed)
+    graph = random_graph(loops=loops)
+    x = torch.randn(9, 4, dtype=torch.double, requires_grad=True)
+    assert_twins(lambda: fast(graph, x), lambda: slow(graph, x), [x])
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("dim,heads", [(6, 1), (6, 3), (5, 2), (4, 5)])
+def test_graph_attention_equals_loops(backend, dim, heads, loops):
+    graph = random_graph(loops=loops)
+    module = GraphAttention(dim, heads, 0.2).double()
+    x = torch.randn(9, dim, dtype=torch.double, requires_grad=True)
+    inputs = [x, module.source, module.target]
+    assert_twins(lambda: module(graph, x), lambda: dense_attention(module, graph, x), inputs)
+
+
+def test_a_stack_of_features_is_propagated_column_by_column(backend):
+    graph, x = random_graph(loops=True), torch.randn(9, 3, 4)
+    both = torch.stack([gcn(graph, x[:, i]) for i in range(3)], dim=1)
+    torch.testing.assert_close(gcn(graph, x), both)
+
+
+def test_second_derivatives(backend):
+    graph = random_graph(n=6, edges=8, loops=True)
+    x = torch.randn(6, 2, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: gcn(graph, x).sin(), x)
+
+
+@pytest.mark.parametrize("word", PROPAGATIONS)
+def test_renaming_nodes_renames_the_output(word, tiny):
+    graph, x, _ = tiny
+    order = torch.randperm(12)
+    place_of = torch.argsort(order)
+    tails, tips = graph.edges()
+    renamed = dgl.graph((place_of[tails], place_of[tips]), num_nodes=12)
+    propagate = pick(PROPAGATIONS, word, 5)
+    torch.testing.assert_close(propagate(renamed, x[order]), propagate(graph, x)[order])
+
+
+@pytest.mark.parametrize("word", PROPAGATIONS)
+@pytest.mark.parametrize("n", [1, 2])
+def test_graphs_without_edges_give_zeros(backend, word, n):
+    graph = dgl.graph(([], []), num_nodes=n)
+    out = pick(PROPAGATIONS, word, 3)(graph, torch.randn(n, 3))
+    torch.testing.assert_close(out, torch.zeros(n, 3))
+
+
+def test_half_precision_sums_in_fp32(backend):
+    """4,097 ones added in bfloat16 would stop at 256."""
+    n = 4097
+    star = dgl.graph((torch.arange(n), torch.zeros(n, dtype=torch.long)), num_nodes=n)
+    total = neighbour_sum(star, torch.ones(n, 1).bfloat16())
+    assert total.dtype == torch.bfloat16 and abs(total[0].item() - n) < n / 128
+
+
+def test_the_graph_is_read_once_and_never_written(tiny, monkeypatch):
+    graph, x, _ = tiny
+    gcn(graph, x)
+    monkeypatch.setattr(graph, "in_degrees", None)
+    gcn(graph, x)
+    assert not graph.ndata and not graph.edata
+
+
+def test_added_edges_are_seen(tiny):
+    graph, x, _ = tiny
+    before = degrees(graph).clone()
+    graph.add_edges([0], [6])
+    assert degrees(graph)[6] == before[6] + 1
+    torch.testing.assert_close(gcn(graph, x.double()), dense_gcn(graph, x.double()))
+
+
+def test_features_elsewhere_use_torch(tiny):
+    graph, x, _ = tiny
+    assert propagation._backend(graph, x) is propagation._Dgl
+    assert propagation._backend(graph, x.to("meta")) is propagation._Torch
+
+
+def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):
+    graph, _, _ = tiny
+    assert place(graph, "cpu").device.type == "cpu"
+
+    def refuse(device):
+        raise dgl.DGLError("Device API cuda is not enabled.")
+
+    monkeypatch.setattr(graph, "to", refuse)
+    assert place(graph, "cuda") is graph
