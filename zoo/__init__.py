@@ -1,6 +1,50 @@
-"""A model zoo of graph transformers on DGL, every attention in random batches if you like."""
+"""A model zoo of graph transformers on DGL, every attention in random batches if you like.
 
+The public names below are imported when they are first used: `import zoo` itself is quick, and
+works where DGL or torch is broken, so that `zoo doctor` can say what is wrong.
+"""
+
+import importlib
 import os
 
 # DGL writes a file into the home folder, and says so, when nobody names its back end.
 os.environ.setdefault("DGLBACKEND", "pytorch")
+
+_HOMES = {
+    "ATTENTIONS": "zoo.attention",
+    "DATASETS": "zoo.datasets",
+    "Dataset": "zoo.datasets",
+    "ENCODINGS": "zoo.encodings",
+    "MODELS": "zoo.registry",
+    "Model": "zoo.registry",
+    "Output": "zoo.registry",
+    "PROPAGATIONS": "zoo.propagation",
+    "Recipe": "zoo.recipe",
+    "ZooError": "zoo.errors",
+    "create_model": "zoo.registry",
+    "list_models": "zoo.registry",
+    "load": "zoo.weights",
+    "load_graph": "zoo.datasets",
+    "load_recipe": "zoo.plan",
+    "pick": "zoo.table",
+    "register_model": "zoo.registry",
+    "run_recipe": "zoo.run",
+    "save": "zoo.weights",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str):
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        return importlib.import_module(f"{__name__}.{name}")  # zoo.encodings.laplacian(...)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module 'zoo' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -7,11 +7,14 @@ signature is all there is to declare: names, types, ranges and defaults are read
 
 import functools
 import inspect
+import itertools
 import re
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from zoo.errors import Problem, ZooError, suggestion, unknown
 
@@ -64,8 +67,13 @@ def options_of(builder: Callable) -> dict[str, inspect.Parameter]:
     return dict(_options_of(builder))
 
 
-def problems(table: Table, spec: object, path: tuple[str | int, ...]) -> list[Problem]:
-    """Return everything that is wrong with a spec, each with the path of keys that leads to it."""
+def problems(
+    table: Table, spec: object, path: tuple[str | int, ...], also: Iterable[str] = ()
+) -> list[Problem]:
+    """Return everything that is wrong with a spec, each with the path of keys that leads to it.
+
+    `also` names keys that the caller has taken out of the spec; they are suggested like options.
+    """
     wanted = f"write a word, or {{name: word, option: value}}; {suggestion('', table)}"
     if not isinstance(spec, str | Mapping):
         return [Problem(path, f"{spec!r} does not name a {table.kind}; {wanted}")]
@@ -75,7 +83,7 @@ def problems(table: Table, spec: object, path: tuple[str | int, ...]) -> list[Pr
     if name not in table:
         where = path if isinstance(spec, str) else (*path, "name")
         return [Problem(where, unknown(table.kind, name, table))]
-    return _option_problems(name, options_of(table[name]), options, path)
+    return option_problems(name, table[name], options, path, also)
 
 
 def table_of(parameter: inspect.Parameter) -> Table | None:
@@ -91,12 +99,19 @@ def _read(spec: Spec) -> tuple[str, dict[str, Any]]:
     return spec["name"], {key: value for key, value in spec.items() if key != "name"}
 
 
-def _option_problems(name, known, options, path) -> list[Problem]:
-    found = []
+def option_problems(
+    name: str,
+    builder: Callable,
+    options: Mapping[str, Any],
+    path: tuple[str | int, ...],
+    also: Iterable[str] = (),
+) -> list[Problem]:
+    """Return everything that is wrong with options for a builder that the user knows by name."""
+    known, found = options_of(builder), []
     for key, value in options.items():
         where = (*path, key)
         if key not in known:
-            message = f"{name} has no option {key!r}; {suggestion(key, known)}"
+            message = f"{name} has no option {key!r}; {suggestion(key, [*known, *also])}"
             found.append(Problem(where, message))
         elif (inner := table_of(known[key])) is not None:
             found += problems(inner, value, where)
@@ -113,26 +128,143 @@ def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) 
     try:
         _adapter(annotation).validate_python(value)
     except ValidationError as error:
-        return [
-            Problem(
-                (*path, *_keys(each["loc"])), f"{_sentence(each['msg'])}, not {each['input']!r}"
-            )
-            for each in error.errors()[:1]
-        ]
+        wrong: dict[tuple, list] = {}
+        for each in error.errors(include_url=False):
+            wrong.setdefault(_keys(each["loc"], value), []).append(each)
+        return [Problem((*path, *keys), sentence(*errors)) for keys, errors in wrong.items()]
     return []
 
 
-def _keys(location: tuple) -> list:
-    return [each for each in location if isinstance(each, int) or re.fullmatch(r"\w+", each)]
+def sentence(*errors: Mapping[str, Any]) -> str:
+    """Return what one value should be, from pydantic's errors: one for each type it may have."""
+    messages = [each["msg"].removeprefix("Value error, ") for each in errors]
+    wanted = [each.removeprefix("Input ") for each in messages]
+    shown = repr(errors[0]["input"])
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return (
+        " or ".join(each[0].lower() + each[1:] for each in dict.fromkeys(wanted)) + f", not {shown}"
+    )
 
 
-def _sentence(message: str) -> str:
-    message = message.removeprefix("Value error, ").removeprefix("Input ")
-    return message[0].lower() + message[1:]
+def _keys(location: tuple, value: Any) -> tuple:
+    """Keep of a location what leads into the value: pydantic adds the names of types to it."""
+    keys = []
+    for key in location:
+        if not _holds(value, key):
+            break
+        keys.append(key)
+        value = value[key]
+    return tuple(keys)
+
+
+def _holds(value: object, key: str | int) -> bool:
+    if isinstance(value, Mapping):
+        return key in value
+    return isinstance(value, list | tuple) and isinstance(key, int) and key < len(value)
 
 
 def _without_here(problem: Problem) -> str:
     return str(problem) if problem.path else problem.message
+
+
+def descriptions(builder: Callable) -> dict[str, str]:
+    """Return what the docstring of a builder says of each option, as one line each.
+
+    The `Args:` sections are read; of a class also those of its parents and of its `__init__`. An
+    option without a word there is left out.
+    """
+    texts = [builder.__doc__]
+    if inspect.isclass(builder):
+        texts = [each.__doc__ for each in reversed(builder.__mro__)] + [builder.__init__.__doc__]
+    said: dict[str, str] = {}
+    for text in texts:
+        said |= _arguments(text or "")
+    return {option: said[option] for option in options_of(builder) if option in said}
+
+
+def json_schema(table: Table) -> dict[str, Any]:
+    """Return the JSON schema of a spec of this table, for editors and reference pages.
+
+    Each table is one definition named after its kind: attentions that wrap attentions refer back.
+    """
+    definitions: dict[str, Any] = {}
+    return {**_reference(table, definitions), "$defs": definitions}
+
+
+def options_schema(builder: Callable) -> dict[str, Any]:
+    """Return the JSON schema of a mapping of the options of one builder, without a `name`."""
+    definitions: dict[str, Any] = {}
+    schema = _object(builder, definitions)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _arguments(docstring: str) -> dict[str, str]:
+    lines = iter(inspect.cleandoc(docstring).splitlines())
+    lines = itertools.dropwhile(lambda line: line.rstrip() != "Args:", lines)
+    next(lines, None)
+    section = itertools.takewhile(lambda line: not line or line[0].isspace(), lines)
+    said: dict[str, str] = {}
+    option = None
+    for line in textwrap.dedent("\n".join(section)).splitlines():
+        if entry := re.match(r"\*{0,2}(\w+)(?: \(.*?\))?:(.*)", line):
+            option = entry[1]
+            said[option] = entry[2].strip()
+        elif option is not None:
+            said[option] = f"{said[option]} {line.strip()}".strip()
+    return said
+
+
+def _reference(table: Table, definitions: dict[str, Any]) -> dict[str, Any]:
+    kind = table.kind.replace(" ", "-")
+    if kind not in definitions:
+        # Claimed before its entries are read, because one of them may pick from this very table.
+        definitions[kind] = {}
+        words = [word for word, builder in table.items() if not _required(builder)]
+        objects = [_entry(word, builder, definitions) for word, builder in table.items()]
+        definitions[kind] = {"anyOf": [{"enum": words}, *objects]}
+    return {"$ref": f"#/$defs/{kind}"}
+
+
+def _entry(word: str, builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
+    schema = _object(builder, definitions)
+    schema["properties"] = {"name": {"const": word}, **schema["properties"]}
+    schema["required"] = ["name", *_required(builder)]
+    summary = inspect.cleandoc(builder.__doc__ or "").partition("\n\n")[0]
+    return {"description": " ".join(summary.split()), **schema} if summary else schema
+
+
+def _object(builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
+    said = descriptions(builder)
+    properties = {
+        option: {
+            **({"description": said[option]} if option in said else {}),
+            **_option_schema(parameter, definitions),
+        }
+        for option, parameter in options_of(builder).items()
+    }
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": _required(builder)} if _required(builder) else schema
+
+
+def _option_schema(parameter: inspect.Parameter, definitions: dict[str, Any]) -> dict[str, Any]:
+    inner = table_of(parameter)
+    if inner is not None:
+        schema = _reference(inner, definitions)
+    else:
+        try:
+            schema = _adapter(parameter.annotation).json_schema()
+        except PydanticInvalidForJsonSchema:
+            # Something that Python code may pass and a recipe cannot write, such as a function.
+            return {"not": {}}
+        definitions.update(schema.pop("$defs", {}))
+    default = list(value) if isinstance(value := parameter.default, tuple) else value
+    plain = default is None or isinstance(default, bool | int | float | str | list | dict)
+    return {**schema, "default": default} if plain else schema
+
+
+def _required(builder: Callable) -> list[str]:
+    known = options_of(builder).items()
+    return [option for option, parameter in known if parameter.default is parameter.empty]
 
 
 @functools.cache
@@ -149,3 +281,19 @@ def _options_of(builder: Callable) -> tuple[tuple[str, inspect.Parameter], ...]:
 @functools.cache
 def _adapter(annotation: Any) -> TypeAdapter:
     return TypeAdapter(annotation, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+
+
+def resolved(table: Table, spec: Spec) -> dict[str, Any]:
+    """Return a checked spec with every option written out, defaults included."""
+    name, options = _read(spec)
+    return {"name": name, **resolved_options(table[name], options)}
+
+
+def resolved_options(builder: Callable, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every option of a builder: those given, and the defaults of the others."""
+    full = {}
+    for key, parameter in options_of(builder).items():
+        value = options.get(key, parameter.default)
+        inner = table_of(parameter)
+        full[key] = value if inner is None else resolved(inner, value)
+    return full

@@ -25,9 +25,10 @@ from zoo.tasks import Task
 
 
 class Epoch(NamedTuple):
-    """One epoch as it goes into `metrics.jsonl`; scores are None where none were taken."""
+    """One epoch `of` how many, for `metrics.jsonl`; scores are None where none were taken."""
 
     epoch: int
+    of: int
     loss: float
     train: float | None
     val: float | None
@@ -168,7 +169,7 @@ def fit(
                 train, val = score("train"), score("val")
                 best.offer(epoch, train, val, lambda: score("test"))  # noqa: B023 (called at once)
             seconds.append(time.perf_counter() - start)
-            watch(Epoch(epoch, loss, train, val, rate, seconds[-1]))
+            watch(Epoch(epoch, epochs, loss, train, val, rate, seconds[-1]))
             if patience is not None and epoch - best.epoch >= patience:
                 break
     except KeyboardInterrupt:

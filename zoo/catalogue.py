@@ -1,0 +1,76 @@
+"""What there is, as rows for `zoo list`: one function per kind of thing."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from zoo.attention import ATTENTIONS
+from zoo.datasets import DATASETS
+from zoo.encodings import ENCODINGS
+from zoo.propagation import PROPAGATIONS
+from zoo.recipe import recipe_names
+from zoo.registry import MODELS, list_models
+from zoo.plan import load_recipe
+from zoo.table import Table, options_of
+
+Rows = list[dict[str, Any]]
+
+
+def summary(thing: object) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def models() -> Rows:
+    """Return a row per registered model."""
+    return [
+        {"name": name, "what": summary(MODELS[name]), "paper": MODELS[name].paper}
+        for name in list_models()
+    ]
+
+
+def recipes() -> Rows:
+    """Return a row per shipped recipe, with the number it should reach and the one measured."""
+    return [_recipe(name) for name in recipe_names()]
+
+
+def _recipe(name: str) -> dict[str, Any]:
+    recipe = load_recipe(name)
+    expect = recipe.expect
+    measured = expect.verified if expect else None
+    return {
+        "name": name,
+        "model": _word(recipe.model),
+        "dataset": _word(recipe.dataset),
+        "expected": expect.test if expect else None,
+        "verified": f"{measured.test:.4f}" if measured else None,
+    }
+
+
+def _word(spec: str | dict) -> str:
+    return spec if isinstance(spec, str) else spec["name"]
+
+
+def _rows_of(table: Table) -> Callable[[], Rows]:
+    def rows() -> Rows:
+        return [
+            {
+                "name": word,
+                "what": summary(table[word]),
+                "options": ", ".join(options_of(table[word])),
+            }
+            for word in sorted(table)
+        ]
+
+    return rows
+
+
+CATALOGUE: dict[str, Callable[[], Rows]] = {
+    "models": models,
+    "recipes": recipes,
+    "attentions": _rows_of(ATTENTIONS),
+    "propagations": _rows_of(PROPAGATIONS),
+    "encodings": _rows_of(ENCODINGS),
+    "datasets": _rows_of(DATASETS),
+}
+"""Kind of thing to the function that lists it."""

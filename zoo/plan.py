@@ -1,0 +1,136 @@
+"""A recipe held against every table: `load_recipe` checks it, `resolve` writes it out in full."""
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import zoo.recipe
+from zoo.datasets import DATASETS, dataset_problems, resolved_dataset
+from zoo.encodings import ENCODINGS
+from zoo.errors import Problem, ZooError
+from zoo.recipe import Recipe, recipe_file
+from zoo.registry import MODELS, discover
+from zoo.splits import split_problems
+from zoo.table import (
+    json_schema,
+    option_problems,
+    options_schema,
+    problems,
+    resolved,
+    resolved_options,
+    value_problems,
+)
+from zoo.train import fit
+
+
+def load_recipe(source: str | Path | dict, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe and check all of it, options of models and data sets included.
+
+    Args:
+        source: the name of a shipped recipe, a path to a YAML file, or a mapping.
+        overrides: `KEY=VALUE` texts with dotted keys, such as `model.attention=rba`.
+
+    Raises:
+        ZooError: everything that is wrong, with file, line, key and suggestion.
+    """
+    folder = recipe_file(source).parent if isinstance(source, str | Path) else Path()
+    check = functools.partial(_problems, folder=folder)
+    return zoo.recipe.load_recipe(source, overrides, check=check)
+
+
+def resolve(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as plain data with the default of every option written out."""
+    full = recipe.plain()
+    spec, own = divide(full["dataset"], ("split",))
+    data = resolved_dataset(spec)
+    full["dataset"] = {**data, "split": own.get("split", data["split"])}
+    spec, own = divide(full["encoding"], ("flip_signs",))
+    full["encoding"] = {**resolved(ENCODINGS, spec), "flip_signs": own.get("flip_signs", False)}
+    full["model"] = resolved(MODELS, full["model"])
+    full["train"] = resolved_options(fit, full["train"])
+    if recipe.imports:
+        full["imports"] = [_absolute(each, recipe) for each in recipe.imports]
+    return full
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a recipe, options of every registered model included."""
+    discover()
+    return zoo.recipe.recipe_schema(
+        {
+            "dataset": json_schema(DATASETS),
+            "encoding": json_schema(ENCODINGS),
+            "model": json_schema(MODELS),
+            "train": options_schema(fit),
+        }
+    )
+
+
+def import_sources(sources: Sequence[str], folder: Path) -> None:
+    """Import what a recipe's `imports` names: Python files, relative to a folder, or modules.
+
+    Raises:
+        ZooError: a file or module is missing, or fails while it is imported.
+    """
+    for source in sources:
+        try:
+            if source.endswith(".py"):
+                _import_file((folder / source).resolve())
+            else:
+                importlib.import_module(source)
+        except ZooError:
+            raise
+        except Exception as error:  # a user's file may raise anything
+            raise ZooError(
+                f"imports: {source!r} cannot be imported: {type(error).__name__}: {error}. "
+                "Name a Python file beside the recipe, or an installed module."
+            ) from error
+
+
+def _import_file(path: Path) -> None:
+    if not path.is_file():
+        raise ZooError(f"imports: there is no file {path}. Name a Python file beside the recipe.")
+    name = f"zoo_import_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
+    """Return what is wrong with the words and options of a recipe's raw data."""
+    imports = data.get("imports")
+    if isinstance(imports, list) and all(isinstance(each, str) for each in imports):
+        try:
+            import_sources(imports, folder)
+        except ZooError as error:
+            return [Problem(("imports",), str(error).removeprefix("imports: "))]
+    discover()
+    found = []
+    if "dataset" in data:
+        spec, own = divide(data["dataset"], ("split",))
+        found += dataset_problems(spec, ("dataset",))
+        if "split" in own:
+            found += split_problems(own["split"], ("dataset", "split"))
+    if "encoding" in data:
+        spec, own = divide(data["encoding"], ("flip_signs",))
+        found += problems(ENCODINGS, spec, ("encoding",))
+        if "flip_signs" in own:
+            found += value_problems(bool, own["flip_signs"], ("encoding", "flip_signs"))
+    if "model" in data:
+        found += problems(MODELS, data["model"], ("model",))
+    if isinstance(data.get("train"), dict):
+        found += option_problems("train", fit, data["train"], ("train",))
+    return found
+
+
+def divide(spec: Any, keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """Divide a spec into what its table knows and what the recipe itself adds to it."""
+    if not isinstance(spec, dict):
+        return spec, {}
+    own = {key: spec[key] for key in keys if key in spec}
+    return {key: value for key, value in spec.items() if key not in own}, own

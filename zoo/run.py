@@ -1,0 +1,193 @@
+"""Run a recipe: the one place that puts data, encoding, model and training together.
+
+A run leaves a folder behind that says what was run, on what, and what came of it: `recipe.yaml`
+with every value, `environment.json`, a line per epoch in `metrics.jsonl`, the weights of each seed
+in `seed-<s>/`, and `summary.json`.
+"""
+
+import functools
+import json
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from zoo.datasets import Dataset, load_graph
+from zoo.encodings import ENCODINGS, flip_signs
+from zoo.environment import choose_device, environment, peak_memory
+from zoo.errors import ZooError
+from zoo.plan import divide, import_sources, load_recipe, resolve
+from zoo.recipe import Recipe, recipe_text
+from zoo.registry import Model, create_model
+from zoo.splits import Split, make_split
+from zoo.storage import write_whole
+from zoo.table import pick
+from zoo.tasks import TASKS, Task
+from zoo.train import Epoch, Fit, fit
+from zoo.weights import save
+
+Watch = Callable[[int, Epoch], None]
+
+
+class Prepared(NamedTuple):
+    """A recipe's data, ready to train on: features with the encoding, and a split per seed."""
+
+    data: Dataset
+    task: Task
+    splits: list[Split]
+    augment: Callable[[torch.Tensor], torch.Tensor]
+
+
+def run_recipe(
+    recipe: Recipe | str | Path | dict,
+    *,
+    device: str = "auto",
+    runs: Path | str = "runs",
+    watch: Watch = lambda seed, epoch: None,
+) -> dict[str, Any]:
+    """Train a recipe with each of its seeds and write the run's folder.
+
+    Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`.
+
+    Args:
+        recipe: a recipe, or what `load_recipe` takes.
+        device: `auto` (CUDA where there is one), `cpu` or `cuda`.
+        runs: the folder in which the run's own folder is made; no run is ever overwritten.
+        watch: called after every epoch with the seed and the epoch.
+
+    Returns:
+        The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
+
+    Raises:
+        ZooError: something is wrong with the recipe, its data or the device, found before
+            anything is written.
+    """
+    recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    where = choose_device(device)
+    prepared = prepare(recipe)
+    folder = _new_folder(Path(runs), recipe.name)
+    _write_json(folder / "environment.json", environment(where))
+    text = recipe_text(resolve(recipe))
+    write_whole(folder / "recipe.yaml", lambda path: path.write_text(text))
+    results: list[dict[str, Any]] = []
+    stopped = False
+    with (folder / "metrics.jsonl").open("a", buffering=1) as lines:
+        for seed, split in zip(recipe.seeds, prepared.splits, strict=True):
+
+            def report(epoch: Epoch, seed=seed) -> None:
+                lines.write(json.dumps({"seed": seed, **epoch._asdict()}) + "\n")
+                watch(seed, epoch)
+
+            try:
+                result, model = _train(recipe, prepared, seed, split, where, report)
+            except KeyboardInterrupt:
+                stopped = True
+                break
+            save(model, folder / f"seed-{seed}")
+            results.append(result)
+            if stopped := result["interrupted"]:
+                break
+    if not results:
+        shutil.rmtree(folder)
+        raise KeyboardInterrupt
+    summary = _summary(recipe, prepared, results, folder, where, stopped)
+    _write_json(folder / "summary.json", summary)
+    return summary
+
+
+def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
+    """Compare a finished run with what its recipe expects: at most `within` below is a pass."""
+    expect, test = summary["expect"], summary["test"]["mean"]
+    points = 100 * (test - expect["test"])
+    passed = not summary["interrupted"] and points >= -100 * expect["within"]
+    sentence = (
+        f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
+        f"{points:+.2f} points, {100 * expect['within']:g} below is allowed."
+    )
+    return passed, sentence
+
+
+def prepare(recipe: Recipe) -> Prepared:
+    """Load a recipe's graph, its encoding, its task and one split per seed."""
+    import_sources(recipe.imports, recipe.path.parent if recipe.path else Path())
+    spec, own = divide(recipe.dataset, ("split",))
+    data = load_graph(spec)
+    task = pick(TASKS, data.task)
+    split = own.get("split", data.split)
+    splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
+    spec, own = divide(recipe.encoding, ("flip_signs",))
+    encoding = pick(ENCODINGS, spec, data.graph)
+    augment = functools.partial(flip_signs, columns=encoding.shape[1])
+    keep = not own.get("flip_signs", False)
+    return Prepared(data.add_features(encoding), task, splits, _same if keep else augment)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def _same(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def _train(recipe, prepared, seed, split, device, report) -> tuple[dict[str, Any], Model]:
+    seed_everything(seed)
+    data = prepared.data
+    options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
+    outputs = prepared.task.outputs(data.classes)
+    model = create_model(options.pop("name"), data.x.shape[1], outputs, **options)
+    result: Fit = fit(
+        model, data, split, prepared.task, device, prepared.augment, report, **recipe.train
+    )
+    weights = sum(each.numel() for each in model.parameters())
+    record = {"parameters": weights, "split_sha256": split.sha256}
+    return {"seed": seed, **result._asdict(), **record}, model
+
+
+def _summary(recipe, prepared, results, folder, device, interrupted) -> dict[str, Any]:
+    return {
+        "recipe": recipe.name,
+        "dataset": prepared.data.name,
+        "metric": prepared.data.metric,
+        "seeds": results,
+        "val": _spread([each["val"] for each in results]),
+        "test": _spread([each["test"] for each in results]),
+        "parameters": results[0]["parameters"],
+        "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
+        "peak_memory_bytes": peak_memory(device),
+        "device": str(device),
+        "interrupted": interrupted,
+        "folder": str(folder),
+        "expect": recipe.expect.model_dump() if recipe.expect else None,
+    }
+
+
+def _spread(scores: list[float]) -> dict[str, float | int | None]:
+    std = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}
+
+
+def _new_folder(runs: Path, name: str) -> Path:
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        try:
+            (runs / f"{stem}{suffix}").mkdir(parents=True)
+            return runs / f"{stem}{suffix}"
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ZooError(f"{runs} cannot hold runs ({error}); name another folder.") from None
+    raise ZooError(f"{runs} holds a thousand runs of this second; name another folder.")
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    write_whole(path, lambda draft: draft.write_text(json.dumps(data, indent=2) + "\n"))

@@ -1,0 +1,281 @@
+"""Reading YAML so that every mistake in it can be answered with its file and line.
+
+The words are those of YAML 1.2. What would make a recipe less than complete or less than plain
+is refused: anchors, tags, keys written twice, a second document.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from zoo.errors import Problem, ZooError
+
+Keys = tuple[str | int, ...]
+
+_LARGEST = 1_000_000  # bytes of a file
+_DEEPEST = 32  # mappings and lists inside each other
+
+
+class Place(NamedTuple):
+    """Where something was written: how early it is reported, and the words for it."""
+
+    order: int
+    words: str
+
+
+class Draft:
+    """A recipe being read: its data, where each key was written, and what is wrong so far."""
+
+    def __init__(self, label: str):
+        self.label = label
+        self.data: dict[str, Any] = {}
+        self.places: dict[Keys, Place] = {(): Place(0, "")}
+        self.wrong: list[tuple[int, str]] = []
+
+    def refuse(self, place: Place, what: Problem | str) -> None:
+        """Note something wrong, and where it was written."""
+        self.wrong.append((place.order, f"{place.words}: {what}" if place.words else str(what)))
+
+    def finish(self) -> None:
+        """Raise all that is wrong as one error."""
+        if self.wrong:
+            lines = [line for _, line in sorted(self.wrong, key=lambda each: each[0])]
+            count = "a problem" if len(lines) == 1 else f"{len(lines)} problems"
+            raise ZooError("\n".join([f"{self.label} has {count}:", *lines]))
+
+    def place(self, keys: Keys) -> Place:
+        """Return where a key was written, or the mapping in which it is missing."""
+        return next(
+            self.places[keys[:end]] for end in range(len(keys), -1, -1) if keys[:end] in self.places
+        )
+
+    def override(self, text: str, number: int) -> None:
+        """Set what `KEY=VALUE` says; a word on the way becomes a mapping with that name."""
+        place = Place(_LARGEST + number, f"override {text!r}")
+        key, equals, value = text.partition("=")
+        keys = tuple(word.strip() for word in key.split("."))
+        if not equals or not all(word and word.isprintable() for word in keys):
+            self.refuse(place, "write KEY=VALUE with a dotted key, such as train.epochs=50.")
+            return
+        try:
+            node = _compose(value)
+        except _NotYaml as error:
+            self.refuse(place, error.message)
+            return
+        target = self._enter(keys, place)
+        if target is not None:
+            for known in [each for each in self.places if each[: len(keys)] == keys]:
+                del self.places[known]
+            self.places[keys] = place
+            target[keys[-1]] = node and self.build(node, keys, lambda line: place)
+
+    def _enter(self, keys: Keys, place: Place) -> dict[str, Any] | None:
+        target = self.data
+        for end in range(1, len(keys)):
+            here, inner = keys[:end], target.get(keys[end - 1])
+            if isinstance(inner, str):
+                self.places[(*here, "name")] = self.place(here)
+                inner = {"name": inner}
+                self.places[here] = place
+            elif inner is None:
+                inner = {}
+                self.places[here] = place
+            elif not isinstance(inner, dict):
+                dotted = ".".join(here)
+                self.refuse(place, f"{dotted} is {inner!r}, without options; write {dotted}=VALUE.")
+                return None
+            target[keys[end - 1]] = inner
+            target = inner
+        return target
+
+    def build(self, node: yaml.Node, keys: Keys, place: Callable[[int], Place]) -> Any:
+        """Return the data of a YAML node; note where each key is and which are wrong."""
+        if isinstance(node, yaml.ScalarNode):
+            return _SCALARS.get(node.tag, str)(node.value)
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.places[(*keys, index)] = place(_line(item))
+            return [
+                self.build(each, (*keys, index), place) for index, each in enumerate(node.value)
+            ]
+        found, lines = {}, {}
+        for key_node, value_node in node.value:
+            key, line = key_node.value, _line(key_node)
+            if key_node.tag != _TAG + "str" or not key.isprintable() or key == "<<":
+                shown = repr(key) if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
+                message = f"{shown} is no key; a key is a plain word."
+                self.refuse(place(line), Problem(keys, message) if keys else message)
+            elif key in lines:
+                twice = f"written twice, on lines {lines[key]} and {line}; keep one."
+                self.refuse(place(line), Problem((*keys, key), twice))
+            else:
+                lines[key] = line
+                self.places[(*keys, key)] = place(line)
+                found[key] = self.build(value_node, (*keys, key), place)
+        return found
+
+    def copy_plain(self, value: object, keys: Keys) -> Any:
+        """Return a copy of plain data; note what a file could not hold."""
+        if len(keys) > _DEEPEST:
+            self.refuse(self.places[()], Problem(keys[:3], f"is over {_DEEPEST} levels deep."))
+        elif isinstance(value, Mapping):
+            for key in [each for each in value if not isinstance(each, str)]:
+                self.refuse(self.places[()], Problem(keys, f"the key {key!r} is not text."))
+            return {
+                str(key): self.copy_plain(each, (*keys, str(key))) for key, each in value.items()
+            }
+        elif isinstance(value, list | tuple):
+            return [self.copy_plain(each, (*keys, index)) for index, each in enumerate(value)]
+        elif value is not None and type(value) not in (bool, int, float, str):
+            kind = type(value).__name__
+            wanted = "text, numbers, true, false, null, lists and mappings"
+            self.refuse(
+                self.places[()], Problem(keys, f"is of type {kind}; a recipe holds {wanted}.")
+            )
+        return value
+
+
+def recipe_text(data: Mapping[str, Any]) -> str:
+    """Return plain data as the text of a recipe file, its innermost mappings on one line."""
+    style = {"sort_keys": False, "default_flow_style": None, "allow_unicode": True, "width": 100}
+    return yaml.dump(data, Dumper=_Dumper, **style)
+
+
+class _NotYaml(Exception):
+    """A text that is not the YAML of a recipe, the line, and what was found there."""
+
+    def __init__(self, line: int, message: str):
+        super().__init__(message)
+        self.line = line
+        self.message = message
+
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = {
+    _TAG + "null": lambda text: None,
+    _TAG + "bool": lambda text: text.lower() == "true",
+    _TAG + "int": lambda text: int(text, 0 if text[1:2] in ("x", "o") else 10),
+    _TAG + "float": lambda text: float(re.sub(r"\.(?=[in])", "", text.lower())),
+}
+# The words of YAML 1.2. PyYAML knows those of 1.1, where 5e-4 is text, on is true, 12:30 is 750 and
+# 2024-05-01 is no text. No number is longer than 300 digits, because `int` refuses 5000 of them.
+_WORDS = {
+    None: [
+        (_TAG + kind, re.compile(rf"(?:{pattern})\Z"))
+        for kind, pattern in {
+            "null": r"|~|null|Null|NULL",
+            "bool": r"true|True|TRUE|false|False|FALSE",
+            "int": r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}",
+            "float": r"[-+]?(\.[0-9]{1,300}|[0-9]{1,300}(\.[0-9]{0,300})?)([eE][-+]?[0-9]{1,9})?"
+            r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        }.items()
+    ]
+}
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = _WORDS
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        """Compose one node; refuse what copies, what is of another type, and what is too deep."""
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            self.refuse(
+                "anchors (&) and aliases (*) are not read; write the value out, or quote it"
+            )
+        if event.tag is not None:
+            tag = event.tag.replace(_TAG, "!!")
+            self.refuse(f"the tag {tag} is not read; write plain data, or quote the text")
+        if self.depth == _DEEPEST:
+            self.refuse(f"more than {_DEEPEST} lists and mappings inside each other")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def refuse(self, message: str) -> None:
+        """Raise an error at the next event."""
+        raise yaml.MarkedYAMLError(problem=message, problem_mark=self.peek_event().start_mark)
+
+
+class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers = _WORDS
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write equal lists out each time: aliases are not read."""
+        return True
+
+    def choose_scalar_style(self) -> str:
+        """Escape unusual line ends: PyYAML writes them as they are and reads them as spaces."""
+        return super().choose_scalar_style() if self.event.value.isprintable() else '"'
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """Return the nodes of a YAML text, None of an empty one."""
+    try:
+        loader = _Loader(text)
+        node = loader.get_node() if loader.check_node() else None
+        if loader.check_node():
+            loader.refuse("a second document starts here; a recipe is one document")
+        return node
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        message = f"the character U+{error.character:04X} may not stand in YAML; delete it"
+    except yaml.MarkedYAMLError as error:
+        line = (error.problem_mark or error.context_mark).line + 1
+        message = f"{error.problem} ({error.context})" if error.context else error.problem
+        if "\\t" in message:
+            message += "; indent with spaces, not with tabs"
+    except (ValueError, OverflowError) as error:
+        # PyYAML does not look whether "\U00110000" is a character, nor how long a version is.
+        line, message = loader.line + 1, f"not YAML: {error}"
+    raise _NotYaml(line, f"{message}.")
+
+
+def read(path: Path, shown: str) -> Draft:
+    """Read a file as far as it is YAML with a mapping at the top."""
+    draft = Draft(f"recipe {shown}")
+
+    def place(line: int) -> Place:
+        return Place(line, f"{shown}:{line}")
+
+    try:
+        node = _compose(_text(path, shown))
+        if node is None:
+            raise _NotYaml(1, "the file is empty; write at least `dataset: ...` and `model: ...`.")
+        if not isinstance(node, yaml.MappingNode):
+            kind = "a list" if isinstance(node, yaml.SequenceNode) else f"{node.value!r}"
+            wanted = "write `dataset: ...`, `model: ...` and so on, a key on each line."
+            raise _NotYaml(_line(node), f"the file holds {kind}; {wanted}")
+    except _NotYaml as error:
+        draft.refuse(place(error.line), error.message)
+        draft.finish()
+    draft.places[()] = place(_line(node))
+    draft.data = draft.build(node, (), place)
+    return draft
+
+
+def _text(path: Path, shown: str) -> str:
+    try:
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "no regular file"
+            raise ZooError(f"{shown} is {kind}; give the path of a .yaml file.")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise ZooError(f"{shown} cannot be read: {error.strerror}.") from error
+    if len(content) > _LARGEST:
+        raise ZooError(f"{shown} is larger than {_LARGEST} bytes, which no recipe is.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ZooError(f"{shown}:{line}: not UTF-8; save the file as UTF-8 text.") from None
+
+
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
