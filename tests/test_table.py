@@ -172,7 +172,7 @@ def test_options_are_the_keyword_only_parameters():
 
 
 def test_resolved_writes_every_default():
-    inner = {"name": "twice", "size": 256, "inner": {"name": "plain"}}
+    inner = {"name": "twice", "size": 256, "inner": "plain"}
     assert resolved(WRAPPERS, {"name": "twice", "inner": "twice"}) == {**inner, "inner": inner}
 
 

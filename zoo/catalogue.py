@@ -7,10 +7,10 @@ from typing import Any
 from zoo.attention import ATTENTIONS
 from zoo.datasets import DATASETS
 from zoo.encodings import ENCODINGS
+from zoo.plan import load_recipe
 from zoo.propagation import PROPAGATIONS
 from zoo.recipe import recipe_names
 from zoo.registry import MODELS, list_models
-from zoo.plan import load_recipe
 from zoo.table import Table, options_of
 
 Rows = list[dict[str, Any]]

@@ -80,8 +80,7 @@ def train(
     if as_json:
         typer.echo(json.dumps(summary))
     else:
-        screen.print(_result_table(summary))
-        screen.print(f"The run is in {summary['folder']}")
+        _print_result(summary)
     if summary["interrupted"]:
         sys.exit(130)
 
@@ -108,7 +107,7 @@ def reproduce(
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
     else:
-        screen.print(_result_table(summary))
+        _print_result(summary)
         screen.print(f"[bold {'green' if passed else 'red'}]{'PASS' if passed else 'FAIL'}[/] "
                      f"{_plain(sentence)}")  # fmt: skip
     sys.exit(0 if passed else 1)
@@ -117,8 +116,8 @@ def reproduce(
 @app.command()
 def show(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Print a recipe with the value of every option."""
-    from zoo.recipe import recipe_text
     from zoo.plan import load_recipe, resolve
+    from zoo.recipe import recipe_text
 
     typer.echo(recipe_text(resolve(load_recipe(recipe, overrides or []))), nl=False)
 
@@ -186,8 +185,9 @@ def _run(recipe, overrides, device, runs) -> dict:
         return run_recipe(plan, device=device.value, runs=runs, watch=watch)
 
 
-def _result_table(summary: dict) -> Table:
-    table = Table(title=f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}")
+def _print_result(summary: dict) -> None:
+    title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
+    table = Table(title=title, title_justify="left")
     for column in ("seed", "best epoch", "validation", "test"):
         table.add_column(column, justify="right")
     for row in summary["seeds"]:
@@ -197,11 +197,13 @@ def _result_table(summary: dict) -> Table:
         table.add_section()
         spread = (f"{summary[p]['mean']:.4f} ± {summary[p]['std']:.4f}" for p in ("val", "test"))
         table.add_row("mean", "", *spread)
-    table.caption = (
+    screen.print(table)
+    screen.print(
         f"{summary['parameters']:,} parameters, {summary['seconds_per_epoch'] * 1000:.0f} ms per "
-        f"epoch, {summary['peak_memory_bytes'] / 2**30:.2f} GiB at most, on {summary['device']}"
+        f"epoch, {summary['peak_memory_bytes'] / 2**30:.2f} GiB at most, on {summary['device']}\n"
+        f"The run is in {_plain(summary['folder'])}",
+        soft_wrap=True,
     )
-    return table
 
 
 def _plain(text: object) -> str:

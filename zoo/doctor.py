@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from zoo.storage import cache_folder, data_folders
@@ -40,14 +41,11 @@ class Finding(NamedTuple):
 
 def examine() -> list[Finding]:
     """Look at the packages, DGL's kernels, the GPU, and the folders of data and cache."""
-    python = Finding("python", sys.version.split()[0])
-    return [
-        python,
-        *(_package(name, fix) for name, fix in _PACKAGES.items()),
-        _kernels(),
-        _gpu(),
-        *_folders(),
-    ]
+    with ThreadPoolExecutor() as pool:  # each thread only waits for its process
+        packages = pool.map(_package, _PACKAGES, _PACKAGES.values())
+        kernels, gpu = pool.submit(_kernels), pool.submit(_gpu)
+        python = Finding("python", sys.version.split()[0])
+        return [python, *packages, kernels.result(), gpu.result(), *_folders()]
 
 
 def _try(code: str) -> tuple[bool, str]:

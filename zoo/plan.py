@@ -60,13 +60,14 @@ def resolve(recipe: Recipe) -> dict[str, Any]:
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a recipe, options of every registered model included."""
     discover()
+    dataset, encoding = json_schema(DATASETS), json_schema(ENCODINGS)
+    for entry in dataset["$defs"]["dataset"]["anyOf"][1:]:
+        entry["properties"]["split"] = {"type": ["string", "object"]}
+    for entry in encoding["$defs"]["encoding"]["anyOf"][1:]:
+        entry["properties"]["flip_signs"] = {"type": "boolean", "default": False}
+    model, train = json_schema(MODELS), options_schema(fit)
     return zoo.recipe.recipe_schema(
-        {
-            "dataset": json_schema(DATASETS),
-            "encoding": json_schema(ENCODINGS),
-            "model": json_schema(MODELS),
-            "train": options_schema(fit),
-        }
+        {"dataset": dataset, "encoding": encoding, "model": model, "train": train}
     )
 
 
@@ -101,6 +102,12 @@ def _import_file(path: Path) -> None:
     spec.loader.exec_module(module)
 
 
+def _absolute(source: str, recipe: Recipe) -> str:
+    """Return a source as a recipe in any other folder has to name it."""
+    folder = recipe.path.parent if recipe.path else Path()
+    return str((folder / source).resolve()) if source.endswith(".py") else source
+
+
 def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
     """Return what is wrong with the words and options of a recipe's raw data."""
     imports = data.get("imports")
@@ -113,12 +120,12 @@ def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
     found = []
     if "dataset" in data:
         spec, own = divide(data["dataset"], ("split",))
-        found += dataset_problems(spec, ("dataset",))
+        found += dataset_problems(spec, ("dataset",), ["split"])
         if "split" in own:
             found += split_problems(own["split"], ("dataset", "split"))
     if "encoding" in data:
         spec, own = divide(data["encoding"], ("flip_signs",))
-        found += problems(ENCODINGS, spec, ("encoding",))
+        found += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
         if "flip_signs" in own:
             found += value_problems(bool, own["flip_signs"], ("encoding", "flip_signs"))
     if "model" in data:

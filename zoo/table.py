@@ -168,10 +168,9 @@ def _without_here(problem: Problem) -> str:
 
 
 def descriptions(builder: Callable) -> dict[str, str]:
-    """Return what the docstring of a builder says of each option, as one line each.
+    """Return the lines under `Args:` of a builder, or of a class, its parents and its `__init__`.
 
-    The `Args:` sections are read; of a class also those of its parents and of its `__init__`. An
-    option without a word there is left out.
+    An option without a word there is left out.
     """
     texts = [builder.__doc__]
     if inspect.isclass(builder):
@@ -294,6 +293,8 @@ def resolved_options(builder: Callable, options: Mapping[str, Any]) -> dict[str,
     full = {}
     for key, parameter in options_of(builder).items():
         value = options.get(key, parameter.default)
-        inner = table_of(parameter)
-        full[key] = value if inner is None else resolved(inner, value)
+        if (inner := table_of(parameter)) is not None:
+            value = resolved(inner, value)
+        # A word is enough where there are no options.
+        full[key] = value["name"] if inner is not None and len(value) == 1 else value
     return full

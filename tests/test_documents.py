@@ -1,0 +1,73 @@
+"""The pages do what they say: every file in them is written, every command run."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zoo
+
+ROOT = Path(__file__).parent.parent
+FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+QUICK = ["train.epochs=2", "seeds=[0]"]
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the project in which a page may write."""
+    for name in ("zoo", "recipes", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def run(line, folder):
+    """Run a command of a page; training is cut short, a missing graph skips the page's test."""
+    words = shlex.split(line)
+    if words[0] == "zoo":
+        short = QUICK if words[1] in ("train", "reproduce") else []
+        words = [sys.executable, "-m", *words, *short]
+    elif words[0] == "python":
+        words = [sys.executable, *words[1:]]
+    else:
+        raise AssertionError(f"{line}: a page may call zoo and python")
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    if "ZOO_DATA" in done.stderr and done.returncode == 2:
+        return  # a graph that would be downloaded
+    allowed = (0, 1) if "reproduce" in words else (0,)
+    assert done.returncode in allowed, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "data/README.md"])
+def test_a_page_does_what_it_says(page, checkout):
+    for kind, where, text in FENCE.findall((ROOT / page).read_text()):
+        if where.startswith("append "):
+            with (checkout / where.removeprefix("append ")).open("a") as file:
+                file.write(text)
+        elif where:
+            path = checkout / where
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        elif kind == "console":
+            for line in text.splitlines():
+                run(line, checkout)
+        elif kind == "python":
+            run(f"python -c {shlex.quote(text)}", checkout)
+        else:
+            assert kind == "toml", f"{page}: a block of {kind} that nobody runs"
+
+
+def test_examples_in_docstrings():
+    names = [each.name for each in pkgutil.walk_packages(zoo.__path__, "zoo.")]
+    for name in names:
+        if not name.endswith("__main__"):
+            assert doctest.testmod(importlib.import_module(name)).failed == 0

@@ -1,0 +1,562 @@
+"""Encodings are what dense algebra says they are, on any graph, and are computed only once."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dgl
+import numpy as np
+import pytest
+import torch
+
+from zoo import eigenvectors, encodings
+from zoo.encodings import ENCODINGS, flip_signs, laplacian, laplacian_report, random_walk
+from zoo.errors import ZooError
+from zoo.storage import cache_folder, data_folders
+from zoo.table import pick
+
+FOLDERS = [folder.resolve() for folder in data_folders()]  # before the tests hide them
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+
+
+@pytest.fixture
+def all_sparse(monkeypatch):
+    """Send components that are small enough for dense algebra to the sparse solvers."""
+    monkeypatch.setattr(encodings, "_DENSE", 2)
+
+
+def make(edges, count):
+    """A canonical graph: both directions, one self-loop per node."""
+    edges = torch.as_tensor(np.asarray(edges, dtype=np.int64)).reshape(-1, 2)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    ends = torch.cat([edges, edges.flip(1)]).T
+    graph = dgl.graph((ends[0], ends[1]), num_nodes=count)
+    return dgl.add_self_loop(dgl.to_simple(graph, return_counts=None))
+
+
+def path(count):
+    return make([(i, i + 1) for i in range(count - 1)], count)
+
+
+def cycle(count):
+    return make([(i, (i + 1) % count) for i in range(count)], count)
+
+
+def star(count):
+    return make([(0, i) for i in range(1, count)], count)
+
+
+def complete(count):
+    return make([(i, j) for i in range(count) for j in range(i)], count)
+
+
+def grid(side):
+    place = np.arange(side * side).reshape(side, side)
+    down = np.stack([place[1:].ravel(), place[:-1].ravel()], axis=1)
+    right = np.stack([place[:, 1:].ravel(), place[:, :-1].ravel()], axis=1)
+    return make(np.concatenate([down, right]), side * side)
+
+
+def scattered(count, edges, seed=0):
+    """A random graph: one large component, some small ones, some isolated nodes."""
+    return make(np.random.default_rng(seed).integers(count, size=(edges, 2)), count)
+
+
+def power_law(count, links, seed=0):
+    """A graph by preferential attachment (Barabasi and Albert)."""
+    generator = np.random.default_rng(seed)
+    ends = list(range(links))
+    edges = []
+    for node in range(links, count):
+        chosen = {ends[i] for i in generator.integers(len(ends), size=links)}
+        edges += [(node, other) for other in chosen]
+        ends += [*chosen, *[node] * len(chosen)]
+    return make(edges, count)
+
+
+def many():
+    """Components of many kinds: paths, triangles, a star, a cycle, isolated nodes."""
+    parts = [path(4), complete(3), path(4), star(6), cycle(8), make([], 3), complete(3), path(2)]
+    return dgl.batch(parts)
+
+
+SMALL = {
+    "path": path(30),
+    "cycle": cycle(24),
+    "star": star(25),
+    "complete": complete(22),
+    "grid": grid(6),
+    "random": scattered(60, 200),
+    "disconnected": scattered(80, 60),
+    "many": many(),
+    "isolated": make([], 5),
+    "one": make([], 1),
+    "two": path(2),
+    "two apart": make([], 2),
+    "three": path(3),
+}
+
+
+def dense_adjacency(graph):
+    matrix = np.zeros((graph.num_nodes(),) * 2)
+    source, target = (each.numpy() for each in graph.edges())
+    matrix[source, target] = matrix[target, source] = 1
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+def dense_laplacian(graph):
+    """I - D^-1/2 A D^-1/2, and 0 on isolated nodes."""
+    matrix = dense_adjacency(graph)
+    degrees = matrix.sum(0)
+    scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
+    return np.diag((degrees > 0).astype(float)) - scale[:, None] * matrix * scale
+
+
+def check_against_dense(graph, k):
+    """Compare with eigh: eigenvalues, residuals, and projectors on each whole eigenspace."""
+    count, matrix = graph.num_nodes(), dense_laplacian(graph)
+    values, vectors = np.linalg.eigh(matrix)
+    zeros = int((values < 1e-9).sum())
+    expected = values[zeros : zeros + k]
+    report = laplacian_report(graph, k=k)
+    encoding = laplacian(graph, k=k)
+    assert encoding.shape == (count, k) and encoding.dtype == torch.float32
+    x, found = encoding.double().numpy(), len(expected)
+    assert report["components"] == zeros
+    np.testing.assert_allclose(report["eigenvalues"], expected, atol=1e-8)
+    assert not x[:, found:].any()
+    x = x[:, :found]
+    residual = np.linalg.norm(matrix @ x - x * expected, axis=0)
+    assert residual.max(initial=0) < 1e-5
+    assert np.abs(x.T @ x - np.eye(found)).max(initial=0) < 1e-5
+    assert np.abs(vectors[:, :zeros].T @ x).max(initial=0) < 1e-5
+    for value in np.unique(expected.round(7)):
+        space = np.abs(values - value) < 1e-6
+        if space.sum() == (np.abs(expected - value) < 1e-6).sum():  # not cut off at the k-th
+            mine = x[:, np.abs(expected - value) < 1e-6]
+            theirs = vectors[:, space]
+            np.testing.assert_allclose(mine @ mine.T, theirs @ theirs.T, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("k", [1, 5, 16, 100])
+def test_laplacian_is_that_of_dense_algebra(name, k):
+    check_against_dense(SMALL[name], k)
+
+
+@pytest.mark.parametrize("solver", eigenvectors._SOLVERS)
+@pytest.mark.parametrize(
+    "graph",
+    [path(90), cycle(90), star(90), complete(90), grid(12), scattered(400, 900), power_law(300, 3)],
+    ids=["path", "cycle", "star", "complete", "grid", "random", "power law"],
+)
+def test_every_sparse_solver_is_right_by_itself(graph, solver, all_sparse, monkeypatch):
+    monkeypatch.setattr(eigenvectors, "_SOLVERS", {solver: eigenvectors._SOLVERS[solver]})
+    check_against_dense(graph, 7)
+    assert solver in laplacian_report(graph, k=7)["solvers"]
+
+
+def test_one_eigenvalue_with_more_copies_than_the_block_has_columns():
+    triangles = 400  # all share node 0: eigenvalue 1/2 has 399 copies
+    edges = [(0, i) for i in range(1, 2 * triangles + 1)]
+    edges += [(2 * i + 1, 2 * i + 2) for i in range(triangles)]
+    report = laplacian_report(make(edges, 2 * triangles + 1), k=16)
+    assert report["solvers"] == ["chebyshev"]
+    np.testing.assert_allclose(report["eigenvalues"], 0.5, atol=1e-9)
+
+
+def test_no_copy_of_a_multiple_eigenvalue_is_missed_on_a_large_torus():
+    side, k = 60, 30
+    place = np.arange(side * side).reshape(side, side)
+    edges = [np.stack([place.ravel(), np.roll(place, 1, axis).ravel()], 1) for axis in (0, 1)]
+    cosine = np.cos(2 * np.pi * np.arange(side) / side)
+    expected = np.sort((1 - (cosine[:, None] + cosine) / 2).ravel())[1 : k + 1]
+    report = laplacian_report(make(np.concatenate(edges), side * side), k=k)
+    np.testing.assert_allclose(report["eigenvalues"], expected, atol=1e-9)
+
+
+def test_no_copy_of_a_multiple_eigenvalue_is_missed_on_a_grid():
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import eigsh
+
+    graph = grid(100)
+    begin = time.perf_counter()
+    report = laplacian_report(graph, k=16)
+    assert time.perf_counter() - begin < 10
+    matrix = encodings._normalised(encodings._pattern(graph))
+    start = np.random.default_rng(5).standard_normal(10_000)
+    inverted = eigsh(
+        (eye_array(10_000) - matrix).tocsc(), 30, sigma=-0.01, v0=start, return_eigenvectors=False
+    )
+    np.testing.assert_allclose(report["eigenvalues"], np.sort(inverted)[1:17], atol=1e-8)
+    assert report["residual"] < 1e-6 and report["orthogonality"] < 1e-6 and report["missed"] < 2
+    # The grid looks the same from both sides, hence pairs; this one a single vector overlooks.
+    assert np.sum(np.abs(1 - np.array(report["eigenvalues"]) - 0.99600) < 5e-5) >= 2
+
+
+def test_a_missed_copy_is_noticed(all_sparse, monkeypatch):
+    graph = grid(30)
+    right = eigenvectors._SOLVERS["chebyshev"]
+
+    def careless(matrix, trivial, k):
+        return np.delete(right(matrix, trivial, k + 1), 0, axis=1)
+
+    monkeypatch.setattr(eigenvectors, "_SOLVERS", {"careless": careless, "chebyshev": right})
+    assert laplacian_report(graph, k=8)["solvers"] == ["chebyshev"]
+    monkeypatch.setattr(eigenvectors, "_SOLVERS", {"careless": careless})
+    with pytest.raises(ZooError, match="careless: .*growth"):
+        laplacian(graph, k=9)
+
+
+def test_minesweeper_takes_seconds():
+    files = [each / "minesweeper.npz" for each in FOLDERS if (each / "minesweeper.npz").is_file()]
+    if not files:
+        pytest.skip("minesweeper.npz is in none of the folders of ZOO_DATA")
+    with np.load(files[0], allow_pickle=False) as stored:
+        graph = make(stored["edges"], 10_000)
+    begin = time.perf_counter()
+    report = laplacian_report(graph, k=16)
+    assert time.perf_counter() - begin < 5
+    assert report["residual"] < 1e-5 and report["orthogonality"] < 1e-5 and report["missed"] < 2
+    begin = time.perf_counter()
+    laplacian(graph, k=16)
+    assert time.perf_counter() - begin < 0.1
+
+
+@pytest.mark.slow
+def test_a_power_law_graph_of_20_000_nodes_takes_seconds():
+    graph = power_law(20_000, 4)
+    begin = time.perf_counter()
+    report = laplacian_report(graph, k=16)
+    assert time.perf_counter() - begin < 20
+    assert report["residual"] < 1e-5 and report["missed"] < 2
+
+
+@pytest.mark.slow
+def test_a_path_too_long_for_the_first_solver():
+    count = 50_000
+    report = laplacian_report(path(count), k=16)
+    expected = 1 - np.cos(np.pi * np.arange(1, 17) / (count - 1))
+    np.testing.assert_allclose(report["eigenvalues"], expected, rtol=1e-4)
+
+
+def test_many_small_components_are_pooled():
+    count = 30_000
+    graph = make([(i, i + 1) for i in range(count - 1) if i % 3 != 2], count)
+    begin = time.perf_counter()
+    report = laplacian_report(graph, k=4)
+    assert time.perf_counter() - begin < 5
+    assert report["components"] == count // 3
+    x = laplacian(graph, k=4).numpy()
+    for column in range(4):  # equal eigenvalues: the first components come first
+        assert list(np.flatnonzero(np.abs(x[:, column]) > 1e-6)) == [3 * column, 3 * column + 2]
+
+
+def test_large_and_small_components_together():
+    graph = dgl.batch([grid(26), path(9), make([], 4), scattered(700, 2100), complete(4)])
+    check_against_dense(graph, 24)
+    assert laplacian_report(graph, k=24)["solvers"] == ["chebyshev"] * 2
+
+
+def test_self_loops_duplicates_and_directions_do_not_matter():
+    edges = torch.tensor([(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5)])
+    plain = dgl.graph((edges[:, 0], edges[:, 1]))
+    untidy = dgl.graph(
+        (
+            torch.cat([edges[:, 1], edges[:, 0], torch.tensor([2, 2, 0])]),
+            torch.cat([edges[:, 0], edges[:, 1], torch.tensor([2, 3, 1])]),
+        )
+    )
+    for encode in (laplacian, random_walk):
+        assert torch.equal(encode(plain), encode(untidy))
+    assert len(list(cache_folder().iterdir())) == 2  # they share their files
+
+
+def test_renaming_nodes_renames_the_encodings():
+    graph = power_law(700, 3)
+    order = torch.from_numpy(np.random.default_rng(3).permutation(700))
+    source, target = graph.edges()
+    renamed = dgl.graph((order[source], order[target]), num_nodes=700)
+    values = np.array(laplacian_report(graph, k=9)["eigenvalues"])
+    assert np.diff(values).min() > 1e-4  # simple, or the basis would be free
+    one, other = laplacian(graph, k=8), laplacian(renamed, k=8)
+    torch.testing.assert_close(other[order], one, atol=1e-4, rtol=0)
+    one, other = random_walk(graph), random_walk(renamed)
+    torch.testing.assert_close(other[order], one)
+
+
+@pytest.mark.parametrize("name", ["path", "cycle", "grid", "random", "many"])
+def test_signs_are_canonical(name):
+    for column in laplacian(SMALL[name], k=8).T:
+        if column.any():
+            assert column[column.abs() >= (1 - 0.99e-4) * column.abs().max()][0] > 0
+
+
+def test_another_process_computes_the_same_bytes(tmp_path):
+    graph, program = dgl.batch([grid(26), power_law(600, 3), cycle(9)]), tmp_path / "program.py"
+    np.save(tmp_path / "edges.npy", torch.stack(graph.edges()))
+    program.write_text(
+        "import dgl, numpy, torch; from zoo.encodings import laplacian, random_walk;"
+        f"edges = torch.from_numpy(numpy.load({str(tmp_path / 'edges.npy')!r}));"
+        f"graph = dgl.graph((edges[0], edges[1]), num_nodes={graph.num_nodes()});"
+        "print(*(each(graph).numpy().tobytes().hex() for each in (laplacian, random_walk)))"
+    )
+    environment = {**os.environ, "ZOO_DATA": str(tmp_path / "other")}
+    command = [sys.executable, "-W", "ignore", str(program)]
+    environment["PYTHONPATH"] = str(Path(encodings.__file__).parents[1])
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    here = b"".join(encode(graph).numpy().tobytes() for encode in (laplacian, random_walk))
+    assert bytes.fromhex(done.stdout) == here
+
+
+def test_the_graph_and_the_global_generators_are_left_alone():
+    graph = grid(26)
+    torch.manual_seed(0), np.random.seed(0)
+    expected = torch.rand(3), np.random.rand(3)
+    torch.manual_seed(0), np.random.seed(0)
+    threads = torch.get_num_threads()
+    laplacian(graph), random_walk(graph, steps=3)
+    assert torch.equal(torch.rand(3), expected[0])
+    assert np.array_equal(np.random.rand(3), expected[1])
+    assert torch.get_num_threads() == threads
+    assert not graph.ndata and not graph.edata
+    assert graph.num_edges() == grid(26).num_edges()
+
+
+# The cache
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The list grows by one word each time that an encoding is computed."""
+    calls = []
+    for name in ("_solve", "_return_probability"):
+        compute = getattr(encodings, name)
+        monkeypatch.setattr(
+            encodings, name, lambda *a, f=compute, n=name: (calls.append(n), f(*a))[1]
+        )
+    return calls
+
+
+@pytest.mark.parametrize("encode, option", [(laplacian, "k"), (random_walk, "steps")])
+def test_the_second_call_reads_and_anything_else_computes(encode, option, counted):
+    first = encode(path(20), **{option: 3})
+    assert torch.equal(encode(path(20), **{option: 3}), first) and len(counted) == 1
+    encode(path(20), **{option: 4})
+    assert len(counted) == 2
+    encode(cycle(20), **{option: 3})
+    assert len(counted) == 3
+    encode(make([(i, i + 1) for i in range(19)], 21), **{option: 3})  # an isolated node more
+    assert len(counted) == 4
+
+
+def test_the_second_call_does_no_eigensolve(monkeypatch):
+    graph = grid(30)
+    first = laplacian(graph)
+
+    def refuse(*_):
+        raise AssertionError("an eigensolve")
+
+    monkeypatch.setattr(eigenvectors, "_SOLVERS", {"refuse": refuse})
+    assert torch.equal(laplacian(graph), first)
+    assert laplacian_report(graph)["solvers"] == ["chebyshev"]
+
+
+def _truncate(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _flip_a_bit(file):
+    content = bytearray(file.read_bytes())
+    content[400] ^= 4  # within the numbers of the first array
+    file.write_bytes(content)
+
+
+def _empty(file):
+    file.write_bytes(b"")
+
+
+def _other_shape(file):
+    np.savez(file, encoding=np.zeros((3, 3), np.float32))
+
+
+def _not_a_number(file):
+    np.savez(file, encoding=np.full((20, 5), np.nan, np.float32))
+
+
+def _pickled(file):
+    np.savez(file, encoding=np.array([[{}] * 5] * 20))
+
+
+@pytest.mark.parametrize(
+    "damage", [_truncate, _flip_a_bit, _empty, _other_shape, _not_a_number, _pickled]
+)
+@pytest.mark.parametrize("encode", [laplacian, random_walk])
+def test_a_damaged_file_is_replaced(encode, damage, counted):
+    option = {"k": 5} if encode is laplacian else {"steps": 5}
+    first = encode(path(20), **option)
+    (file,) = cache_folder().iterdir()
+    damage(file)
+    assert torch.equal(encode(path(20), **option), first) and len(counted) == 2
+    assert torch.equal(encode(path(20), **option), first) and len(counted) == 2
+    assert list(cache_folder().iterdir()) == [file]
+
+
+def test_no_half_written_file_is_left(monkeypatch):
+    def half(draft, **_):
+        Path(draft).write_bytes(b"half")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(np, "savez", half)
+    laplacian(path(5))
+    assert list(cache_folder().iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(monkeypatch, tmp_path, caplog):
+    (tmp_path / "file").write_text("where a folder should be")
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "file"))
+    assert laplacian(path(5), k=2).shape == (5, 2)
+    assert "not kept" in caplog.text
+
+
+# Failing solvers
+
+
+def test_the_next_solver_takes_over(all_sparse, monkeypatch, caplog):
+    for forced, expected in [
+        ({"chebyshev"}, "shift_invert"),
+        ({"chebyshev", "shift_invert"}, "lanczos"),
+    ]:
+
+        def fail(*_):
+            raise RuntimeError("forced")
+
+        solvers = {n: fail if n in forced else f for n, f in eigenvectors._SOLVERS.items()}
+        with monkeypatch.context() as patch:
+            patch.setattr(eigenvectors, "_SOLVERS", solvers)
+            patch.setattr(encodings, "VERSION", expected)
+            check_against_dense(grid(10), 6)
+            assert laplacian_report(grid(10), k=6)["solvers"] == [expected]
+    assert "chebyshev: forced" in caplog.text
+
+
+def _rough(vectors):
+    return vectors + 1e-4 * np.cos(np.arange(vectors.size)).reshape(vectors.shape)
+
+
+def _skewed(vectors):
+    return np.column_stack([vectors[:, 0], vectors[:, :-1]])
+
+
+def _undefined(vectors):
+    return vectors * np.nan
+
+
+@pytest.mark.parametrize(
+    "spoil, word",
+    [(_rough, "residual"), (_skewed, "orthogonality"), (_undefined, "not finite")],
+)
+def test_a_bad_result_is_not_accepted(spoil, word, all_sparse, monkeypatch, caplog):
+    right = eigenvectors._chebyshev
+    monkeypatch.setattr(
+        eigenvectors, "_SOLVERS", {"spoilt": lambda *a: spoil(right(*a)), "chebyshev": right}
+    )
+    assert laplacian_report(power_law(90, 3), k=4)["solvers"] == ["chebyshev"]
+    assert "spoilt: " in caplog.text and word in caplog.text
+
+
+def test_the_error_names_the_graph_and_every_solver(all_sparse, monkeypatch):
+    monkeypatch.setattr(eigenvectors, "_STEPS", 3)
+    monkeypatch.setattr(eigenvectors, "_BAND", 3)
+
+    def lanczos(*_):
+        raise MemoryError("no memory")
+
+    monkeypatch.setitem(eigenvectors._SOLVERS, "lanczos", lanczos)
+    with pytest.raises(ZooError) as error:
+        laplacian(grid(10), k=6)
+    for word in (
+        "100 nodes",
+        "180 edges",
+        "k=6",
+        "chebyshev: ",
+        "shift_invert: ",
+        "lanczos: no mem",
+    ):
+        assert word in str(error.value)
+    assert "smaller k" in str(error.value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "4"])
+def test_options_are_whole_numbers_from_one(value):
+    with pytest.raises(ZooError, match="k: "):
+        laplacian(path(4), k=value)
+    with pytest.raises(ZooError, match="steps: "):
+        random_walk(path(4), steps=value)
+
+
+# The random walk, the table and the signs
+
+
+@pytest.mark.parametrize("width", [1, 7, 64])
+@pytest.mark.parametrize("steps", [1, 2, 5, 16])
+@pytest.mark.parametrize("name", SMALL)
+def test_random_walk_is_the_dense_formula(name, steps, width, monkeypatch):
+    monkeypatch.setattr(encodings, "_WIDTH", width)
+    matrix = dense_adjacency(SMALL[name])
+    walk = matrix / np.maximum(matrix.sum(0), 1)
+    power, expected = np.eye(len(walk)), []
+    for _ in range(steps):
+        power = power @ walk
+        expected.append(np.diag(power))
+    found = random_walk(SMALL[name], steps=steps)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.numpy(), np.stack(expected, 1), atol=1e-6, rtol=1e-5)
+
+
+def test_random_walk_stores_no_square_matrix(monkeypatch):
+    graph, largest, zeros = cycle(3000), [], torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *s: (largest.append(np.prod(s)), zeros(*s))[1])
+    random_walk(graph, steps=6)
+    assert 100 < max(largest) < 100 * 200  # a block of columns, and only the rows in its reach
+
+
+def test_recipes_pick_encodings_by_word():
+    graph = path(6)
+    assert pick(ENCODINGS, "none", graph).shape == (6, 0)
+    assert pick(ENCODINGS, "laplacian", graph).shape == (6, 16)
+    assert pick(ENCODINGS, {"name": "laplacian", "k": 3}, graph).shape == (6, 3)
+    assert pick(ENCODINGS, {"name": "random_walk", "steps": 2}, graph).shape == (6, 2)
+    with pytest.raises(ZooError, match="steps"):
+        pick(ENCODINGS, {"name": "laplacian", "steps": 2}, graph)
+
+
+def test_empty_graph():
+    graph = dgl.graph(([], []), num_nodes=0)
+    for word, columns in {"none": 0, "laplacian": 16, "random_walk": 16}.items():
+        assert pick(ENCODINGS, word, graph).shape == (0, columns)
+
+
+def test_flip_signs_flips_only_the_last_columns_and_uses_both_signs():
+    x = torch.rand(5, 7) + 1
+    kept, seen = x.clone(), set()
+    for _ in range(200):
+        y = flip_signs(x, 3)
+        assert torch.equal(y[:, :4], x[:, :4]) and torch.equal(y.abs(), x)
+        signs = y[:, 4:].sign()
+        assert (signs == signs[0]).all()  # one draw per column
+        seen.add(tuple(signs[0].tolist()))
+    assert len(seen) == 8
+    assert torch.equal(x, kept)
+    assert torch.equal(flip_signs(x, 0), x)
+    torch.manual_seed(1)
+    first = flip_signs(x, 3)
+    torch.manual_seed(1)
+    assert torch.equal(flip_signs(x, 3), first)

@@ -1,0 +1,75 @@
+"""Every shipped recipe loads, runs two epochs on a tiny graph, and refuses each misspelt key."""
+
+import copy
+
+import pytest
+import yaml
+
+from zoo.errors import ZooError
+from zoo.plan import load_recipe, resolve
+from zoo.recipe import recipe_file, recipe_names
+from zoo.run import run_recipe
+
+each_recipe = pytest.mark.parametrize("name", recipe_names())
+
+TINY = {"name": "sbm", "nodes": 60, "classes": 3, "dim": 8, "split": "ratio-50-25-25"}
+
+
+def raw(name):
+    return yaml.safe_load(recipe_file(name).read_text())
+
+
+@each_recipe
+def test_it_loads_and_is_complete(name):
+    recipe = load_recipe(name)
+    lines = recipe_file(name).read_text().splitlines()
+    assert lines[0].startswith("# ") and lines[0].endswith(".") and len(lines) <= 30
+    word = recipe.model if isinstance(recipe.model, str) else recipe.model["name"]
+    assert name.startswith(f"{word}-")
+    assert resolve(load_recipe(resolve(recipe))) == resolve(recipe)
+
+
+@each_recipe
+def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
+    data = copy.deepcopy(load_recipe(name).plain())
+    small = {"dim": 8} if isinstance(data["model"], dict) else {}
+    data["dataset"] = TINY
+    data["model"] = {**data["model"], **small}
+    data["train"] = {**data["train"], "epochs": 2}
+    data["seeds"] = [0, 1]
+    summaries = [run_recipe(data, runs=tmp_path, device="cpu") for _ in range(2)]
+    scores = [[row["val"] for row in each["seeds"]] for each in summaries]
+    assert scores[0] == scores[1] and 0 <= scores[0][0] <= 1
+
+
+def keys_of(data, path=()):
+    for key, value in data.items():
+        yield (*path, key)
+        if isinstance(value, dict):
+            yield from keys_of(value, (*path, key))
+
+
+@each_recipe
+def test_each_misspelt_key_is_refused_with_the_right_word(name):
+    for path in keys_of(raw(name)):
+        if path[-1] == "name":
+            continue
+        data = raw(name)
+        place = data
+        for key in path[:-1]:
+            place = place[key]
+        right = path[-1]
+        wrong = right[:-1] + "x" if len(right) < 4 else right[0] + right[2] + right[1] + right[3:]
+        if wrong == right:
+            wrong = right + "x"
+        place[wrong] = place.pop(right)
+        with pytest.raises(ZooError) as caught:
+            load_recipe(data)
+        assert wrong in str(caught.value) and right in str(caught.value), path
+
+
+def test_a_verified_number_is_within_what_is_expected():
+    for name in recipe_names():
+        expect = load_recipe(name).expect
+        if expect and expect.verified:
+            assert expect.verified.test >= expect.test - expect.within, name

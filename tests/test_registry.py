@@ -1,0 +1,153 @@
+"""The registry: names, near misses, taken names, reloads, and models from other packages."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from zoo import registry
+from zoo.errors import ZooError
+from zoo.registry import MODELS, Model, create_model, list_models, register_model
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    list_models()
+    before = dict(MODELS)
+    yield
+    MODELS.clear()
+    MODELS.update(before)
+
+
+SOURCE = """
+import torch
+from zoo import Model, register_model
+from zoo.table import Count
+
+@register_model("mine")
+class Mine(Model):
+    def __init__(self, in_dim, out_dim, *, dim: Count = 8):
+        super().__init__()
+        self.stem = torch.nn.Linear(in_dim, dim)
+        self.head = torch.nn.Linear(dim, out_dim)
+
+    def features(self, graph, x):
+        return self.stem(x).relu()
+"""
+
+
+def load_file(path, name="a_module"):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_unknown_names_are_answered_with_near_ones():
+    with pytest.raises(ZooError, match="did you mean 'sgformer'"):
+        create_model("sgfomer", 5, 3)
+
+
+@pytest.mark.parametrize(
+    "options,words",
+    [
+        ({"dimm": 3}, "did you mean 'dim'"),
+        ({"dim": 0}, "greater than or equal to 1"),
+        ({"dim": "64"}, "integer"),
+        ({"dim": True}, "integer"),
+        ({"alpha": 1.5}, "less than or equal to 1"),
+        ({"combine": "sum"}, "'add' or 'cat'"),
+        ({"attention": {"name": "rba", "size": -1}}, "attention.size"),
+        ({"attention_dropout": float("nan")}, "attention_dropout"),
+    ],
+)
+def test_wrong_options_are_answered(options, words):
+    with pytest.raises(ZooError, match=words):
+        create_model("sgformer", 5, 3, **options)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (5, 0), (5, -1), (5.0, 3), ("5", 3)])
+def test_wrong_sizes_are_answered(sizes):
+    with pytest.raises(ZooError, match="in_dim|out_dim"):
+        create_model("gcn", *sizes)
+
+
+def test_a_model_remembers_how_it_was_made():
+    model = create_model("gcn", 5, 3, dim=7)
+    assert model.config == {"in_dim": 5, "out_dim": 3, "dim": 7}
+
+
+def test_filters_agree_with_building():
+    assert list_models("sg*") == ["sgformer"]
+    assert set(list_models(attention="rba")) < set(list_models())
+    for name in list_models():
+        takes = name in list_models(attention="rba")
+        try:
+            create_model(name, 5, 3, attention="rba")
+            built = True
+        except ZooError:
+            built = False
+        assert built == takes
+    assert list_models(attention="nonsense") == []
+    assert list_models(task="node-classification") == list_models()
+    assert list_models(task="juggling") == []
+    assert list_models(pretrained=False) == list_models() and not list_models(pretrained=True)
+
+
+def test_a_taken_name_names_both_places(tmp_path):
+    (tmp_path / "other.py").write_text(SOURCE.replace("mine", "sgformer"))
+    with pytest.raises(ZooError) as caught:
+        load_file(tmp_path / "other.py")
+    assert "sgformer.py:" in str(caught.value) and "other.py:" in str(caught.value)
+
+
+def test_reloading_a_file_registers_again(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE)
+    first = load_file(path).Mine
+    path.write_text(SOURCE.replace("dim: Count = 8", "dim: Count = 16"))
+    second = load_file(path, "another_name").Mine
+    assert MODELS["mine"] is second is not first
+    assert create_model("mine", 5, 3).stem.out_features == 16
+
+
+def test_only_models_can_be_registered():
+    with pytest.raises(ZooError, match="not a zoo.Model class"):
+        register_model("linear")(torch.nn.Linear)
+
+
+def test_a_class_from_a_prompt_can_be_registered_twice():
+    space = {"__name__": "__main__"}
+    exec(SOURCE, space)
+    exec(SOURCE, space)
+    assert issubclass(MODELS["mine"], Model)
+
+
+class Plugin:
+    def __init__(self, value, load):
+        self.value, self.load = value, load
+
+
+def test_a_broken_plugin_is_logged_once_and_skipped(monkeypatch, caplog):
+    def fail():
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin("broken.models", fail)])
+    assert "sgformer" in list_models() and "sgformer" in list_models()
+    assert caplog.text.count("out of order") == 1 and "broken.models" in caplog.text
+
+
+def test_models_of_an_installed_package_appear(tmp_path):
+    """A package of one's own, as it looks when installed: a module and its entry point."""
+    (tmp_path / "my_models.py").write_text(SOURCE)
+    info = tmp_path / "my_models-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-models\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[graph_transformer_zoo.models]\nmine = my_models\n")
+    code = "import zoo; assert 'mine' in zoo.list_models(); zoo.create_model('mine', 5, 3)"
+    call = [sys.executable, "-W", "ignore", "-c", f"import sys; sys.path.insert(0, '.'); {code}"]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
