@@ -202,3 +202,19 @@ def test_imports_of_a_recipe(tmp_path):
             load_recipe(recipe)
     finally:
         zoo.ENCODINGS.pop("ones", None)
+
+
+def test_carry_over_changes_every_seed_but_the_first(runs):
+    fresh = run_recipe(changed(train={"epochs": 12}), runs=runs)
+    carried = run_recipe(changed(train={"epochs": 12}, carry_over=True), runs=runs)
+    assert fresh["seeds"][0] == {
+        **carried["seeds"][0],
+        "seconds_per_epoch": fresh["seeds"][0]["seconds_per_epoch"],
+    }
+    again = run_recipe(f"{carried['folder']}/recipe.yaml", runs=runs)
+    scores = [[row["val"] for row in each["seeds"]] for each in (fresh, carried, again)]
+    assert scores[1] == scores[2]
+    weights = [
+        read_weights(f"{each['folder']}/seed-1/model.safetensors") for each in (fresh, carried)
+    ]
+    assert not torch.equal(*(each["head.weight"] for each in weights))

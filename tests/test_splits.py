@@ -50,6 +50,25 @@ def test_every_split_keeps_its_promises(spec, masks):
     assert (other.sha256 == split.sha256) == pinned
 
 
+def test_per_class_deals_as_the_published_programs_do():
+    """One global torch generator: a permutation per class in order, then one of all the others."""
+    y = torch.randint(3, (200,), generator=torch.Generator().manual_seed(4))
+    spec = {"name": "per-class", "train": 5, "val": 30, "test": 60, "seed": 123}
+    split = make_split(spec, y, None, seed=9)
+    state = torch.get_rng_state()
+    torch.manual_seed(123)
+    train, rest = [], []
+    for each in range(3):
+        members = (y == each).nonzero().flatten()
+        members = members[torch.randperm(len(members))]
+        train, rest = train + members[:5].tolist(), rest + members[5:].tolist()
+    rest = torch.tensor(rest)[torch.randperm(len(rest))].tolist()
+    torch.set_rng_state(state)
+    dealt = (split.train, split.val, split.test)
+    for nodes, expected in zip(dealt, (train, rest[:30], rest[30:90]), strict=True):
+        assert nodes.tolist() == sorted(expected)
+
+
 def test_the_hash_is_of_each_part():
     y = torch.zeros(4, dtype=torch.int64)
     hashes = set()

@@ -207,3 +207,30 @@ def test_bfloat16_trains(data, split, name):
     result = fit(model, data, split, TASK, epochs=30, precision="bf16")
     assert result.val > 1.2 / data.classes
     assert all(each.dtype == torch.float32 for each in model.parameters())
+
+
+def test_memory_carries_the_head_and_the_optimiser(data, split):
+    memory, starts = {}, []
+
+    def train(seed):
+        torch.manual_seed(seed)
+        model = create_model("gcn", data.x.shape[1], data.classes)
+        handle = model.register_forward_pre_hook(
+            lambda m, args: starts.append(m.head.weight.detach().clone())
+        )
+        result = fit(model, data, split, TASK, "cpu", lambda x: x, print_nothing, memory, epochs=4)
+        handle.remove()
+        return result
+
+    train(0)
+    kept = memory["head"]["weight"].clone()
+    steps = [each["step"].item() for each in memory["optimiser"]["state"].values()]
+    assert set(steps) == {4}
+    starts.clear()
+    train(1)
+    assert torch.equal(starts[0], kept)
+    assert {each["step"].item() for each in memory["optimiser"]["state"].values()} == {8}
+
+
+def print_nothing(epoch):
+    """Watch without a word."""

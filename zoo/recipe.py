@@ -76,6 +76,11 @@ class _Contents(_Strict):
     model: _Named = Field(description="the model and its options")
     train: dict[str, Any] = Field({}, description="options of the training")
     seeds: _Seeds = Field([0], description="one run is made with each seed")
+    carry_over: bool = Field(
+        False,
+        description="start each seed from the head and the optimiser that the one before ended "
+        "with, as the published program of SGFormer does; for reproduction only",
+    )
     expect: Expect | None = Field(None, description="the number that the recipe should reach")
     imports: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="Python files, relative to the recipe's folder, or modules to import first"
@@ -94,7 +99,7 @@ class Recipe(_Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        absent = {"expect": None, "imports": []}
+        absent = {"carry_over": False, "expect": None, "imports": []}
         return {key: value for key, value in data.items() if absent.get(key, ...) != value}
 
     def text(self) -> str:

@@ -122,6 +122,9 @@ def per_class(
 ) -> Parts:
     """Draw as many training nodes from every class; validation and test from all the others.
 
+    The draw is that of the programs of SGFormer, NodeFormer and DIFFormer, which use one split for
+    all runs: `seed: 123` gives the very nodes of their published numbers on Cora and CiteSeer.
+
     Args:
         train: training nodes of each class.
         val: validation nodes.
@@ -135,16 +138,22 @@ def per_class(
         raise ZooError(
             "split per-class: a node has many targets here; write split: ratio-60-20-20."
         )
-    order = _shuffled(_labelled(y), drawn if seed is None else seed)
-    classes, members = np.unique(y[order], return_counts=True)
+    labelled = _labelled(y)
+    classes, members = np.unique(y[labelled], return_counts=True)
     if members.min() < train:
         raise ZooError(
             f"split per-class: class {classes[members.argmin()]} has {members.min()} labelled "
             f"nodes and {train} are asked for; write a smaller number, such as per-class-"
             f"{max(1, members.min() // 2)}, or split: ratio-60-20-20."
         )
-    chosen = np.concatenate([order[y[order] == each][:train] for each in classes])
-    rest = order[~np.isin(order, chosen)]
+    generator = torch.Generator().manual_seed(drawn if seed is None else seed)
+
+    def shuffled(nodes: np.ndarray) -> np.ndarray:
+        return nodes[torch.randperm(len(nodes), generator=generator).numpy()]
+
+    groups = [shuffled(labelled[y[labelled] == each]) for each in classes]
+    chosen = np.concatenate([group[:train] for group in groups])
+    rest = shuffled(np.concatenate([group[train:] for group in groups]))
     if len(rest) < val + test:
         raise ZooError(
             f"split per-class: {val} validation and {test} test nodes are asked for and "

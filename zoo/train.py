@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -113,6 +113,7 @@ def fit(
     device: torch.device | str = "cpu",
     augment: Callable[[Tensor], Tensor] = lambda x: x,
     watch: Callable[[Epoch], None] = lambda epoch: None,
+    memory: dict[str, Any] | None = None,
     *,
     epochs: Count = 500,
     lr: Positive = 0.01,
@@ -136,6 +137,8 @@ def fit(
         device: where to train.
         augment: applied to the features x (N, F) in training only.
         watch: called after every epoch.
+        memory: the head and the optimiser that an earlier `fit` of a model of the same shape ended
+            with, to start from; replaced by those of this one. Empty for the first.
         epochs: passes over the training nodes.
         lr: learning rate.
         weight_decay: of the parameter groups that do not set their own.
@@ -154,6 +157,9 @@ def fit(
     steps = _Steps(model, data, split, task, augment, precision, clip)
     best = _Best(model)
     optimiser = pick(OPTIMIZERS, optimizer, model.parameter_groups(), lr, weight_decay)
+    if memory:
+        optimiser.load_state_dict(memory["optimiser"])
+        model.head.load_state_dict(memory["head"])
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))
     seconds: list[float] = []
     interrupted = False
@@ -176,6 +182,9 @@ def fit(
         if not best.scores:
             raise
         interrupted = True
+    if memory is not None:
+        head = copy.deepcopy(model.head.state_dict())
+        memory.update(optimiser=optimiser.state_dict(), head=head)
     best.restore()
     cost = statistics.median(seconds) if seconds else float("nan")
     return Fit(best.epoch, **best.scores, epochs=len(seconds), seconds_per_epoch=cost,
