@@ -10,10 +10,10 @@ train: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 slow: $(INSTALLED)
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n auto -m slow
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
@@ -21,6 +21,8 @@ format: $(INSTALLED)
 
 # torch and everything else go in one command, so that the constraints hold for all of it.
 $(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	  { echo "The zoo needs Python 3.11 (DGL has no newer wheel): make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $(INSTALLED)

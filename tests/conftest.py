@@ -9,6 +9,8 @@ import torch
 
 from zoo.errors import ZooError
 
+torch.set_num_threads(1)  # the graphs are tiny, and there is a process for each core
+
 DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
 
 

@@ -4,17 +4,24 @@ import math
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
-from zoo.attention import ATTENTIONS, linear, partition, per_graph, random_batch, softmax
+from zoo.attention import ATTENTIONS, linear, per_graph, softmax
+from zoo.catalogue import CATALOGUE
 from zoo.errors import ZooError
+from zoo.random_batch import partition, random_batch
+from zoo.random_features import directions, performer
 from zoo.table import pick
 
 SPECS = [
     "native",
     "softmax",
     "linear",
+    "performer",
     "rba",
     {"name": "rba", "size": 7, "inner": "softmax"},
+    {"name": "rba", "size": 7, "inner": "performer"},
     {"name": "rba", "size": 7, "evaluate": "mean", "draws": 3},
     {"name": "rba", "size": 7, "evaluate": "full"},
 ]
@@ -53,6 +60,22 @@ def naive_linear(q, k, v, qk_norm):
             above, below = n * v[i, h], torch.tensor(float(n), dtype=v.dtype)
             for j in range(n):
                 score = q[i, h] @ k[j, h]
+                above, below = above + score * v[j, h], below + score
+            rows.append(above / below)
+    return torch.stack(rows).reshape(v.shape)
+
+
+def naive_performer(q, k, v, w):
+    """Lemma 1 of arXiv 2009.14794 as it stands: nothing is subtracted, one pair at a time."""
+    feature = [[torch.stack([torch.exp(each @ row - row @ row / 2) for each in w]) for row in rows]
+               for x in (q, k) for rows in (x / x.shape[-1] ** 0.25).unbind(1)]  # fmt: skip
+    n, heads = q.shape[:2]
+    rows = []
+    for i in range(n):
+        for h in range(heads):
+            above, below = torch.zeros_like(v[0, 0]), torch.zeros((), dtype=v.dtype)
+            for j in range(n):
+                score = feature[h][i] @ feature[heads + h][j]
                 above, below = above + score * v[j, h], below + score
             rows.append(above / below)
     return torch.stack(rows).reshape(v.shape)
@@ -97,6 +120,78 @@ def test_linear_equals_its_twin(n, qk_norm):
     )
 
 
+@pytest.mark.parametrize("n", [1, 2, 9])
+@pytest.mark.parametrize("features", [1, 6, 11])  # below and above the width, whole blocks or not
+def test_performer_equals_its_twin(n, features):
+    w = directions(features, 4, seed=3)
+    assert_twins(lambda *x: performer(*x, w), lambda *x: naive_performer(*x, w), tensors(n, 2, 4))
+
+
+def test_directions_are_gaussian_and_orthogonal_in_blocks():
+    w = torch.stack([directions(6, 4, seed) for seed in range(4000)])
+    products = w @ w.mT
+    inside = products[:, :4, :4] - torch.diag_embed(products[:, :4, :4].diagonal(dim1=1, dim2=2))
+    assert inside.abs().max() < 1e-12 and products[:, 4, 5].abs().max() < 1e-12
+    assert products[:, 0, 4].abs().mean() > 0.5  # blocks know nothing of each other
+    error = 4 / math.sqrt(len(w))
+    for row in w.unbind(1):  # moments of order 1, 2 and 4 of a standard Gaussian
+        assert row.mean(0).abs().max() < error
+        assert (row.T @ row / len(w) - torch.eye(4)).abs().max() < 2 * error
+        assert (row.square().sum(1).square().mean() - 24).abs() < 30 * error
+
+
+def test_performer_comes_nearer_to_softmax_with_more_features():
+    """One draw errs by O(1/sqrt(M)), the mean over draws by the bias of the ratio, O(1/M)."""
+    q, k, v = (x.detach() for x in tensors(20, 2, 4))
+    q, k = 0.3 * q, 0.3 * k  # the variance grows as the exponential of their squares
+    exact = softmax(q, k, v)
+    one_draw, mean_of_draws = [], []
+    for features in (4, 32, 256):
+        draws = [performer(q, k, v, directions(features, 4, seed)) for seed in range(400)]
+        errors = torch.stack(draws) - exact
+        one_draw.append(errors.square().mean().sqrt() / v.std())
+        mean_of_draws.append(errors.mean(0).square().mean().sqrt() / v.std())
+    assert one_draw[1] < one_draw[0] / 2.2 and one_draw[2] < one_draw[1] / 2.2
+    assert mean_of_draws[1] < mean_of_draws[0] / 3 and mean_of_draws[2] < 0.001
+
+
+def test_performer_draws_anew_in_training_and_once_for_all_sets_and_heads():
+    q, k, v = (x.detach().expand(3, 20, 2, 4) for x in tensors(1, 20, 1, 4))
+    attend = build("performer").train()
+    torch.manual_seed(3)
+    out = attend(q, k, v)
+    torch.testing.assert_close(out, out[:1, :, :1].expand_as(out))
+    other = attend(q, k, v)
+    torch.manual_seed(3)
+    assert torch.equal(attend(q, k, v), out) and not torch.equal(other, out)
+    torch.manual_seed(3)
+    attend(q, k, v)
+    after = torch.get_rng_state()
+    torch.manual_seed(3)
+    torch.randint(2**62, ())
+    assert torch.equal(torch.get_rng_state(), after)  # one draw of the global generator
+
+
+def test_performer_layers_and_seeds_differ_in_evaluation_which_draws_nothing():
+    q, k, v = tensors(20, 2, 4)
+    before = torch.get_rng_state()
+    first = build("performer")(q, k, v)
+    assert torch.equal(build("performer")(q, k, v), first)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(build("performer", layer=1)(q, k, v), first)
+    assert not torch.equal(build({"name": "performer", "seed": 1})(q, k, v), first)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e2, 1e6])
+def test_performer_survives_queries_and_keys_of_any_length(scale):
+    q, k, v = ((scale * torch.randn(50, 2, 4)).requires_grad_() for _ in range(3))
+    attend = build("performer")
+    torch.testing.assert_close(attend(q, k, torch.ones_like(v)), torch.ones_like(v))
+    out = attend(q, k, v)
+    assert (out <= v.amax(0) + 1e-3 * scale).all() and (out >= v.amin(0) - 1e-3 * scale).all()
+    assert all(each.isfinite().all() for each in torch.autograd.grad(out.sum(), (q, k, v)))
+
+
 @pytest.mark.parametrize("inner", [softmax, linear])
 @pytest.mark.parametrize("n,size", [(10, 5), (11, 4), (7, 2), (9, 8), (5, 1)])
 def test_random_batches_equal_a_loop_over_batches(inner, n, size):
@@ -131,7 +226,9 @@ def test_values_of_one_give_one(spec):
     torch.testing.assert_close(build(spec)(q, k, ones), ones)
 
 
-@pytest.mark.parametrize("spec", ["native", "softmax", "linear", {"name": "rba", "size": 40}])
+@pytest.mark.parametrize(
+    "spec", ["native", "softmax", "linear", "performer", {"name": "rba", "size": 40}]
+)
 def test_renaming_nodes_renames_the_output(spec):
     q, k, v = tensors(30, 2, 4)
     order, attend = torch.randperm(30), build(spec)
@@ -161,7 +258,7 @@ def test_graphs_of_a_batch_do_not_see_each_other(spec):
         start += size
 
 
-@pytest.mark.parametrize("inner", ["native", "softmax", "linear"])
+@pytest.mark.parametrize("inner", ["native", "softmax", "linear", "performer"])
 def test_one_batch_of_all_nodes_is_the_whole_graph(inner):
     q, k, v = tensors(30, 2, 4)
     whole = build({"name": "rba", "size": 30, "inner": inner})
@@ -233,6 +330,7 @@ def test_partitions_are_uniform():
     [
         ("softmax", 2.3),  # the fused kernel stores no scores
         ("linear", 2.3),
+        ("performer", 2.3),
         ({"name": "rba", "size": 32, "inner": "softmax"}, 2.3),
         ({"name": "rba", "size": 32, "inner": "linear"}, 2.3),
     ],
@@ -269,12 +367,57 @@ def test_linear_attention_survives_degenerate_rows(qk_norm):
     assert linear(opposite, -opposite.expand(3, 1, 1), v[:3, :1, :1]).isfinite().all()
 
 
-def test_sums_over_many_nodes_stay_finite_in_bfloat16():
+@pytest.mark.parametrize("spec", ["linear", "performer"])
+def test_autocast_leaves_the_sums_in_fp32(spec):
+    q, k, v = tensors(50, 2, 4, dtype=torch.float)
+    attend = build(spec)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = attend(q, k, v)
+    exact = attend(q.double(), k.double(), v.double())  # autocast leaves double precision alone
+    torch.testing.assert_close(out, exact.float())
+
+
+@pytest.mark.parametrize("spec", ["linear", {"name": "performer", "features": 8}], ids=str)
+def test_sums_over_many_nodes_stay_finite_in_bfloat16(spec):
     q, k, v = (torch.randn(200_000, 1, 4).bfloat16() for _ in range(3))
-    out = linear(q, k, v)
+    attend = build(spec)
+    out = attend(q, k, v)
     assert out.dtype == torch.bfloat16
-    wide = linear(q.float(), k.float(), v.float())
+    wide = attend(q.float(), k.float(), v.float())
     assert out.isfinite().all() and (out.float() - wide).abs().max() < 0.05
+
+
+PROMISED = {row["name"]: row for row in CATALOGUE["attentions"]()}
+
+
+def test_every_attention_says_what_it_promises():
+    assert set(PROMISED) == set(ATTENTIONS)
+    for row in PROMISED.values():
+        assert row["result"] in ("exact", "approximate", "as the model"), row
+        assert row["evaluation"] in ("deterministic", "random"), row
+        for cost in (row["time"], row["memory"]):
+            assert cost.split(" * ")[0] in ("N", "N^2", "as the model"), row
+
+
+@pytest.mark.parametrize("word", PROMISED)
+def test_an_attention_keeps_its_promises(word):
+    q, k, v = (x.detach() for x in tensors(1024, 2, 4))
+    attend = build(word)
+    same = torch.equal(attend(q, k, v), attend(q, k, v))
+    assert same == (PROMISED[word]["evaluation"] == "deterministic")
+    growth = {"N": 2, "N^2": 4, "as the model": 2}[PROMISED[word]["time"].split(" * ")[0]]
+    assert flops(attend, q, k, v) == growth * flops(attend, q[:512], k[:512], v[:512])
+    if isinstance(attend, torch.nn.Module):
+        attend.train()
+    drawn = not torch.equal(attend(q, k, v), attend(q, k, v))
+    assert drawn == (PROMISED[word]["result"] == "approximate")
+
+
+def flops(attend, q, k, v):
+    """Count the operations of matrix products; the fused kernels would hide theirs."""
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        attend(q, k, v)
+    return counter.get_total_flops()
 
 
 @pytest.mark.parametrize(
@@ -293,3 +436,34 @@ def test_sums_over_many_nodes_stay_finite_in_bfloat16():
 def test_wrong_specs_are_answered(spec, words):
     with pytest.raises(ZooError, match=words):
         pick(ATTENTIONS, spec, linear, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"size": 0}, {"size": True}, {"size": 4, "evaluate": "fixd"}, {"size": 4, "draws": 0}],
+    ids=str,
+)
+def test_random_batch_checks_its_arguments(arguments):
+    with pytest.raises(ZooError, match="random_batch"):
+        random_batch(softmax, **arguments)
+
+
+def test_the_batch_force_is_unbiased_with_the_variance_of_lemma_3():
+    """Mean over the others of the batch: variance (1/(p-1) - 1/(N-1)) Lambda_i, within 5 sigma."""
+    n, size, draws = 12, 4, 6000
+    v = torch.randn(n, 1, 2, dtype=torch.double)
+
+    def others(q, k, v):
+        return (v.sum(-3, keepdim=True) - v) / (v.shape[-3] - 1)
+
+    attend = random_batch(others, size).train()
+    forces = torch.stack([attend(v, v, v) for _ in range(draws)])[:, :, 0]  # (draws, N, 2)
+    exact = others(v, v, v)[:, 0]
+    for i in range(n):
+        rest = torch.cat([v[:i, 0], v[i + 1 :, 0]])
+        spread = (rest - exact[i]).pow(2).sum() / (n - 2)
+        expected = (1 / (size - 1) - 1 / (n - 1)) * spread
+        errors = (forces[:, i] - exact[i]).pow(2).sum(-1)
+        assert abs(errors.mean() - expected) < 5 * errors.std() / draws**0.5
+        bias = (forces[:, i].mean(0) - exact[i]).norm()
+        assert bias < 5 * (expected / draws) ** 0.5

@@ -81,7 +81,7 @@ def test_train_prints_its_table_and_its_folder(zoo, tiny_recipe, tmp_path):
     assert "test" in done.stdout and "±" in done.stdout and "runs/tiny-" in done.stdout
     assert done.stderr == ""  # no progress bar where there is no terminal
     [folder] = (tmp_path / "runs").iterdir()
-    assert "name: softmax" in (folder / "recipe.yaml").read_text()
+    assert "attention: softmax" in (folder / "recipe.yaml").read_text()
 
 
 def test_json_is_the_last_line(zoo, tiny_recipe):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "zoo"
 LAYERS = [
     {"errors", "storage"},
     {"table", "yaml_reader"},
-    {"registry", "recipe", "eigenvectors"},
+    {"registry", "recipe", "eigenvectors", "random_batch", "random_features"},
     {"attention", "propagation", "encodings", "datasets", "splits", "tasks"},
     {"layers"},
     {"models"},

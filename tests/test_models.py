@@ -15,7 +15,7 @@ from zoo.tasks import TASKS
 from zoo.weights import load, save, transfer
 
 RBA = {"name": "rba", "size": 4}
-ATTENTIONS = ["native", "softmax", "linear", RBA, {**RBA, "inner": "softmax"}]
+ATTENTIONS = ["native", "softmax", "linear", "performer", RBA, {**RBA, "inner": "softmax"}]
 
 
 def cases():
@@ -75,7 +75,7 @@ def test_every_parameter_is_trained_once(name, options):
 @each_case
 def test_renaming_nodes_renames_logits(name, options, tiny):
     graph, x, _ = tiny
-    if options.get("attention", "native") not in ("native", "softmax", "linear"):
+    if options.get("attention", "native") not in ("native", "softmax", "linear", "performer"):
         options = {"attention": {**options["attention"], "size": 12}}  # exact, so equivariant
     model = build(name, **options).eval()
     order = torch.randperm(12)
@@ -134,14 +134,18 @@ def test_it_memorises_the_tiny_graph(name, options, tiny):
     free = {key: 0.0 for key in options_of(MODELS[name]) if key.endswith("dropout")}
     model = build(name, **options, **free)
     optimiser = torch.optim.Adam(model.parameter_groups(), lr=0.005)
-    for epoch in range(400):
+    # Random features are drawn anew at every step: their noise is learnt away slowly, and one lucky
+    # draw is no memory.
+    recent = 1.0
+    for epoch in range(2000 if options.get("attention") == "performer" else 400):
         model.begin_epoch(epoch)
         optimiser.zero_grad()
         output = model.train()(graph, x)
         loss = torch.nn.functional.cross_entropy(output.logits, y) + output.penalty
         loss.backward()
         optimiser.step()
-        if loss < 0.05:
+        recent = 0.9 * recent + 0.1 * loss.item()
+        if recent < 0.01:
             break
     assert (model.eval()(graph, x).logits.argmax(1) == y).float().mean() >= 11 / 12
 

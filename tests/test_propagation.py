@@ -1,12 +1,26 @@
 """Propagation equals the dense formulas, values and gradients, on both back ends."""
 
+import gc
+import weakref
+
 import dgl
 import pytest
 import torch
 from torch.nn import functional
 
 from zoo import propagation
-from zoo.propagation import PROPAGATIONS, GraphAttention, degrees, gcn, mean, neighbour_sum, place
+from zoo.propagation import (
+    PROPAGATIONS,
+    GraphAttention,
+    degrees,
+    ends,
+    gcn,
+    mean,
+    neighbour_sum,
+    place,
+    relation,
+    walks,
+)
 from zoo.table import pick
 
 BACKENDS = ["_Dgl", "_Torch"]
@@ -39,6 +53,15 @@ def dense_gcn(graph, x):
 def dense_mean(graph, x):
     a = dense(graph)
     return a @ x / a.sum(1, keepdim=True).clamp(min=1)
+
+
+def dense_relation(graph, x, order):
+    a = dense(graph)
+    for _ in range(order):
+        a = a @ a
+    a = (a > 0).double()
+    into, out = a.sum(1).clamp(min=1), a.sum(0).clamp(min=1)
+    return (a / torch.sqrt(into[:, None] * out[None, :])) @ x
 
 
 def dense_attention(module, graph, x):
@@ -81,6 +104,44 @@ def test_functions_equal_the_dense_formula(backend, fast, slow, loops, seed):
     graph = random_graph(loops=loops)
     x = torch.randn(9, 4, dtype=torch.double, requires_grad=True)
     assert_twins(lambda: fast(graph, x), lambda: slow(graph, x), [x])
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("loops", [True, False])
+def test_relations_equal_the_dense_powers(backend, order, loops):
+    """Of a directed graph: A, A^2 and A^4, whose in-degrees and out-degrees differ."""
+    graph = dgl.to_simple(random_graph(n=11, edges=14, loops=loops))
+    x = torch.randn(11, 4, dtype=torch.double, requires_grad=True)
+    fast, slow = lambda: relation(graph, x, order), lambda: dense_relation(graph, x, order)
+    assert_twins(fast, slow, [x])
+    assert order == 0 or walks(graph, order).num_edges() != graph.num_edges()
+
+
+def test_walks_are_found_once(tiny, monkeypatch):
+    graph, x, _ = tiny
+    known = relation(graph, x, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(graph, "adj_tensors", None)
+        assert torch.equal(relation(graph, x, 2), known)
+    assert walks(graph, 0) is graph and not graph.ndata and not graph.edata
+    graph.add_edges([0], [6])
+    torch.testing.assert_close(relation(graph, x, 2), dense_relation(graph, x.double(), 2).float())
+
+
+def test_walks_are_forgotten_with_the_graph():
+    graph = random_graph(loops=True)
+    relation(graph, torch.randn(9, 2), 2)
+    longer = [weakref.ref(walks(graph, order)) for order in (1, 2)]
+    assert all(each() is not None for each in longer)
+    del graph
+    gc.collect()
+    assert all(each() is None for each in longer)
+
+
+def test_the_ends_of_the_edges_are_those_of_the_graph(tiny):
+    graph, _, _ = tiny
+    assert all(map(torch.equal, ends(graph), graph.edges()))
+    assert ends(graph)[0] is ends(graph, torch.device("cpu"))[0]
 
 
 @pytest.mark.parametrize("loops", [True, False])

@@ -422,7 +422,7 @@ def test_recipe_is_frozen_and_owns_its_data():
             setattr(recipe, key, "other")
 
 
-@pytest.mark.parametrize("value", [{1, 2}, b"bytes", object(), Path("x")], ids=repr)
+@pytest.mark.parametrize("value", [{1, 2}, b"bytes", object(), Path("x")], ids=type)
 def test_mapping_of_what_no_file_could_hold_is_refused(value):
     message = refusal({"dataset": "cora", "model": {"name": "sgformer", "dim": [value]}})
     assert f"model.dim.0: is of type {type(value).__name__}" in message

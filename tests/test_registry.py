@@ -91,9 +91,11 @@ def test_filters_agree_with_building():
         except ZooError:
             built = False
         assert built == takes
-    assert list_models(attention="nonsense") == []
     assert list_models(task="node-classification") == list_models()
-    assert list_models(task="juggling") == []
+    with pytest.raises(ZooError, match="did you mean 'softmax'"):
+        list_models(attention="softmx")
+    with pytest.raises(ZooError, match="did you mean 'node-binary'"):
+        list_models(task="node-binry")
     assert list_models(pretrained=False) == list_models() and not list_models(pretrained=True)
 
 

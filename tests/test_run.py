@@ -1,6 +1,7 @@
 """A run from recipe to folder: what it writes, what it says, and that it repeats to the bit."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -204,17 +205,40 @@ def test_imports_of_a_recipe(tmp_path):
         zoo.ENCODINGS.pop("ones", None)
 
 
-def test_carry_over_changes_every_seed_but_the_first(runs):
-    fresh = run_recipe(changed(train={"epochs": 12}), runs=runs)
-    carried = run_recipe(changed(train={"epochs": 12}, carry_over=True), runs=runs)
-    assert fresh["seeds"][0] == {
-        **carried["seeds"][0],
-        "seconds_per_epoch": fresh["seeds"][0]["seconds_per_epoch"],
-    }
-    again = run_recipe(f"{carried['folder']}/recipe.yaml", runs=runs)
-    scores = [[row["val"] for row in each["seeds"]] for each in (fresh, carried, again)]
-    assert scores[1] == scores[2]
-    weights = [
-        read_weights(f"{each['folder']}/seed-1/model.safetensors") for each in (fresh, carried)
-    ]
-    assert not torch.equal(*(each["head.weight"] for each in weights))
+def test_an_error_keeps_the_seeds_before_it(runs):
+    def fail(seed, epoch):
+        if seed == 1:
+            raise ZooError("out of order")
+
+    with pytest.raises(ZooError, match="out of order"):
+        run_recipe(SMALL, runs=runs, watch=fail)
+    [folder] = runs.iterdir()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["interrupted"] and [row["seed"] for row in summary["seeds"]] == [0]
+
+
+def test_a_model_that_cannot_be_built_leaves_nothing(runs):
+    with pytest.raises(ZooError, match="graph_branch: residual"):
+        run_recipe(changed(model={"name": "sgformer", "use_init": True}), runs=runs)
+    with pytest.raises(ZooError, match="memory"):
+        run_recipe(changed(model={"name": "mlp", "dim": 10**12}), runs=runs)
+    assert not runs.exists()
+
+
+def test_only_signs_that_are_free_can_be_flipped():
+    with pytest.raises(ZooError, match="no signs to flip"):
+        changed(encoding={"name": "random_walk", "flip_signs": True})
+
+
+def test_a_file_is_imported_once_and_again_when_it_changes(tmp_path):
+    source = tmp_path / "counted.py"
+    recipe = tmp_path / "counted.yaml"
+    recipe.write_text("imports: [counted.py]\ndataset: digits\nmodel: gcn\n")
+    source.write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('1')\n")
+    load_recipe(recipe)
+    load_recipe(recipe)
+    assert (tmp_path / "log").read_text() == "1"
+    source.write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('2 ')\n")
+    os.utime(source, (1, 1))
+    load_recipe(recipe)
+    assert (tmp_path / "log").read_text() == "12 "

@@ -1,5 +1,6 @@
 """The training loop: selection by validation, phases, groups, schedules, Ctrl-C, precision."""
 
+import copy
 import math
 
 import pytest
@@ -68,6 +69,52 @@ def test_the_weights_are_those_of_the_best_epoch(data, split):
     model = scripted(data, split, script)
     fit(model, data, split, TASK, epochs=3)
     assert model.evaluation.item() == 1
+
+
+def test_a_phase_begins_from_the_best_weights_and_optimiser(data, split, monkeypatch):
+    begun, ended, states, rates = [], [], [], []
+    step = torch.optim.Adam.step
+
+    def spy(self, *args, **kwargs):
+        states.append(copy.deepcopy(self.state_dict()["state"]))
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    # The script goes back with the weights: epochs 4 and 7 read its entry 2.
+    model = scripted(data, split, [(0.2, 0), (0.8, 0), (0.5, 0), (0.6, 0), (0.4, 0)])
+    weights = lambda: model.head.weight.detach().clone()  # noqa: E731
+    model.phase_starts = lambda: (4, 7)
+    model.begin_epoch = lambda epoch: begun.append(weights())
+    watch = lambda epoch: ended.append(weights())  # noqa: E731
+    schedule = {"name": "linear", "warmup": 0.0}
+    result = fit(model, data, split, TASK, watch=watch, epochs=9, lr=0.1, schedule=schedule)
+    assert result.epoch == 1
+    for epoch in range(1, 9):
+        came_from = 1 if epoch in (4, 7) else epoch - 1
+        assert torch.equal(begun[epoch], ended[came_from])
+        assert_same_state(states[epoch], states[came_from + 1])
+    assert not torch.equal(begun[4], ended[3])
+    assert rates == pytest.approx([0.1 * (1 - epoch / 9) for epoch in range(9)])
+
+
+def assert_same_state(one, other):
+    assert one.keys() == other.keys() and one
+    for key in one:
+        assert all(torch.equal(one[key][name], other[key][name]) for name in one[key])
+
+
+def test_the_best_epoch_may_be_in_any_phase(data, split):
+    for scores, best in (((0.8, 0.2, 0.4, 0.3), 0), ((0.2, 0.4, 0.8, 0.3), 2)):
+        model = scripted(data, split, [(val, 0) for val in scores])
+        model.phase_starts = lambda: (2,)
+        assert fit(model, data, split, TASK, epochs=4).epoch == best
+
+
+def test_a_phase_may_begin_before_the_first_evaluation(data, split):
+    model = create_model("mlp", data.x.shape[1], data.classes)
+    model.phase_starts = lambda: (2,)
+    assert fit(model, data, split, TASK, epochs=4, evaluate_every=3).epochs == 4
 
 
 def test_patience_ends_training(data, split):
@@ -209,28 +256,7 @@ def test_bfloat16_trains(data, split, name):
     assert all(each.dtype == torch.float32 for each in model.parameters())
 
 
-def test_memory_carries_the_head_and_the_optimiser(data, split):
-    memory, starts = {}, []
-
-    def train(seed):
-        torch.manual_seed(seed)
-        model = create_model("gcn", data.x.shape[1], data.classes)
-        handle = model.register_forward_pre_hook(
-            lambda m, args: starts.append(m.head.weight.detach().clone())
-        )
-        result = fit(model, data, split, TASK, "cpu", lambda x: x, print_nothing, memory, epochs=4)
-        handle.remove()
-        return result
-
-    train(0)
-    kept = memory["head"]["weight"].clone()
-    steps = [each["step"].item() for each in memory["optimiser"]["state"].values()]
-    assert set(steps) == {4}
-    starts.clear()
-    train(1)
-    assert torch.equal(starts[0], kept)
-    assert {each["step"].item() for each in memory["optimiser"]["state"].values()} == {8}
-
-
-def print_nothing(epoch):
-    """Watch without a word."""
+def test_patience_waits_for_the_first_evaluation(data, split):
+    model = create_model("mlp", data.x.shape[1], data.classes)
+    result = fit(model, data, split, TASK, epochs=30, patience=3, evaluate_every=9)
+    assert result.epoch % 9 == 8 or result.epoch == 29

@@ -1,6 +1,7 @@
 """What there is, as rows for `zoo list`: one function per kind of thing."""
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -65,10 +66,39 @@ def _rows_of(table: Table) -> Callable[[], Rows]:
     return rows
 
 
+PROMISES = re.compile(
+    r"Promises: (?P<result>.+); time (?P<time>.+); memory (?P<memory>.+); "
+    r"(?P<evaluation>\w+) at evaluation"
+)
+"""The line in the docstring of an attention's builder that says what to expect of it.
+
+The result is `exact`, or `approximate` where it estimates another attention. Time and memory are
+in the nodes N of a set. An evaluation is `deterministic` where doing it twice gives the same.
+"""
+
+
+def attentions() -> Rows:
+    """Return a row per attention: what it computes, what it costs in N, whether it is fixed."""
+    return [
+        {
+            "name": row["name"],
+            "what": row["what"],
+            **_promises(ATTENTIONS[row["name"]]),
+            "options": row["options"],
+        }
+        for row in _rows_of(ATTENTIONS)()
+    ]
+
+
+def _promises(builder: Callable) -> dict[str, str | None]:
+    said = PROMISES.search(inspect.getdoc(builder) or "")
+    return said.groupdict() if said else dict.fromkeys(PROMISES.groupindex)
+
+
 CATALOGUE: dict[str, Callable[[], Rows]] = {
     "models": models,
     "recipes": recipes,
-    "attentions": _rows_of(ATTENTIONS),
+    "attentions": attentions,
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
     "datasets": _rows_of(DATASETS),

@@ -62,9 +62,6 @@ def main() -> None:
     except ZooError as error:
         errors.print(f"[bold red]zoo:[/] {_plain(error)}")
         sys.exit(2)
-    except KeyboardInterrupt:
-        errors.print("zoo: stopped before anything was trained; nothing is left behind.")
-        sys.exit(130)
 
 
 @app.command()
@@ -182,7 +179,11 @@ def _run(recipe, overrides, device, runs) -> dict:
             bar.set_description(f"seed {seed} loss {epoch.loss:.4f}{score}", refresh=False)
             bar.update()
 
-        return run_recipe(plan, device=device.value, runs=runs, watch=watch)
+        try:
+            return run_recipe(plan, device=device.value, runs=runs, watch=watch)
+        except KeyboardInterrupt:
+            errors.print("zoo: stopped before a first result; nothing is left behind.")
+            sys.exit(130)
 
 
 def _print_result(summary: dict) -> None:
@@ -198,6 +199,8 @@ def _print_result(summary: dict) -> None:
         spread = (f"{summary[p]['mean']:.4f} ± {summary[p]['std']:.4f}" for p in ("val", "test"))
         table.add_row("mean", "", *spread)
     screen.print(table)
+    if summary["interrupted"]:
+        screen.print(f"[yellow]stopped early, after {len(summary['seeds'])} seeds[/]")
     screen.print(
         f"{summary['parameters']:,} parameters, {summary['seconds_per_epoch'] * 1000:.0f} ms per "
         f"epoch, {summary['peak_memory_bytes'] / 2**30:.2f} GiB at most, on {summary['device']}\n"

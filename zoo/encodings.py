@@ -85,6 +85,10 @@ def random_walk(graph, *, steps: Count = 16) -> Tensor:
     return torch.from_numpy(stored["encoding"])
 
 
+SIGNED = ("laplacian",)
+"""The encodings whose columns are free up to their sign, for which `flip_signs` is meant."""
+
+
 def flip_signs(x: Tensor, columns: int) -> Tensor:
     """Return x (N, F) with each of its last `columns` columns negated with probability 1/2.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import zoo.recipe
 from zoo.datasets import DATASETS, dataset_problems, resolved_dataset
-from zoo.encodings import ENCODINGS
+from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
 from zoo.recipe import Recipe, recipe_file
 from zoo.registry import MODELS, discover
@@ -95,11 +95,19 @@ def import_sources(sources: Sequence[str], folder: Path) -> None:
 def _import_file(path: Path) -> None:
     if not path.is_file():
         raise ZooError(f"imports: there is no file {path}. Name a Python file beside the recipe.")
-    name = f"zoo_import_{path.stem}"
+    # The name holds the path and the time of the last change: a file is run once, and again only
+    # when it has changed; two files of one name do not meet.
+    name = f"zoo_import {path} {path.stat().st_mtime_ns}"
+    if name in sys.modules:
+        return
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def _absolute(source: str, recipe: Recipe) -> str:
@@ -127,7 +135,11 @@ def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
         spec, own = divide(data["encoding"], ("flip_signs",))
         found += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
         if "flip_signs" in own:
-            found += value_problems(bool, own["flip_signs"], ("encoding", "flip_signs"))
+            where = ("encoding", "flip_signs")
+            found += value_problems(bool, own["flip_signs"], where)
+            if own["flip_signs"] is True and spec.get("name") not in SIGNED:
+                message = f"{spec.get('name')} has no signs to flip; leave it out"
+                found.append(Problem(where, message))
     if "model" in data:
         found += problems(MODELS, data["model"], ("model",))
     if isinstance(data.get("train"), dict):

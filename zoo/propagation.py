@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import dgl
 import torch
+from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,13 +32,41 @@ def gcn(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
     Kipf and Welling (arXiv 1609.02907), equation 8; A holds the self-loops of the canonical graph.
     Nodes are scaled, neighbours summed, nodes scaled again: no weight per edge is ever stored.
     """
-    scale = _degree_column(graph, x).rsqrt()
-    return neighbour_sum(graph, x * scale) * scale
+    wide = _wide(x)
+    scale = _degree_column(graph, wide).rsqrt()
+    return (neighbour_sum(graph, wide * scale) * scale).to(x.dtype)
 
 
 def mean(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
     """Return the mean over in-neighbours, D^-1 A x, for x (N, ...); 0 for nodes without any."""
-    return neighbour_sum(graph, x) / _degree_column(graph, x)
+    wide = _wide(x)
+    return (neighbour_sum(graph, wide) / _degree_column(graph, wide)).to(x.dtype)
+
+
+def relation(graph: dgl.DGLGraph, x: Tensor, order: int = 0) -> Tensor:
+    """Return D_in^-1/2 P D_out^-1/2 x for x (N, ...), P the 0/1 pattern of A to the 2^order.
+
+    NodeFormer (arXiv 2306.08385), its relational bias. Order 0 is the graph itself, and `gcn`
+    where its edges are symmetric. See `walks` for the cost of the others.
+    """
+    along, wide = walks(graph, order), _wide(x)
+    scale_in = _degree_column(along, wide).rsqrt()
+    scale_out = _column(_out_degrees(along, x.device), wide).rsqrt()
+    return (neighbour_sum(along, wide * scale_out) * scale_in).to(x.dtype)
+
+
+def walks(graph: dgl.DGLGraph, order: int) -> dgl.DGLGraph:
+    """Return the graph with one edge for each pair of nodes that a walk of 2^order edges joins.
+
+    Computed once per graph, by squaring the sparse pattern; order 0 is the graph itself. The
+    orders fill up: their edges are bounded by N^2 only, and a hub joins all its neighbours.
+    """
+    return _walks(graph, order) if order else graph
+
+
+def ends(graph: dgl.DGLGraph, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return where each edge starts and where it leads, (E,) and (E,) int64 on the device."""
+    return _ends(graph, torch.device(device))
 
 
 class GraphAttention(nn.Module):
@@ -73,8 +102,7 @@ class GraphAttention(nn.Module):
 def neighbour_sum(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
     """Return the sum of x over in-neighbours, A x, for x (N, ...); half precision sums in fp32."""
     with torch.autocast(x.device.type, enabled=False):
-        wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-        return _backend(graph, x).sum(graph, wide).to(x.dtype)
+        return _backend(graph, x).sum(graph, _wide(x)).to(x.dtype)
 
 
 def degrees(graph: dgl.DGLGraph, device: torch.device | str = "cpu") -> Tensor:
@@ -82,17 +110,24 @@ def degrees(graph: dgl.DGLGraph, device: torch.device | str = "cpu") -> Tensor:
     return _degrees(graph, torch.device(device))
 
 
+def _wide(x: Tensor) -> Tensor:
+    """Return half precision as fp32, anything else as it is."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def _degree_column(graph, x: Tensor) -> Tensor:
     """Return the degrees in the precision of x, shaped to scale the rows of x (N, ...)."""
-    return degrees(graph, x.device).to(x.dtype).reshape(-1, *(1,) * (x.dim() - 1))
+    return _column(degrees(graph, x.device), x)
+
+
+def _column(per_node: Tensor, x: Tensor) -> Tensor:
+    return per_node.to(x.dtype).reshape(-1, *(1,) * (x.dim() - 1))
 
 
 def _attend_edges(graph, source: Tensor, target: Tensor, values: Tensor, slope: float) -> Tensor:
     with torch.autocast(values.device.type, enabled=False):
-        dtype = values.dtype
-        half = dtype in (torch.bfloat16, torch.float16)
-        parts = (x.float() if half else x for x in (source, target, values))
-        return _backend(graph, values).attend(graph, *parts, slope).to(dtype)
+        parts = (_wide(each) for each in (source, target, values))
+        return _backend(graph, values).attend(graph, *parts, slope).to(values.dtype)
 
 
 def _per_graph(compute: Callable) -> Callable:
@@ -115,6 +150,28 @@ def _per_graph(compute: Callable) -> Callable:
 @_per_graph
 def _degrees(graph, device: torch.device) -> Tensor:
     return graph.in_degrees().to(device).float().clamp(min=1)
+
+
+@_per_graph
+def _out_degrees(graph, device: torch.device) -> Tensor:
+    return graph.out_degrees().to(device).float().clamp(min=1)
+
+
+@_per_graph
+def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
+    tails, tips = graph.edges()
+    return tails.to(device).long(), tips.to(device).long()
+
+
+@_per_graph
+def _walks(graph, order: int) -> dgl.DGLGraph:
+    half, n = walks(graph, order - 1), graph.num_nodes()
+    offsets, indices, _ = (each.cpu().numpy() for each in half.adj_tensors("csr"))
+    # Booleans: the number of walks between two nodes may be large, and does not matter.
+    pattern = sparse.csr_array((indices >= 0, indices, offsets), shape=(n, n))
+    longer = (pattern @ pattern).tocsr()
+    parts = [torch.from_numpy(each).to(graph.idtype) for each in (longer.indptr, longer.indices)]
+    return dgl.graph(("csr", (*parts, [])), num_nodes=n, device=graph.device)
 
 
 class _Dgl:

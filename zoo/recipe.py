@@ -65,7 +65,7 @@ class Expect(_Strict):
     """The number that the recipe should reach, and who says so."""
 
     test: Fraction = Field(description="test metric that the source reports, between 0 and 1")
-    within: Fraction = Field(description="largest difference that still counts as reached")
+    within: Fraction = Field(description="how far below `test` still counts as reached")
     source: str = Field(min_length=1, description="where the number is from")
     verified: Verified | None = Field(None, description="what was measured here, null if nothing")
 
@@ -76,11 +76,6 @@ class _Contents(_Strict):
     model: _Named = Field(description="the model and its options")
     train: dict[str, Any] = Field({}, description="options of the training")
     seeds: _Seeds = Field([0], description="one run is made with each seed")
-    carry_over: bool = Field(
-        False,
-        description="start each seed from the head and the optimiser that the one before ended "
-        "with, as the published program of SGFormer does; for reproduction only",
-    )
     expect: Expect | None = Field(None, description="the number that the recipe should reach")
     imports: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="Python files, relative to the recipe's folder, or modules to import first"
@@ -99,7 +94,7 @@ class Recipe(_Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        absent = {"carry_over": False, "expect": None, "imports": []}
+        absent = {"expect": None, "imports": []}
         return {key: value for key, value in data.items() if absent.get(key, ...) != value}
 
     def text(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from zoo.errors import ZooError
+from zoo.errors import ZooError, unknown
 from zoo.table import Count, Table, options_of, pick, table_of, value_problems
 
 MODELS = Table("model", {})
@@ -78,7 +78,19 @@ class Model(nn.Module):
         return Output(self.head(self.features(graph, x)))
 
     def begin_epoch(self, epoch: int) -> None:
-        """Be told that an epoch begins, 0 first; a model with phases switches them here."""
+        """Be told that an epoch begins, 0 first; a model with phases switches them here.
+
+        The phase is the model's own state: it belongs in a registered buffer, so that it is saved
+        and loaded with the weights.
+        """
+
+    def phase_starts(self) -> tuple[int, ...]:
+        """Return the epochs, after epoch 0, in which a new phase of training is still to begin.
+
+        Asked once, before training. Before it announces such an epoch by `begin_epoch`, the loop
+        goes back to the weights and the optimiser of the best validation epoch so far.
+        """
+        return ()
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return parameter groups for the optimiser; a group may set its own `weight_decay`."""
@@ -98,7 +110,7 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
         if not (inspect.isclass(model) and issubclass(model, Model)):
             raise ZooError(f"{name!r} cannot be registered: {model!r} is not a zoo.Model class.")
         held = MODELS.get(name, model)
-        if (held.__qualname__, _file(held)) != (model.__qualname__, _file(model)):
+        if _identity(held) != _identity(model):
             raise ZooError(
                 f"two models want the name {name!r}: {_place(held)} and {_place(model)}. "
                 "Register one of them under another name."
@@ -143,20 +155,43 @@ def list_models(
         attention: only models whose `attention` option takes this word.
         task: only models that can be trained for this task.
         pretrained: only models that have weights in the zoo (True) or have none (False).
+
+    Raises:
+        ZooError: no model takes an attention, or a task, of that name.
     """
     discover()
+    words = {
+        "attention": (
+            attention,
+            {each for model in MODELS.values() for each in _attentions(model)},
+        ),
+        "task": (task, {each for model in MODELS.values() for each in model.tasks}),
+    }
+    for kind, (word, known) in words.items():
+        if word is not None and word not in known:
+            raise ZooError(unknown(kind, word, known))
     return [name for name in sorted(MODELS) if _fits(name, pattern, attention, task, pretrained)]
+
+
+def name_of(model: type[Model]) -> str | None:
+    """Return the name under which a class, or an older version of it, is registered."""
+    names = (name for name, held in MODELS.items() if _identity(held) == _identity(model))
+    return next(names, None)
 
 
 def _fits(name, pattern, attention, task, pretrained) -> bool:
     model = MODELS[name]
-    option = options_of(model).get("attention")
     return (
         (pattern is None or fnmatch.fnmatchcase(name, pattern))
-        and (attention is None or (option is not None and attention in table_of(option)))
+        and (attention is None or attention in _attentions(model))
         and (task is None or task in model.tasks)
         and (pretrained is None or pretrained == bool(model.weights))
     )
+
+
+def _attentions(model: type[Model]) -> Table | dict:
+    option = options_of(model).get("attention")
+    return (option and table_of(option)) or {}
 
 
 def discover() -> None:
@@ -175,6 +210,10 @@ def discover() -> None:
             logging.getLogger(__name__).warning(
                 "models of %s are missing: it failed to import: %s", plugin.value, error
             )
+
+
+def _identity(model: type) -> tuple[str, str]:
+    return model.__qualname__, _file(model)
 
 
 def _file(model: type) -> str:

@@ -71,13 +71,14 @@ def run_recipe(
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     where = choose_device(device)
     prepared = prepare(recipe)
+    with torch.random.fork_rng(devices=[]):
+        _build(recipe, prepared)  # what is wrong with the model is found before anything is written
     folder = _new_folder(Path(runs), recipe.name)
     _write_json(folder / "environment.json", environment(where))
     text = recipe_text(resolve(recipe))
     write_whole(folder / "recipe.yaml", lambda path: path.write_text(text))
     results: list[dict[str, Any]] = []
-    memory = {} if recipe.carry_over else None
-    stopped = False
+    error: BaseException | None = None
     with (folder / "metrics.jsonl").open("a", buffering=1) as lines:
         for seed, split in zip(recipe.seeds, prepared.splits, strict=True):
 
@@ -86,19 +87,22 @@ def run_recipe(
                 watch(seed, epoch)
 
             try:
-                result, model = _train(recipe, prepared, seed, split, where, report, memory)
-            except KeyboardInterrupt:
-                stopped = True
+                result, model = _train(recipe, prepared, seed, split, where, report)
+                save(model, folder / f"seed-{seed}")
+            except BaseException as caught:  # the seeds before are kept, whatever it is
+                error = caught
                 break
-            save(model, folder / f"seed-{seed}")
             results.append(result)
-            if stopped := result["interrupted"]:
+            if result["interrupted"]:
+                error = KeyboardInterrupt()
                 break
     if not results:
         shutil.rmtree(folder)
-        raise KeyboardInterrupt
-    summary = _summary(recipe, prepared, results, folder, where, stopped)
+        raise error
+    summary = _summary(recipe, prepared, results, folder, where, interrupted=error is not None)
     _write_json(folder / "summary.json", summary)
+    if error is not None and not isinstance(error, KeyboardInterrupt):
+        raise error
     return summary
 
 
@@ -141,29 +145,28 @@ def _same(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _train(recipe, prepared, seed, split, device, report, memory) -> tuple[dict[str, Any], Model]:
-    seed_everything(seed)
-    data = prepared.data
+def _build(recipe: Recipe, prepared: Prepared) -> Model:
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
-    outputs = prepared.task.outputs(data.classes)
-    model = create_model(options.pop("name"), data.x.shape[1], outputs, **options)
-    result: Fit = fit(
-        model,
-        data,
-        split,
-        prepared.task,
-        device,
-        prepared.augment,
-        report,
-        memory,
-        **recipe.train,
-    )
+    outputs = prepared.task.outputs(prepared.data.classes)
+    try:
+        return create_model(options.pop("name"), prepared.data.x.shape[1], outputs, **options)
+    except (MemoryError, RuntimeError) as error:
+        raise ZooError(
+            f"the model does not fit into memory; write a smaller `dim`. ({error})"
+        ) from None
+
+
+def _train(recipe, prepared, seed, split, device, report) -> tuple[dict[str, Any], Model]:
+    seed_everything(seed)
+    model = _build(recipe, prepared)
+    data, task, augment = prepared.data, prepared.task, prepared.augment
+    result: Fit = fit(model, data, split, task, device, augment, report, **recipe.train)
     weights = sum(each.numel() for each in model.parameters())
     record = {"parameters": weights, "split_sha256": split.sha256}
     return {"seed": seed, **result._asdict(), **record}, model
 
 
-def _summary(recipe, prepared, results, folder, device, interrupted) -> dict[str, Any]:
+def _summary(recipe, prepared, results, folder, device, *, interrupted) -> dict[str, Any]:
     return {
         "recipe": recipe.name,
         "dataset": prepared.data.name,

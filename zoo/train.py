@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -113,7 +113,6 @@ def fit(
     device: torch.device | str = "cpu",
     augment: Callable[[Tensor], Tensor] = lambda x: x,
     watch: Callable[[Epoch], None] = lambda epoch: None,
-    memory: dict[str, Any] | None = None,
     *,
     epochs: Count = 500,
     lr: Positive = 0.01,
@@ -137,8 +136,6 @@ def fit(
         device: where to train.
         augment: applied to the features x (N, F) in training only.
         watch: called after every epoch.
-        memory: the head and the optimiser that an earlier `fit` of a model of the same shape ended
-            with, to start from; replaced by those of this one. Empty for the first.
         epochs: passes over the training nodes.
         lr: learning rate.
         weight_decay: of the parameter groups that do not set their own.
@@ -155,17 +152,17 @@ def fit(
     data = _moved(data, device)
     model.to(device)
     steps = _Steps(model, data, split, task, augment, precision, clip)
-    best = _Best(model)
     optimiser = pick(OPTIMIZERS, optimizer, model.parameter_groups(), lr, weight_decay)
-    if memory:
-        optimiser.load_state_dict(memory["optimiser"])
-        model.head.load_state_dict(memory["head"])
+    starts = model.phase_starts()
+    best = _Best(model, optimiser, last_start=max(starts, default=0))
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))
     seconds: list[float] = []
     interrupted = False
     try:
         for epoch in range(epochs):
             start, rate = time.perf_counter(), rates.get_last_lr()[-1]
+            if epoch in starts:
+                best.rewind()
             model.begin_epoch(epoch)
             loss = steps.train(optimiser, epoch)
             rates.step()
@@ -176,15 +173,12 @@ def fit(
                 best.offer(epoch, train, val, lambda: score("test"))  # noqa: B023 (called at once)
             seconds.append(time.perf_counter() - start)
             watch(Epoch(epoch, epochs, loss, train, val, rate, seconds[-1]))
-            if patience is not None and epoch - best.epoch >= patience:
+            if patience is not None and best.scores and epoch - best.epoch >= patience:
                 break
     except KeyboardInterrupt:
         if not best.scores:
             raise
         interrupted = True
-    if memory is not None:
-        head = copy.deepcopy(model.head.state_dict())
-        memory.update(optimiser=optimiser.state_dict(), head=head)
     best.restore()
     cost = statistics.median(seconds) if seconds else float("nan")
     return Fit(best.epoch, **best.scores, epochs=len(seconds), seconds_per_epoch=cost,
@@ -239,17 +233,32 @@ class _Steps:
 
 
 class _Best:
-    """The best validation score so far and the weights that reached it."""
+    """The best validation score so far and the weights that reached it.
 
-    def __init__(self, model: Model):
-        self.model, self.epoch = model, -1
+    The optimiser's state is kept beside them until the last phase of training has begun.
+    """
+
+    def __init__(self, model: Model, optimiser: torch.optim.Optimizer, last_start: int):
+        self.model, self.optimiser, self.last_start = model, optimiser, last_start
+        self.epoch = -1
         self.scores: dict[str, float] = {}
 
     def offer(self, epoch: int, train: float, val: float, test: Callable[[], float]) -> None:
         """Keep weights and scores if the validation score is better than any before."""
         if not self.scores or val > self.scores["val"]:
-            self.scores, self.epoch = {"train": train, "val": val, "test": test()}, epoch
+            scores = {"train": train, "val": val, "test": test()}
             self.weights = copy.deepcopy(self.model.state_dict())
+            if epoch < self.last_start:
+                self.moments = copy.deepcopy(self.optimiser.state_dict()["state"])
+            self.scores, self.epoch = scores, epoch  # last: Ctrl-C may come at any time
+
+    def rewind(self) -> None:
+        """Go back to the best weights and the optimiser's state then; its learning rate stays."""
+        if self.scores:  # nothing has been evaluated yet where evaluations are rare
+            self.restore()
+            # The optimiser goes on writing into what it is given.
+            state = {**self.optimiser.state_dict(), "state": copy.deepcopy(self.moments)}
+            self.optimiser.load_state_dict(state)
 
     def restore(self) -> None:
         """Give the model its best weights back."""

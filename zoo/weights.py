@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from zoo.errors import ZooError
-from zoo.registry import MODELS, Model, create_model, discover
+from zoo.registry import Model, create_model, discover, name_of
 from zoo.storage import write_whole
 
 WEIGHTS = "model.safetensors"
@@ -36,14 +36,15 @@ def save(model: Model, folder: Path | str) -> None:
         ZooError: the model's class is not registered, so that it could not be loaded again.
     """
     discover()
-    names = [name for name, known in MODELS.items() if known is type(model)]
-    if not names:
+    name = name_of(type(model))
+    if name is None:
         raise ZooError(
             f"{type(model).__name__} cannot be saved: it is not registered. Write "
             '`@register_model("a-name")` above the class.'
         )
-    state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-    config = {"model": names[0], **model.config}
+    # Cloned, because safetensors refuses tensors that share memory.
+    state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
+    config = {"model": name, **model.config}
     folder = Path(folder)
     write_whole(folder / WEIGHTS, lambda path: safetensors.torch.save_file(state, path))
     write_whole(folder / CONFIG, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))

@@ -58,10 +58,17 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
     wrong = dataset_problems(spec, ())
     if wrong:
         raise ZooError(f"dataset {own.get('name')!r}: " + " ".join(map(_sentence, wrong)))
-    if spec["name"] in DATASETS:
-        return pick(DATASETS, spec)
-    name = spec.pop("name")
-    return prepared_file(Path(name).expanduser(), **spec)
+    name = spec["name"]
+    try:
+        if name in DATASETS:
+            return pick(DATASETS, spec)
+        del spec["name"]
+        return prepared_file(Path(name).expanduser(), **spec)
+    except MemoryError as error:
+        raise ZooError(
+            f"dataset {name}: it does not fit into memory ({error}); choose a smaller one, or "
+            "fewer nodes or features."
+        ) from None
 
 
 def prepared_file(

@@ -1,9 +1,23 @@
 """The models of the zoo, one file each: importing this package registers them all."""
 
+from zoo.models.difformer import DIFFormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
+from zoo.models.graphgps import GraphGPS
 from zoo.models.mlp import MLP
+from zoo.models.polynormer import Polynormer
 from zoo.models.sage import SAGE
 from zoo.models.sgformer import SGFormer
+from zoo.models.transformer import Transformer
 
-__all__ = ["GAT", "GCN", "MLP", "SAGE", "SGFormer"]
+__all__ = [
+    "DIFFormer",
+    "GAT",
+    "GCN",
+    "GraphGPS",
+    "MLP",
+    "Polynormer",
+    "SAGE",
+    "SGFormer",
+    "Transformer",
+]

@@ -1,0 +1,229 @@
+"""DIFFormer: layers of attention over all nodes and of propagation, read as steps of a diffusion.
+
+"DIFFormer: Scalable (Graph) Transformers Induced by Energy Constrained Diffusion"
+(arXiv 2301.09474). DIFFormer-s is `kernel: simple`, DIFFormer-a is `kernel: sigmoid`. Where it
+departs from the authors' programs:
+
+- Norms and sums of the attention are per set: batches of RBA and graphs of a batch do not
+  influence each other. The authors' variant for batches of graphs takes one norm over all of
+  them, and its sigmoid kernel attends across graphs instead of inside them.
+- `qk_norm: frobenius` is the published norm, with which the simple attention is the mean of all
+  values up to O(1/N), whatever its weights are. `row` is what the paper's argument asks for.
+- An all-zero query or key gives zero scores where the original divides by zero; a single node
+  keeps its value; the mass of the simple kernel is clamped, as row-normalised scores reach -1.
+- The sigmoid kernel works on a block of queries at a time and computes the block again for its
+  gradient, so that memory is linear in N where the original keeps about three N x N tensors per
+  head. It normalises in log space: where every sigmoid of a row vanishes the original has 0 / 0.
+- `alpha: 1` is the original without residual; no operation is in place; the N x N weights are
+  not offered for inspection.
+- Degrees are computed once, not in every forward pass; a node without edges gathers zeros.
+- The graph always has self-loops, as in the authors' own program; in the program of SGFormer, in
+  which the numbers on Actor and Squirrel were made, the graph of Squirrel has none.
+- Heads are averaged before the propagation instead of after it: the same for a linear one.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from zoo.attention import ATTENTIONS, mix, per_graph
+from zoo.attention import Norm as QueryNorm
+from zoo.errors import ZooError
+from zoo.layers import NORMS, Norm
+from zoo.propagation import PROPAGATIONS
+from zoo.registry import Model, register_model
+from zoo.table import Count, Fraction, Rate, Spec, pick
+
+
+@register_model("difformer")
+class DIFFormer(Model):
+    """Attention over all nodes plus propagation along the edges, in every layer.
+
+    z_0 = Drop(ReLU(norm(W x))). Per layer Q, K = W z, V = z (or W z), averaged over heads
+    o = attend(Q, K, V) + S V, or (1 - w) attend(Q, K, V) + w S V, S being the propagation, and
+    z = Drop(norm(alpha o + (1 - alpha) z)); no activation. Head: W z. The authors' attentions are
+    `simple`, (sum_j v_j + q_i K^T V) / (N + q_i K^T 1) with q, k of norm 1, and `sigmoid`,
+    sum_j s(q_i k_j) v_j / sum_j s(q_i k_j).
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the layers.
+        layers: number of layers.
+        heads: attention heads, each of the full width; their outputs are averaged.
+        attention: `native` is the kernel's.
+        kernel: the native attention: `simple` (DIFFormer-s, linear in N) or `sigmoid`
+            (DIFFormer-a, quadratic in time).
+        qk_norm: what divides queries and keys in the simple kernel: one `frobenius` norm, as
+            published, or each `row`'s own norm.
+        block: queries that the sigmoid kernel works on at a time; its memory is block x N.
+        alpha: weight of the layer's output against its input; 1 is without residual.
+        norm: norm at the end of the first map and of every layer.
+        dropout: after the first map and every layer.
+        use_weight: project the values instead of attending to z itself.
+        use_source: add z_0 to the output of every layer, before the mix by alpha.
+        use_graph: add the graph term; without it the model needs no graph at all.
+        propagation: how the graph term gathers neighbours.
+        graph_weight: weight w of the graph term against the attention; the two are summed when
+            left out.
+    """
+
+    paper = "DIFFormer: Transformers Induced by Energy Constrained Diffusion (arXiv 2301.09474)"
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        heads: Count = 1,
+        attention: Annotated[Spec, ATTENTIONS] = "native",
+        kernel: Literal["simple", "sigmoid"] = "simple",
+        qk_norm: QueryNorm = "frobenius",
+        block: Count = 512,
+        alpha: Fraction = 0.5,
+        norm: Norm = "layer",
+        dropout: Rate = 0.2,
+        use_weight: bool = False,
+        use_source: bool = False,
+        use_graph: bool = True,
+        propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
+        graph_weight: Fraction | None = None,
+    ):
+        super().__init__()
+        self.stem = nn.Linear(in_dim, dim)
+        self.norm = pick(NORMS, norm, dim)
+        self.dropout, self.use_source, self.use_graph = dropout, use_source, use_graph
+        kernels = {
+            "simple": partial(simple, qk_norm=qk_norm),
+            "sigmoid": partial(sigmoid, block=block),
+        }
+        self.layers = nn.ModuleList(
+            DiffusionLayer(
+                dim,
+                heads,
+                pick(ATTENTIONS, attention, kernels[kernel], layer),
+                pick(PROPAGATIONS, propagation, dim) if use_graph else None,
+                graph_weight=graph_weight,
+                alpha=alpha,
+                norm=norm,
+                dropout=dropout,
+                use_weight=use_weight,
+            )
+            for layer in range(layers)
+        )
+        self.head = nn.Linear(dim, out_dim)
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return the last layer, (N, dim), for x (N, in_dim).
+
+        `graph` may be None with `use_graph: false`; the rows of x are then one set.
+
+        Raises:
+            ZooError: there is no graph and the model uses one.
+        """
+        if graph is None and self.use_graph:
+            raise ZooError(
+                "difformer: there is no graph to propagate along; pass one, or make the model "
+                "with `use_graph: false`."
+            )
+        sizes = [len(x)] if graph is None else graph.batch_num_nodes().tolist()
+        z = functional.relu(self.norm(self.stem(x)))
+        z = functional.dropout(z, self.dropout, self.training)
+        source = z if self.use_source else 0.0
+        for layer in self.layers:
+            z = layer(graph, z, source, sizes)
+        return z
+
+
+class DiffusionLayer(nn.Module):
+    """z -> Drop(norm(alpha (mean_heads(attend(Q, K, V) [+ S V]) [+ z_0]) + (1 - alpha) z))."""
+
+    def __init__(
+        self, dim, heads, attend, propagate, *, graph_weight, alpha, norm, dropout, use_weight
+    ):
+        super().__init__()
+        self.attend, self.propagate, self.heads = attend, propagate, heads
+        self.graph_weight, self.alpha, self.dropout = graph_weight, alpha, dropout
+        self.query, self.key = nn.Linear(dim, heads * dim), nn.Linear(dim, heads * dim)
+        self.value = nn.Linear(dim, heads * dim) if use_weight else None
+        self.norm = pick(NORMS, norm, dim)
+
+    def forward(self, graph, z: Tensor, source: Tensor | float, sizes: list[int]) -> Tensor:
+        """Return (N, D) for z and the source, (N, D), the graphs having `sizes` nodes each."""
+        q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
+        if self.value is None:
+            v = z.unsqueeze(-2).expand(-1, self.heads, -1)  # (N, H, D)
+        else:
+            v = self.value(z).unflatten(-1, (self.heads, -1))
+        out = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
+        if self.propagate is not None:
+            out = self._with_graph(out, self.propagate(graph, v.mean(-2)))
+        mixed = self.alpha * (out + source) + (1 - self.alpha) * z
+        return functional.dropout(self.norm(mixed), self.dropout, self.training)
+
+    def _with_graph(self, attended: Tensor, gathered: Tensor) -> Tensor:
+        if self.graph_weight is None:
+            return attended + gathered
+        return (1 - self.graph_weight) * attended + self.graph_weight * gathered
+
+
+def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
+    """DIFFormer-s: (sum_j v_j + q_i (k^T v)) / (N + q_i (k^T 1)), q and k normalised.
+
+    The weights are 1 + q_i . k_j, divided by their sum. Linear in N; sums are kept in fp32.
+    """
+    n = q.shape[-3]
+    if n == 1:
+        return v  # the formula's value; its denominator may vanish
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, values = (_at_least_fp32(each) for each in (q, k, v))
+        q, k = _NORMS[qk_norm](q), _NORMS[qk_norm](k)
+        mass = n + torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
+        total = values.sum(-3, keepdim=True) + mix(q, k, values)
+        out = total / mass.clamp(min=1e-6 * n).unsqueeze(-1)
+    return out.to(v.dtype)
+
+
+def sigmoid(q: Tensor, k: Tensor, v: Tensor, *, block: int) -> Tensor:
+    """DIFFormer-a: the mean of all v_j, weighted by s(q_i . k_j), s the logistic function.
+
+    Quadratic in time. Scores exist for `block` queries at a time: those of a block are dropped
+    once it is done, and computed again when its gradient is taken.
+    """
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, values = (_at_least_fp32(each) for each in (q, k, v))
+        again: Callable[..., Tensor] = partial(
+            checkpoint, _sigmoid_rows, use_reentrant=False, preserve_rng_state=False
+        )
+        out = torch.cat([again(rows, k, values) for rows in q.split(block, dim=-3)], dim=-3)
+    return out.to(v.dtype)
+
+
+def _sigmoid_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return (..., B, H, D) for B queries; softmax of log s(x) is s(x) over its sum."""
+    scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
+    weights = functional.logsigmoid(scores).softmax(-1)
+    return torch.einsum("...hnm,...mhd->...nhd", weights, v)
+
+
+def _frobenius(x: Tensor) -> Tensor:
+    norm = torch.linalg.vector_norm(x, dim=(-3, -2, -1), keepdim=True)
+    return x / norm.clamp(min=1e-12)  # a set of zero rows stays zero instead of NaN
+
+
+def _row(x: Tensor) -> Tensor:
+    return functional.normalize(x, dim=-1)
+
+
+def _at_least_fp32(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+_NORMS = {"frobenius": _frobenius, "row": _row}

@@ -1,0 +1,136 @@
+"""GraphGPS: layers of propagation and attention side by side, the host for any attention.
+
+"Recipe for a General, Powerful, Scalable Graph Transformer" (arXiv 2205.12454). The third part of
+the recipe, positional and structural encodings, is the `encoding` of a recipe of the zoo. Where it
+departs from the authors' program:
+
+- Graphs of the zoo have no edge features, and layers do not update any.
+- The propagation has no form of its own for each kind of network: it is one of the zoo's, of a
+  linear map, plus a bias.
+- The weights of the attention are not dropped out: an attention of the zoo has no weights to show.
+- The first features are dropped out too: full graphs with few labels need it.
+- The encoding is read beside the features by one linear map, and the head is linear.
+- A width that the heads do not divide is rounded up.
+"""
+
+from typing import Annotated
+
+from torch import Tensor, nn
+
+from zoo.attention import ATTENTIONS, per_graph, softmax
+from zoo.layers import NORMS, Convolution, Norm
+from zoo.propagation import PROPAGATIONS
+from zoo.registry import Model, register_model
+from zoo.table import Count, Rate, Spec, pick
+
+
+@register_model("graphgps")
+class GraphGPS(Model):
+    """Propagation and attention side by side in every layer, followed by a feed-forward.
+
+    z = Drop(W x); per layer g = norm(z + Drop(propagate(z W) + b)) and
+    a = norm(z + Drop(Attention(z))), then s = g + a and z = norm(s + Drop(MLP(s))).
+    Attention(z) = W [attend(Q, K, V) of each head], Q, K, V = W z; MLP(s) = W Drop(ReLU(W s)).
+    Then a linear head.
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the layers.
+        layers: number of layers.
+        heads: attention heads, which share the width.
+        attention: `native` is full softmax.
+        propagation: how the other branch gathers neighbours.
+        expansion: width of the feed-forward, as a multiple of `dim`.
+        norm: of both branches and of the feed-forward: `none`, `layer` or `batch`.
+        dropout: of the first features, of both branches, and twice in the feed-forward.
+    """
+
+    paper = "Recipe for a General, Powerful, Scalable Graph Transformer (arXiv 2205.12454)"
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        heads: Count = 4,
+        attention: Annotated[Spec, ATTENTIONS] = "native",
+        propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
+        expansion: Count = 2,
+        norm: Norm = "batch",
+        dropout: Rate = 0.5,
+    ):
+        super().__init__()
+        self.stem, self.dropout = nn.Linear(in_dim, dim), nn.Dropout(dropout)
+        self.layers = nn.ModuleList(
+            Layer(
+                Convolution(dim, dim, pick(PROPAGATIONS, propagation, dim)),
+                MultiHead(dim, heads, pick(ATTENTIONS, attention, softmax, layer)),
+                FeedForward(dim, expansion, dropout),
+                [pick(NORMS, norm, dim) for _ in range(3)],
+                dropout=dropout,
+            )
+            for layer in range(layers)
+        )
+        self.head = nn.Linear(dim, out_dim)
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, in_dim)."""
+        sizes = graph.batch_num_nodes().tolist()
+        z = self.dropout(self.stem(x))
+        for layer in self.layers:
+            z = layer(graph, z, sizes)
+        return z
+
+
+class Layer(nn.Module):
+    """Equations 2 to 5 of the paper, with the dropout, residuals and norms that they leave out.
+
+    g = norm(z + Drop(propagate(z))), a = norm(z + Drop(attend(z))), s = g + a,
+    z -> norm(s + Drop(MLP(s))).
+    """
+
+    def __init__(self, propagation, attention, feed_forward, norms, *, dropout):
+        super().__init__()
+        self.propagation, self.attention = propagation, attention
+        self.feed_forward = feed_forward
+        self.propagation_norm, self.attention_norm, self.feed_forward_norm = norms
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, graph, z: Tensor, sizes: list[int]) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
+        near = self.propagation_norm(z + self.dropout(self.propagation(graph, z)))
+        far = self.attention_norm(z + self.dropout(self.attention(z, sizes)))
+        both = near + far
+        return self.feed_forward_norm(both + self.dropout(self.feed_forward(both)))
+
+
+class FeedForward(nn.Module):
+    """W Drop(ReLU(W z)), node by node."""
+
+    def __init__(self, dim: int, expansion: int, dropout: float):
+        super().__init__()
+        self.widen, self.narrow = nn.Linear(dim, expansion * dim), nn.Linear(expansion * dim, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D)."""
+        return self.narrow(self.dropout(self.widen(z).relu()))
+
+
+class MultiHead(nn.Module):
+    """W [attend(Q, K, V) of each head], with Q, K, V linear in z and split among the heads."""
+
+    def __init__(self, dim: int, heads: int, attend):
+        super().__init__()
+        self.attend, self.heads = attend, heads
+        width = -(-dim // heads)
+        self.project = nn.Linear(dim, 3 * heads * width)
+        self.merge = nn.Linear(heads * width, dim)
+
+    def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
+        q, k, v = self.project(z).unflatten(-1, (3, self.heads, -1)).unbind(1)  # (N, H, D / H)
+        return self.merge(per_graph(self.attend, sizes)(q, k, v).flatten(-2))

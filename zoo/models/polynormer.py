@@ -1,0 +1,230 @@
+"""Polynormer: gated layers over the neighbours, then gated linear attention over all nodes.
+
+"Polynormer: Polynomial-Expressive Graph Transformer in Linear Time" (arXiv 2403.01232), the
+program for medium graphs. Where it departs from the authors' program, and where it only seems to:
+
+- Whether attention over all nodes has begun is a buffer, saved and loaded with the weights. In the
+  original it is not: a model loaded again answers with its local layers alone, unasked.
+- The best local weights, from which the global phase begins, are kept in memory by the training
+  loop (see `phase_starts`), not in a file whose name two runs may share.
+- `global_dropout: 0.0` is no dropout; the original takes it for a value that was left out.
+- `dim` is the full width D = heads * width per head: the published "64 x 8" is `dim: 512,
+  heads: 8`, and the local layers' own heads are `propagation: {name: gat, heads: 8}`.
+- A head is a slice of the columns. The original deals the columns out to the heads in turn; the
+  two differ by one fixed permutation of the weights.
+- The heads need not divide `dim`: the last of them are then filled up with zeros.
+- As in the original no epsilon enters the weighted mean, whose weights are positive. Only a sum
+  below the smallest number of its precision, zero that is, is replaced by that number.
+- Initial gates b are Xavier-normal, as a matrix of one row per layer. Given ones are a first value
+  that is trained and may leave 0 to 1, as published.
+- The program for large graphs (no linear stem, batch norm, one fixed gate) is not here: none of
+  its three published commands ever reaches the global phase.
+- PyG's model of the same name is another one: no learned gates, a W_o per layer, keys of its own.
+"""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zoo.attention import ATTENTIONS, mix, per_graph
+from zoo.layers import Convolution
+from zoo.propagation import PROPAGATIONS
+from zoo.registry import Model, register_model
+from zoo.table import Count, NonNegative, Rate, Spec, pick
+
+Epochs = Annotated[int, Field(ge=0)]
+
+
+@register_model("polynormer")
+class Polynormer(Model):
+    """A polynomial of the features: local layers first, global layers on top of them.
+
+    x = Drop(W Drop(x)). Local layers, which gather from neighbours:
+    y = Drop(ReLU(propagate(V x) + U x)), x = (1 - b) * LN(ReLU(T x) * y) + b * y; the features of
+    the local phase are the sum of all these x. The global phase goes on from x = LN(sum):
+    Q, K = sigmoid(W_q x), sigmoid(W_k x), a = Q (K^T W_v x) / (Q . K^T 1) in each head, and
+    x = Drop(ReLU(W_o (LN(a) * (T x + b)))), W_o shared by the layers. Each phase has its own head.
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: full width D, that of all heads together.
+        local_layers: layers over the neighbours.
+        global_layers: layers over all nodes.
+        local_epochs: epochs before the global phase, which then starts from the best local weights
+            and optimiser; 0 begins with it, and the model has no local head.
+        heads: attention heads of the global layers, each of width D / heads.
+        attention: `native` is the authors' linear attention. Every attention is given sigmoids of
+            queries and keys.
+        qk_shared: the queries are the keys, as published.
+        propagation: how the local layers gather neighbours; published `gat`, with as many heads.
+        beta: first value of all gates b; when left out, b is a sigmoid of learned numbers.
+        activation: the ReLUs, "Polynormer-r" in the paper; without them it is "Polynormer".
+        pre_norm: layer norm before each local layer.
+        input_dropout: dropout of the raw features.
+        dropout: dropout of the stem and of the local layers.
+        global_dropout: dropout of the global layers; that of the local ones when left out.
+    """
+
+    paper = "Polynormer: Polynomial-Expressive Graph Transformer (arXiv 2403.01232)"
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        local_layers: Count = 5,
+        global_layers: Count = 2,
+        local_epochs: Epochs = 0,
+        heads: Count = 1,
+        attention: Annotated[Spec, ATTENTIONS] = "native",
+        qk_shared: bool = True,
+        propagation: Annotated[Spec, PROPAGATIONS] = "gat",
+        beta: NonNegative | None = None,
+        activation: bool = True,
+        pre_norm: bool = False,
+        input_dropout: Rate = 0.2,
+        dropout: Rate = 0.3,
+        global_dropout: Rate | None = None,
+    ):
+        super().__init__()
+        activate = nn.ReLU() if activation else nn.Identity()
+        self.input_dropout, self.dropout = input_dropout, dropout
+        global_dropout = dropout if global_dropout is None else global_dropout
+        self.stem = nn.Linear(in_dim, dim)
+        self.local_layers = nn.ModuleList(
+            LocalLayer(dim, pick(PROPAGATIONS, propagation, dim), activate, pre_norm, dropout)
+            for _ in range(local_layers)
+        )
+        self.local_gates = Gates(local_layers, dim, beta)
+        self.norm = nn.LayerNorm(dim)
+        self.global_layers = nn.ModuleList(
+            GlobalLayer(
+                dim, heads, pick(ATTENTIONS, attention, kernel_mean, layer), qk_shared=qk_shared
+            )
+            for layer in range(global_layers)
+        )
+        self.global_gates = Gates(global_layers, dim, beta)
+        self.output = nn.Sequential(nn.Linear(dim, dim), activate, nn.Dropout(global_dropout))
+        self.local_epochs = local_epochs
+        self.head_local = nn.Linear(dim, out_dim) if local_epochs else None
+        self.head_global = nn.Linear(dim, out_dim)
+        self.register_buffer("global_phase", torch.tensor(local_epochs == 0))
+
+    @property
+    def head(self) -> nn.Module:
+        """The head of the phase that the model is in."""
+        return self.head_global if self._in_global_phase() else self.head_local
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return what the head of the present phase reads, (N, dim), for x (N, in_dim)."""
+        x = self._local(graph, x)
+        if not self._in_global_phase():
+            return x
+        x = self.norm(x)
+        sizes = graph.batch_num_nodes().tolist()
+        for layer, gate in zip(self.global_layers, self.global_gates(), strict=True):
+            x = self.output(layer(x, gate, sizes))
+        return x
+
+    def phase_starts(self) -> tuple[int, ...]:
+        """Return the epoch in which the global phase begins, unless it has begun."""
+        return () if self._in_global_phase() else (self.local_epochs,)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin the global phase when its time has come; it never ends, not on a new graph."""
+        if epoch >= self.local_epochs:
+            self.global_phase.fill_(True)
+
+    def _in_global_phase(self) -> bool:
+        # Without a local head there is no local phase, whatever weights were loaded.
+        return self.head_local is None or bool(self.global_phase)
+
+    def _local(self, graph, x: Tensor) -> Tensor:
+        x = functional.dropout(x, self.input_dropout, self.training)
+        x = functional.dropout(self.stem(x), self.dropout, self.training)
+        total = torch.zeros_like(x)
+        for layer, gate in zip(self.local_layers, self.local_gates(), strict=True):
+            x = layer(graph, x, gate)
+            total = total + x
+        return total
+
+
+class LocalLayer(nn.Module):
+    """y = Drop(ReLU(propagate(V x) + U x)), then (1 - b) * LN(ReLU(T x) * y) + b * y."""
+
+    def __init__(self, dim, propagate, activate, pre_norm, dropout):
+        super().__init__()
+        self.pre_norm = nn.LayerNorm(dim) if pre_norm else nn.Identity()
+        self.multiply, self.skip = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.convolution = Convolution(dim, dim, propagate, bias=False)
+        self.norm = nn.LayerNorm(dim)
+        self.activate, self.dropout = activate, dropout
+
+    def forward(self, graph, x: Tensor, gate: Tensor) -> Tensor:
+        """Return (N, D) for x (N, D) and the gate b (D,)."""
+        x = self.pre_norm(x)
+        y = self.activate(self.convolution(graph, x) + self.skip(x))
+        y = functional.dropout(y, self.dropout, self.training)
+        return (1 - gate) * self.norm(self.activate(self.multiply(x)) * y) + gate * y
+
+
+class GlobalLayer(nn.Module):
+    """LN(attend(sigmoid(W_q x), sigmoid(W_k x), W_v x)) * (T x + b)."""
+
+    def __init__(self, dim, heads, attend, *, qk_shared):
+        super().__init__()
+        self.attend, self.heads = attend, heads
+        self.query = None if qk_shared else nn.Linear(dim, dim)
+        self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.multiply = nn.Linear(dim, dim)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x: Tensor, gate: Tensor, sizes: list[int]) -> Tensor:
+        """Return (N, D) for x (N, D), nodes attending inside each graph of `sizes` nodes."""
+        k = self._split(self.key(x).sigmoid())
+        q = k if self.query is None else self._split(self.query(x).sigmoid())
+        v = self._split(self.value(x))
+        attended = per_graph(self.attend, sizes)(q, k, v).flatten(-2)[:, : x.shape[-1]]
+        return self.norm(attended) * (self.multiply(x) + gate)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """Return the heads of x (N, dim), (N, H, D), filled up with zeros that change nothing."""
+        width = -(-x.shape[-1] // self.heads)
+        padded = functional.pad(x, (0, self.heads * width - x.shape[-1]))
+        return padded.unflatten(-1, (self.heads, width))
+
+
+class Gates(nn.Module):
+    """The gates b of all layers of a phase: a sigmoid of learned numbers, or numbers as given."""
+
+    def __init__(self, layers, dim, beta):
+        super().__init__()
+        self.raw = nn.Parameter(torch.empty(layers, dim))
+        if beta is None:
+            nn.init.xavier_normal_(self.raw)
+        else:
+            nn.init.constant_(self.raw, beta)
+        self.squash = nn.Sigmoid() if beta is None else nn.Identity()
+
+    def forward(self) -> Tensor:
+        """Return one row per layer, (layers, dim)."""
+        return self.squash(self.raw)
+
+
+def kernel_mean(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return q (k^T v) / (q . k^T 1), the mean of v weighted by q_i . k_j, for q and k above 0.
+
+    Linear in N. Polynormer (arXiv 2403.01232), its global attention. Sums are kept in fp32.
+    """
+    with torch.autocast(q.device.type, enabled=False):
+        wide = torch.promote_types(v.dtype, torch.float32)
+        q, k, values = (each.to(wide) for each in (q, k, v))
+        mass = torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
+        # A head of nothing but padding has no mass, and no value either.
+        mass = mass.clamp(min=torch.finfo(wide).tiny).unsqueeze(-1)
+        return (mix(q, k, values) / mass).to(v.dtype)
