@@ -141,8 +141,8 @@ def test_it_memorises_the_tiny_graph(name, options, tiny):
         model.begin_epoch(epoch)
         optimiser.zero_grad()
         output = model.train()(graph, x)
-        loss = torch.nn.functional.cross_entropy(output.logits, y) + output.penalty
-        loss.backward()
+        loss = torch.nn.functional.cross_entropy(output.logits, y)
+        (loss + output.penalty).backward()
         optimiser.step()
         recent = 0.9 * recent + 0.1 * loss.item()
         if recent < 0.01:

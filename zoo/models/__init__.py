@@ -5,6 +5,7 @@ from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
 from zoo.models.graphgps import GraphGPS
 from zoo.models.mlp import MLP
+from zoo.models.nodeformer import NodeFormer
 from zoo.models.polynormer import Polynormer
 from zoo.models.sage import SAGE
 from zoo.models.sgformer import SGFormer
@@ -16,6 +17,7 @@ __all__ = [
     "GCN",
     "GraphGPS",
     "MLP",
+    "NodeFormer",
     "Polynormer",
     "SAGE",
     "SGFormer",

@@ -1,0 +1,297 @@
+"""NodeFormer: kernelised Gumbel-softmax attention over all nodes, told of the edges by a bias.
+
+"NodeFormer: A Scalable Graph Structure Learning Transformer for Node Classification"
+(arXiv 2306.08385). Where it departs from the authors' program:
+
+- Random features are kept as logarithms, noise included: nothing overflows at a low temperature or
+  in half precision, where the program's exp(g / tau) does. The 1e-6 that the program adds to every
+  feature is left out: it is not in the equations, and here no denominator vanishes.
+- Random directions and noise come from private generators. The program seeds the global one in
+  every pass, by a number that overflows as a rule, so that the directions are the same in all of
+  them; that much is `redraw: never`, and `step` is what it means to do. Evaluation always uses the
+  directions that belong to the weights: a buffer, drawn from `seed`, saved and moved with them.
+- Evaluation has the temperature of training; the program for large graphs evaluates with tau = 1.
+- Sums over all nodes are over one graph of a batch, or over one random batch. The edge loss keeps
+  the exact sum over the graph, as an edge may join two random batches, and stays that of the
+  noise-free kernel whichever `attention` gathers the values: queries and keys then serve both.
+- The edge loss is subtracted, mean log probability being what should grow. (A re-run by others
+  adds that of one layer.) With `edge_loss: 0` the model works; the program does not.
+- The walks of each order, and the degrees, are found once per graph; a node without edges gathers
+  zeros from them. Orders are those of the program: A, A^2, A^4, not A, A^2, A^3. The N x N weights
+  are not offered for inspection.
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from zoo.attention import ATTENTIONS, per_graph
+from zoo.layers import NORMS, Norm
+from zoo.propagation import degrees, ends, relation
+from zoo.random_batch import seed_of
+from zoo.random_features import directions
+from zoo.registry import Model, Output, register_model
+from zoo.table import Count, NonNegative, Positive, Rate, Seed, Spec, pick
+
+Number = Annotated[int, Field(ge=0)]
+
+
+@register_model("nodeformer")
+class NodeFormer(Model):
+    """Attention by positive random features with Gumbel noise, plus a relational bias.
+
+    z_0 = Drop(ELU(norm(W x))). Per layer Q, K = W z / sqrt(tau), V = W z,
+    o = attend(Q, K, V) + sum_r s(b_r) D_in^-1/2 P_r D_out^-1/2 V, P_r the pattern of A^(2^r), and
+    z = Drop([ELU](norm(z + W_o o))), the heads of o side by side. The authors' attention is the
+    mean over noises u_j = exp(g_j / tau), g_j Gumbel, one per key j, of
+    sum_j f(q_i) f(k_j) u_j v_j / sum_j f(q_i) f(k_j) u_j, with
+    f(x)_m = exp(w_m x - |x|^2 / 2), x divided by D^(1/4); in evaluation u = 1. The penalty is
+    -lambda mean log(p_uv) / d_in(v) over edges u -> v, heads and layers, p_uv = f(q_v) f(k_u) /
+    sum_j f(q_v) f(k_j). Head: W z, or W [z_0, ..., z_L].
+
+    Args:
+        in_dim: node features F.
+        out_dim: logits C.
+        dim: width of the layers.
+        layers: number of layers.
+        heads: attention heads, each of the full width.
+        attention: `native` is the authors' kernel. The others are given the same queries and keys,
+            divided by sqrt(tau): `softmax` is what the kernel estimates.
+        temperature: tau; the lower, the nearer attention is to a choice of single nodes.
+        random_features: number M of random directions.
+        samples: number K of noises per key that training averages; 0 is without noise.
+        redraw: when training draws new random directions: in every `step`, every `epoch` or
+            `never`. Evaluation uses those of `seed`.
+        seed: of the directions that are saved with the weights.
+        orders: number of relational biases: A, A^2, A^4, ...; 0 is without any.
+        order_weight: s, `sigmoid` or `identity`; b begins at 0.1 or at 1.
+        edge_loss: weight lambda of the penalty.
+        norm: norm of the first map and of every layer.
+        residual: add the layer's input to its output.
+        activation: end each layer with an ELU.
+        jumping_knowledge: the head reads all layers instead of the last one.
+        dropout: after the first map and every layer.
+    """
+
+    paper = "NodeFormer: A Scalable Graph Structure Learning Transformer (arXiv 2306.08385)"
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 32,
+        layers: Count = 2,
+        heads: Count = 4,
+        attention: Annotated[Spec, ATTENTIONS] = "native",
+        temperature: Positive = 0.25,
+        random_features: Count = 30,
+        samples: Number = 10,
+        redraw: Literal["step", "epoch", "never"] = "never",
+        seed: Seed = 0,
+        orders: Number = 2,
+        order_weight: Literal["sigmoid", "identity"] = "sigmoid",
+        edge_loss: NonNegative = 0.1,
+        norm: Norm = "layer",
+        residual: bool = True,
+        activation: bool = False,
+        jumping_knowledge: bool = False,
+        dropout: Rate = 0.0,
+    ):
+        super().__init__()
+        self.stem = nn.Linear(in_dim, dim)
+        self.norm = pick(NORMS, norm, dim)
+        self.dropout, self.redraw, self.edge_loss = dropout, redraw, edge_loss
+        kernels = [
+            Kernel(dim, random_features, samples, temperature, seed_of((seed, layer)))
+            for layer in range(layers)
+        ]
+        self.layers = nn.ModuleList(
+            NodeFormerLayer(
+                dim,
+                heads,
+                kernel,
+                pick(ATTENTIONS, attention, kernel.attend, layer),
+                orders=orders,
+                weigh=order_weight,
+                norm=norm,
+                residual=residual,
+                activation=activation,
+                dropout=dropout,
+            )
+            for layer, kernel in enumerate(kernels)
+        )
+        self.jumping_knowledge = jumping_knowledge
+        self.head = nn.Linear((layers + 1) * dim if jumping_knowledge else dim, out_dim)
+
+    def forward(self, graph, x: Tensor) -> Output:
+        """Return the logits, and the edge loss as the penalty, in training and evaluation alike."""
+        z, pairs = self._states(graph, x)
+        if not self.edge_loss:
+            return Output(self.head(z))
+        terms = [each.edge_term(graph, *qk) for each, qk in zip(self.layers, pairs, strict=True)]
+        return Output(self.head(z), -self.edge_loss * torch.stack(terms).mean())
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return the last layer, (N, dim), or all of them side by side, for x (N, in_dim)."""
+        return self._states(graph, x)[0]
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Draw new random directions, if each epoch has its own."""
+        if self.redraw == "epoch":
+            self._draw()
+
+    def _states(self, graph, x: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        """Return what the head reads, and the queries and keys of each layer."""
+        if self.training and self.redraw == "step":
+            self._draw()
+        z = functional.elu(self.norm(self.stem(x)))
+        states, pairs = [functional.dropout(z, self.dropout, self.training)], []
+        for layer in self.layers:
+            q, k = layer.queries_and_keys(states[-1])
+            states.append(layer(graph, states[-1], q, k))
+            pairs.append((q, k))
+        return torch.cat(states, dim=-1) if self.jumping_knowledge else states[-1], pairs
+
+    def _draw(self) -> None:
+        for layer in self.layers:
+            layer.kernel.draw()
+
+
+class NodeFormerLayer(nn.Module):
+    """z -> Drop([ELU](norm(z + W_o (attend(Q, K, V) + sum_r s(b_r) S_r V)))), S_r normalised."""
+
+    def __init__(
+        self, dim, heads, kernel, attend, *, orders, weigh, norm, residual, activation, dropout
+    ):
+        super().__init__()
+        self.heads, self.kernel, self.attend = heads, kernel, attend
+        self.query, self.key = nn.Linear(dim, heads * dim), nn.Linear(dim, heads * dim)
+        self.value, self.output = nn.Linear(dim, heads * dim), nn.Linear(heads * dim, dim)
+        first, self.squash = _ORDER_WEIGHTS[weigh]
+        self.strengths = nn.ParameterList(torch.full((heads,), first) for _ in range(orders))
+        self.norm = pick(NORMS, norm, dim)
+        self.activate = nn.ELU() if activation else nn.Identity()
+        self.residual, self.dropout = residual, dropout
+
+    def queries_and_keys(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return W z / sqrt(tau), twice (N, H, D), for z (N, D)."""
+        scale = self.kernel.temperature**-0.5
+        q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
+        return scale * q, scale * k
+
+    def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of a batch."""
+        v = self.value(z).unflatten(-1, (self.heads, -1))  # (N, H, D)
+        out = per_graph(self.attend, graph.batch_num_nodes().tolist())(q, k, v)
+        for order, strength in enumerate(self.strengths):
+            out = out + self.squash(strength).unsqueeze(-1) * relation(graph, v, order)
+        out = self.output(out.flatten(-2))
+        out = self.activate(self.norm(z + out if self.residual else out))
+        return functional.dropout(out, self.dropout, self.training)
+
+    def edge_term(self, graph, q: Tensor, k: Tensor) -> Tensor:
+        """Return the mean of log p_uv / d_in(v) over heads and edges; 0 where there are none."""
+        tails, tips = ends(graph, q.device)
+        shares = self.kernel.log_shares(q, k, tails, tips, graph.batch_num_nodes().tolist())
+        weighted = shares / degrees(graph, q.device)[tips].unsqueeze(-1)  # (E, H)
+        return weighted.sum() / max(1, weighted.numel())
+
+
+_ORDER_WEIGHTS = {"sigmoid": (0.1, nn.Sigmoid()), "identity": (1.0, nn.Identity())}
+_EDGES = 2**16  # whose features, (E, H, M), exist at a time, and again for the gradient
+_again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+
+
+class Kernel(nn.Module):
+    """The random features of a layer: its attention, and the probabilities of edges.
+
+    It has no weights. All sets of nodes see the same directions, whatever calls `attend`.
+    """
+
+    def __init__(self, dim, count, samples, temperature, seed):
+        super().__init__()
+        self.samples, self.temperature = samples, temperature
+        self.register_buffer("directions", directions(count, dim, seed).float())
+        self.drawn: Tensor | None = None
+
+    def draw(self) -> None:
+        """Draw the directions of training anew; the global generator seeds them, by one draw."""
+        self.drawn = directions(*self.directions.shape, int(torch.randint(2**62, ())))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend from q to k, v, all (..., N, H, D), with new noise for each key in training."""
+        if not (self.training and self.samples):
+            return kernel_mean(q, k, v, self._present())
+        noise = gumbel((self.samples, *k.shape[:-1]), int(torch.randint(2**62, ())), k.device)
+        return kernel_mean(q, k, v, self._present(), noise / self.temperature)
+
+    def log_shares(self, q, k, tails: Tensor, tips: Tensor, sizes: list[int]) -> Tensor:
+        """Return log p_uv (E, H), without noise, for q, k (N, H, D) and graphs of `sizes` nodes."""
+        with torch.autocast(q.device.type, enabled=False):
+            queries, keys = (log_features(each, self._present()) for each in (q, k))
+            mass = per_graph(log_mass, sizes)(queries, keys, keys).squeeze(-1)  # (N, H)
+            blocks = zip(tails.split(_EDGES), tips.split(_EDGES), strict=True)
+            scores = [_again(log_scores, queries, keys, *block) for block in blocks]
+            return torch.cat(scores) - mass.index_select(0, tips)
+
+    def _present(self) -> Tensor:
+        return self.drawn if self.training and self.drawn is not None else self.directions
+
+
+def kernel_mean(q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None = None) -> Tensor:
+    """Return the mean over noises of sum_j f(q_i) f(k_j) u_j v_j / sum_j f(q_i) f(k_j) u_j.
+
+    Linear in N. The sums over j are those of each of the M features, so each feature averages the
+    values over the nodes, and each query averages the features. Both averages are a softmax, which
+    subtracts its maximum: nothing overflows and no denominator vanishes. Sums are kept in fp32.
+
+    Args:
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, D).
+        w: random directions (M, D).
+        noise: log u, (K, ..., N, H), one for each key; u = 1 when left out.
+    """
+    with torch.autocast(q.device.type, enabled=False):
+        values = v.to(_wide(v)).transpose(-3, -2)  # (..., H, N, D), for matrix products
+        queries, keys = (log_features(each.transpose(-3, -2), w) for each in (q, k))
+        noises = [0.0] if noise is None else noise.mT.unsqueeze(-1).to(keys.dtype)
+        outs = torch.zeros_like(values)
+        for each in noises:
+            noisy = keys + each  # (..., H, N, M)
+            averages = noisy.softmax(-2).mT @ values  # (..., H, M, D)
+            outs = outs + (queries + noisy.logsumexp(-2, keepdim=True)).softmax(-1) @ averages
+        return (outs / len(noises)).transpose(-3, -2).to(v.dtype)
+
+
+def log_features(x: Tensor, w: Tensor) -> Tensor:
+    """Return log f(x), (..., M), for x (..., D) and w (M, D): w_m x - |x|^2 / 2, x over D^1/4."""
+    x = x.to(_wide(x)) * x.shape[-1] ** -0.25
+    return x @ w.to(x).mT - x.square().sum(-1, keepdim=True) / 2
+
+
+def log_mass(queries: Tensor, keys: Tensor, _: Tensor) -> Tensor:
+    """Return log sum_j f(q_i) f(k_j), (..., N, H, 1), for log f of both (..., N, H, M)."""
+    return (queries + keys.logsumexp(-3, keepdim=True)).logsumexp(-1, keepdim=True)
+
+
+def log_scores(queries: Tensor, keys: Tensor, tails: Tensor, tips: Tensor) -> Tensor:
+    """Return log f(q_v) f(k_u), (E, H), for edges u -> v and log f of both (N, H, M)."""
+    return (queries.index_select(0, tips) + keys.index_select(0, tails)).logsumexp(-1)
+
+
+def gumbel(shape: tuple[int, ...], seed: int, device: torch.device) -> Tensor:
+    """Return standard Gumbel noise, fp32, from a generator of its own."""
+    generator = torch.Generator(device=device).manual_seed(seed)
+    times = torch.empty(shape, device=device).exponential_(generator=generator)
+    return -times.clamp(min=torch.finfo(times.dtype).tiny).log()
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
