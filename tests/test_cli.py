@@ -56,7 +56,7 @@ def tiny_recipe(tmp_path):
 def test_help_names_every_command(zoo):
     done = zoo("--help")
     assert done.returncode == 0
-    for word in ("train", "reproduce", "list", "show", "schema", "doctor"):
+    for word in ("train", "reproduce", "compare", "info", "list", "show", "schema", "doctor"):
         assert word in done.stdout
 
 
@@ -101,6 +101,14 @@ def test_reproduce_gives_its_verdict(zoo, tiny_recipe, expected, code, word):
 def test_reproduce_without_a_number_to_reach(zoo):
     done = zoo("reproduce", "sgformer-digits-rba")
     assert done.returncode == 2 and "zoo train" in done.stderr
+
+
+def test_info_prints_what_a_model_is(zoo):
+    done = zoo("info", "sgformer")
+    assert done.returncode == 0
+    for word in ("Attention branch", "qk_norm", "2306.10759", "sgformer-cora", "@inproceedings"):
+        assert word in done.stdout
+    assert json.loads(zoo("info", "sgformer", "--json").stdout)["name"] == "sgformer"
 
 
 def test_schema_is_json(zoo):

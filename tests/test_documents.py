@@ -33,7 +33,7 @@ def run(line, folder):
     """Run a command of a page; training is cut short, a missing graph skips the page's test."""
     words = shlex.split(line)
     if words[0] == "zoo":
-        short = QUICK if words[1] in ("train", "reproduce") else []
+        short = QUICK if words[1] in ("train", "reproduce", "compare") else []
         words = [sys.executable, "-m", *words, *short]
     elif words[0] == "python":
         words = [sys.executable, *words[1:]]

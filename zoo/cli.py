@@ -1,4 +1,4 @@
-"""The command `zoo`: the only place that prints."""
+"""The command `zoo`: what can be typed; `zoo.screen` is what it prints."""
 
 import json
 import sys
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from zoo import screen
 from zoo.errors import ZooError
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
@@ -21,8 +20,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A model zoo of graph transformers: train, reproduce and compare them by name.",
 )
-screen = Console(highlight=False)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
 Overrides = Annotated[
@@ -60,7 +57,7 @@ def main() -> None:
     try:
         app()
     except ZooError as error:
-        errors.print(f"[bold red]zoo:[/] {_plain(error)}")
+        screen.complain(str(error))
         sys.exit(2)
 
 
@@ -77,7 +74,7 @@ def train(
     if as_json:
         typer.echo(json.dumps(summary))
     else:
-        _print_result(summary)
+        screen.result(summary)
     if summary["interrupted"]:
         sys.exit(130)
 
@@ -104,9 +101,8 @@ def reproduce(
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
     else:
-        _print_result(summary)
-        screen.print(f"[bold {'green' if passed else 'red'}]{'PASS' if passed else 'FAIL'}[/] "
-                     f"{_plain(sentence)}")  # fmt: skip
+        screen.result(summary)
+        screen.verdict(passed, sentence)
     sys.exit(0 if passed else 1)
 
 
@@ -127,13 +123,60 @@ def list_(kind: Kind, as_json: AsJson = False) -> None:
     rows = CATALOGUE[kind]()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
-        return
-    table = Table(box=None, pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, no_wrap=column == "name", overflow="fold")
-    for row in rows:
-        table.add_row(*(_plain("" if cell is None else cell) for cell in row.values()))
-    screen.print(table)
+    else:
+        screen.rows(rows)
+
+
+@app.command()
+def info(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A word of `zoo list models`.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print what a model is: equations, paper, options, citation, and the recipes that use it."""
+    from zoo.info import info as information
+
+    found = information(model)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        screen.info(found)
+
+
+@app.command()
+def compare(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECIPE]... [KEY=VALUE]...",
+            help="Recipes or folders of finished runs, and changes of every recipe.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Every model with a recipe for this data set.")
+    ] = None,
+    device: DeviceName = Device.auto,
+    runs: Annotated[Path, typer.Option(help="Where runs are looked for and written.")] = Path(
+        "runs"
+    ),
+    again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train recipes on one data set, or read their finished runs, into one table."""
+    from zoo.compare import compare as run_all
+    from zoo.compare import contestants
+
+    changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
+    sources = [each for each in words or [] if each not in changes]
+    entries = contestants(sources, changes, dataset)
+    try:
+        found = run_all(entries, device=device.value, runs=runs, again=again, tell=screen.remark)
+    except KeyboardInterrupt:
+        screen.complain("stopped; what is finished is kept and will be read the next time.")
+        sys.exit(130)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        screen.comparison(found)
 
 
 @app.command()
@@ -150,15 +193,7 @@ def doctor() -> None:
     from zoo.doctor import examine
 
     findings = examine()
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for each in findings:
-        mark = (
-            "[green]ok[/]" if not each.fix else "[red]broken[/]" if each.needed else "[yellow]-[/]"
-        )
-        table.add_row(mark, each.name, _plain(each.found))
-        if each.fix:
-            table.add_row("", "", f"[bold]{_plain(each.fix)}[/]")
-    screen.print(table)
+    screen.findings(findings)
     sys.exit(1 if any(each.fix and each.needed for each in findings) else 0)
 
 
@@ -182,33 +217,5 @@ def _run(recipe, overrides, device, runs) -> dict:
         try:
             return run_recipe(plan, device=device.value, runs=runs, watch=watch)
         except KeyboardInterrupt:
-            errors.print("zoo: stopped before a first result; nothing is left behind.")
+            screen.complain("stopped before a first result; nothing is left behind.")
             sys.exit(130)
-
-
-def _print_result(summary: dict) -> None:
-    title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
-    table = Table(title=title, title_justify="left")
-    for column in ("seed", "best epoch", "validation", "test"):
-        table.add_column(column, justify="right")
-    for row in summary["seeds"]:
-        scores = (f"{row[part]:.4f}" for part in ("val", "test"))
-        table.add_row(str(row["seed"]), str(row["epoch"]), *scores)
-    if len(summary["seeds"]) > 1:
-        table.add_section()
-        spread = (f"{summary[p]['mean']:.4f} ± {summary[p]['std']:.4f}" for p in ("val", "test"))
-        table.add_row("mean", "", *spread)
-    screen.print(table)
-    if summary["interrupted"]:
-        screen.print(f"[yellow]stopped early, after {len(summary['seeds'])} seeds[/]")
-    screen.print(
-        f"{summary['parameters']:,} parameters, {summary['seconds_per_epoch'] * 1000:.0f} ms per "
-        f"epoch, {summary['peak_memory_bytes'] / 2**30:.2f} GiB at most, on {summary['device']}\n"
-        f"The run is in {_plain(summary['folder'])}",
-        soft_wrap=True,
-    )
-
-
-def _plain(text: object) -> str:
-    """Keep rich from reading square brackets in a user's text as its own markup."""
-    return str(text).replace("[", r"\[")

@@ -4,6 +4,9 @@ import difflib
 from collections.abc import Iterable
 from typing import NamedTuple
 
+MANY = 40
+"""More words than anyone reads in one sentence."""
+
 
 class ZooError(Exception):
     """Something the user can put right: one paragraph that says what is wrong and what to write.
@@ -24,11 +27,13 @@ class Problem(NamedTuple):
 
 
 def suggestion(word: object, words: Iterable[str]) -> str:
-    """Return `did you mean 'softmax'?` for the nearest of the words, else the list of them all."""
+    """Return `did you mean 'softmax'?` for the nearest of the words, else the list."""
     known = sorted(map(str, words))
     near = difflib.get_close_matches(str(word).lower(), known, n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near)}?"
+    if len(known) > MANY:
+        return f"there are {len(known)}, from {known[0]} to {known[-1]}; see `zoo list`."
     return f"choose from {', '.join(known)}." if known else "there is none to choose from."
 
 
