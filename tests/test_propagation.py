@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from zoo import propagation
+from zoo import kernels
+from zoo.kernels import edge_dot, edge_softmax, edge_sum, weighted_sum
 from zoo.propagation import (
     PROPAGATIONS,
     GraphAttention,
@@ -28,8 +29,9 @@ BACKENDS = ["_Dgl", "_Torch"]
 
 @pytest.fixture(params=BACKENDS)
 def backend(request, monkeypatch):
-    chosen = getattr(propagation, request.param)
-    monkeypatch.setattr(propagation, "_backend", lambda graph, x: chosen)
+    chosen = getattr(kernels, request.param)
+    monkeypatch.setattr(kernels, "_backend", lambda graph, x: chosen)
+    monkeypatch.setattr(kernels, "_NUMBERS", 40)  # a few edges at a time
 
 
 def random_graph(n=9, edges=20, *, loops):
@@ -65,11 +67,11 @@ def dense_relation(graph, x, order):
 
 
 def dense_attention(module, graph, x):
-    """GAT by loops over nodes, heads and edges."""
+    """GAT by loops over nodes, heads and edges: its output and its weights."""
     width, columns = module.width, x.shape[1]
     x = torch.cat([x, x.new_zeros(len(x), module.heads * width - columns)], 1)
     tails, tips = graph.edges()
-    rows = []
+    rows, alpha = [], x.new_zeros(len(tips), module.heads)
     for node in range(graph.num_nodes()):
         parts = []
         for head in range(module.heads):
@@ -82,9 +84,12 @@ def dense_attention(module, graph, x):
                 for source in sources
             ]
             weights = torch.softmax(torch.stack(scores), 0) if scores else torch.zeros(0)
+            if scores:
+                column = torch.tensor([head]).expand(len(scores))
+                alpha = alpha.index_put(((tips == node).nonzero().flatten(), column), weights)
             parts.append((weights[:, None].to(x.dtype) * x[sources, own]).sum(0))
         rows.append(torch.cat(parts)[:columns])
-    return torch.stack(rows)
+    return torch.stack(rows), alpha
 
 
 def assert_twins(fast, slow, inputs):
@@ -151,7 +156,79 @@ def test_graph_attention_equals_loops(backend, dim, heads, loops):
     module = GraphAttention(dim, heads, 0.2).double()
     x = torch.randn(9, dim, dtype=torch.double, requires_grad=True)
     inputs = [x, module.source, module.target]
-    assert_twins(lambda: module(graph, x), lambda: dense_attention(module, graph, x), inputs)
+    assert torch.equal(module(graph, x), module.with_weights(graph, x)[0])
+    for part in (0, 1):
+        assert_twins(
+            lambda part=part: module.with_weights(graph, x)[part],
+            lambda part=part: dense_attention(module, graph, x)[part],
+            inputs,
+        )
+
+
+@pytest.mark.parametrize("loops", [True, False])
+def test_edge_kernels_equal_loops_over_edges(backend, loops):
+    graph = random_graph(loops=loops)
+    tails, tips = (each.tolist() for each in graph.edges())
+    edges = list(zip(tails, tips, strict=True))
+    a, b = torch.randn(2, 9, 3, 4, dtype=torch.double).requires_grad_()
+    w = torch.randn(len(edges), 3, dtype=torch.double, requires_grad=True)
+
+    def slow_weighted_sum():
+        out = [torch.zeros(3, 4, dtype=torch.double)] * 9
+        for (u, v), weight in zip(edges, w, strict=True):
+            out[v] = out[v] + weight[:, None] * a[u]
+        return torch.stack(out)
+
+    def slow_softmax():
+        into = [torch.stack([w[i] for i, t in enumerate(tips) if t == v]).exp().sum(0)
+                for v in tips]  # fmt: skip
+        return w.exp() / torch.stack(into)
+
+    assert_twins(
+        lambda: edge_sum(graph, a[..., 0], b[..., 0]),
+        lambda: torch.stack([a[u, :, 0] + b[v, :, 0] for u, v in edges]),
+        [a, b],
+    )
+    assert_twins(
+        lambda: edge_dot(graph, a, b),
+        lambda: torch.stack([(a[u] * b[v]).sum(-1) for u, v in edges]),
+        [a, b],
+    )
+    assert_twins(lambda: weighted_sum(graph, a, w), slow_weighted_sum, [a, w])
+    assert_twins(lambda: edge_softmax(graph, w), slow_softmax, [w])
+
+
+def test_nothing_is_kept_per_edge_and_feature(backend):
+    """For the gradient there are rows per node, (N, H, D), and numbers per edge, (E, H)."""
+    n, heads, width = 20, 2, 32
+    graph = dgl.graph((torch.arange(n).repeat_interleave(n), torch.arange(n).repeat(n)))
+    module, x = GraphAttention(heads * width, heads, 0.2), torch.randn(n, heads * width)
+    q = torch.randn(n, heads, width, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda each: (kept.append(each.numel()), each)[1], lambda each: each
+    ):
+        module(graph, x.requires_grad_()).sum().backward()
+        edge_dot(graph, q, q).sum().backward()
+    assert max(kept) <= max(n * heads * width, n * n * heads)
+
+
+@pytest.mark.parametrize("shift", [-1e3, 0.0, 1e3])
+def test_the_softmax_over_edges_survives_large_scores(backend, shift):
+    graph = random_graph(loops=True)
+    scores = torch.randn(graph.num_edges(), 2)
+    exact = edge_softmax(graph, scores.double() + shift)
+    assert edge_softmax(graph, 1e4 * scores).isfinite().all()
+    torch.testing.assert_close(edge_softmax(graph, scores.double()), exact)
+
+
+def test_half_precision_on_edges_is_computed_in_fp32(backend):
+    graph, q = random_graph(loops=True), torch.randn(9, 2, 64).bfloat16()
+    scores = edge_dot(graph, q, q)
+    torch.testing.assert_close(scores, edge_dot(graph, q.float(), q.float()))
+    weights = edge_softmax(graph, scores.bfloat16())
+    assert scores.dtype == weights.dtype == torch.float
+    assert weighted_sum(graph, q, weights).dtype == torch.bfloat16
 
 
 def test_a_stack_of_features_is_propagated_column_by_column(backend):
@@ -164,6 +241,16 @@ def test_second_derivatives(backend):
     graph = random_graph(n=6, edges=8, loops=True)
     x = torch.randn(6, 2, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: gcn(graph, x).sin(), x)
+
+
+def test_second_derivatives_of_graph_attention_by_torch_alone(monkeypatch):
+    """DGL's softmax over edges has first derivatives only: its second ones are wrong."""
+    monkeypatch.setattr(kernels, "_backend", lambda graph, x: kernels._Torch)
+    graph, module = random_graph(n=6, edges=8, loops=True), GraphAttention(4, 2, 0.2).double()
+    x = torch.randn(6, 4, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: module(graph, x).sin(), x)
+    q = x.unflatten(1, (2, 2))
+    assert torch.autograd.gradgradcheck(lambda q: edge_dot(graph, q, q.sin()).sin(), q)
 
 
 @pytest.mark.parametrize("word", PROPAGATIONS)
@@ -211,8 +298,8 @@ def test_added_edges_are_seen(tiny):
 
 def test_features_elsewhere_use_torch(tiny):
     graph, x, _ = tiny
-    assert propagation._backend(graph, x) is propagation._Dgl
-    assert propagation._backend(graph, x.to("meta")) is propagation._Torch
+    assert kernels._backend(graph, x) is kernels._Dgl
+    assert kernels._backend(graph, x.to("meta")) is kernels._Torch
 
 
 def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):

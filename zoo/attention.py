@@ -1,8 +1,9 @@
 """Attention as a function of q, k, v, and random batches as a decorator of such functions.
 
-An attention maps q, k, v, all `(..., N, H, D)`, to `(..., N, H, D)`. Leading dimensions are
-separate sets: nodes attend inside their own set only. There is no mask and there are no weights:
-projections and feature maps are applied by the model before the call.
+An attention maps q, k, v, all `(..., N, H, D)`, to `(..., N, H, D)`; q and k may have another width
+than v. Leading dimensions are separate sets: nodes attend inside their own set only. There is no
+mask and there are no weights: projections and feature maps are applied by the model before the
+call.
 
 ATTENTIONS turns a recipe's word into such a function. Its builders are given the model's own
 attention (`native`) and the number of the layer; their docstrings say, for `zoo list attentions`,
@@ -31,10 +32,13 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
     Quadratic in N. "Attention is all you need" (arXiv 1706.03762), equation 1.
     """
-    # The kernels that never store the N x N scores want exactly four dimensions, (S, H, N, D).
-    sets = math.prod(v.shape[:-3])
-    four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in (q, k, v))
-    return functional.scaled_dot_product_attention(*four).transpose(1, 2).reshape(v.shape)
+    # The kernels that never store the N x N scores want exactly four dimensions, (S, H, N, D), and
+    # one width D; columns of zeros change no score.
+    sets, width = math.prod(v.shape[:-3]), max(q.shape[-1], v.shape[-1])
+    wide = (functional.pad(each, (0, width - each.shape[-1])) for each in (q, k, v))
+    four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in wide)
+    out = functional.scaled_dot_product_attention(*four, scale=q.shape[-1] ** -0.5)
+    return out.transpose(1, 2)[..., : v.shape[-1]].reshape(v.shape)
 
 
 def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:

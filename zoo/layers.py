@@ -1,4 +1,4 @@
-"""What several models are built from: norms, the graph convolution, and the stack of them."""
+"""What several models are built from: norms, attention and feed-forward, graph convolutions."""
 
 from typing import Annotated
 
@@ -6,8 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from zoo.attention import Attention, per_graph
+from zoo.dropout import Dropout, dropout
 from zoo.propagation import Propagation
 from zoo.registry import Model
+from zoo.sparse_features import FeatureLinear
 from zoo.table import Spec, Table, pick
 
 
@@ -44,12 +47,64 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
 
-class Convolution(nn.Module):
-    """A graph convolution: propagate(x W) + b, for x (N, in_dim)."""
+class FeedForward(nn.Module):
+    """W Drop(ReLU(W z)), node by node."""
 
-    def __init__(self, in_dim: int, out_dim: int, propagate: Propagation, *, bias: bool = True):
+    def __init__(self, dim: int, expansion: int, dropout: float):
         super().__init__()
-        self.linear = nn.Linear(in_dim, out_dim, bias=False)
+        self.widen, self.narrow = nn.Linear(dim, expansion * dim), nn.Linear(expansion * dim, dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D)."""
+        return self.narrow(self.dropout(self.widen(z).relu()))
+
+
+class MultiHead(nn.Module):
+    """W [attend(Q, K, V) of each head], with Q, K, V linear in z and split among the heads.
+
+    Values are as wide as the heads share `dim`, rounded up; so are queries and keys without `rank`.
+    """
+
+    def __init__(self, dim: int, heads: int, attend: Attention, rank: int | None = None):
+        super().__init__()
+        self.attend, self.heads = attend, heads
+        width = -(-dim // heads)
+        self.widths = [heads * (rank or width)] * 2 + [heads * width]
+        self.project = nn.Linear(dim, sum(self.widths))
+        self.merge = nn.Linear(heads * width, dim)
+
+    def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
+        return self.join(*self.split(z), sizes)
+
+    def split(self, z: Tensor) -> tuple[Tensor, ...]:
+        """Return the queries, keys and values (N, H, ...) of z (N, D)."""
+        parts = self.project(z).split(self.widths, dim=-1)
+        return tuple(each.unflatten(-1, (self.heads, -1)) for each in parts)
+
+    def join(self, q: Tensor, k: Tensor, v: Tensor, sizes: list[int]) -> Tensor:
+        """Return what the heads gather, (N, D), from queries, keys and values (N, H, ...)."""
+        return self.merge(per_graph(self.attend, sizes)(q, k, v).flatten(-2))
+
+
+class Convolution(nn.Module):
+    """A graph convolution: propagate(x W) + b, for x (N, in_dim).
+
+    `linear` is `FeatureLinear` where x is the features of the data set.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        propagate: Propagation,
+        *,
+        bias: bool = True,
+        linear: type[nn.Linear] = nn.Linear,
+    ):
+        super().__init__()
+        self.linear = linear(in_dim, out_dim, bias=False)
         nn.init.xavier_uniform_(self.linear.weight)
         self.bias = nn.Parameter(torch.zeros(out_dim)) if bias else None
         self.propagate = propagate
@@ -63,10 +118,12 @@ class Convolution(nn.Module):
 class Step(nn.Module):
     """One layer of the stack: Drop(ReLU(norm(conv(x) [+ W x])))."""
 
-    def __init__(self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout):
+    def __init__(
+        self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout, linear=nn.Linear
+    ):
         super().__init__()
-        self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias)
-        self.residual = nn.Linear(in_dim, out_dim) if residual else None
+        self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
+        self.residual = linear(in_dim, out_dim) if residual else None
         self.norm = pick(NORMS, norm, out_dim)
         self.dropout = dropout
 
@@ -76,7 +133,7 @@ class Step(nn.Module):
         if self.residual is not None:
             out = out + self.residual(x)
         out = functional.relu(self.norm(out))
-        return functional.dropout(out, self.dropout, self.training)
+        return dropout(out, self.dropout, self.training)
 
 
 class Projection(nn.Module):
@@ -84,11 +141,11 @@ class Projection(nn.Module):
 
     def __init__(self, in_dim, out_dim, *, dropout):
         super().__init__()
-        self.linear, self.dropout = nn.Linear(in_dim, out_dim), dropout
+        self.linear, self.dropout = FeatureLinear(in_dim, out_dim), dropout
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, out_dim) for x (N, in_dim); the graph is not looked at."""
-        return functional.dropout(self.linear(x), self.dropout, self.training)
+        return dropout(self.linear(x), self.dropout, self.training)
 
 
 class MessagePassing(Model):
@@ -108,7 +165,8 @@ class MessagePassing(Model):
         if project:
             self.stem, rest = Projection(in_dim, dim, dropout=dropout), propagations
         else:
-            self.stem, rest = Step(in_dim, dim, propagations[0], **options), propagations[1:]
+            self.stem = Step(in_dim, dim, propagations[0], **options, linear=FeatureLinear)
+            rest = propagations[1:]
         self.layers = nn.ModuleList(Step(dim, dim, each, **options) for each in rest)
         self.head = nn.Linear(dim, out_dim)
 

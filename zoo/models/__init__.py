@@ -4,6 +4,7 @@ from zoo.models.difformer import DIFFormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
 from zoo.models.graphgps import GraphGPS
+from zoo.models.htgn import HTGN
 from zoo.models.mlp import MLP
 from zoo.models.nodeformer import NodeFormer
 from zoo.models.polynormer import Polynormer
@@ -16,6 +17,7 @@ __all__ = [
     "GAT",
     "GCN",
     "GraphGPS",
+    "HTGN",
     "MLP",
     "NodeFormer",
     "Polynormer",

@@ -33,10 +33,12 @@ from torch.utils.checkpoint import checkpoint
 
 from zoo.attention import ATTENTIONS, mix, per_graph
 from zoo.attention import Norm as QueryNorm
+from zoo.dropout import dropout
 from zoo.errors import ZooError
 from zoo.layers import NORMS, Norm
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
+from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, Fraction, Rate, Spec, pick
 
 
@@ -97,7 +99,7 @@ class DIFFormer(Model):
         graph_weight: Fraction | None = None,
     ):
         super().__init__()
-        self.stem = nn.Linear(in_dim, dim)
+        self.stem = FeatureLinear(in_dim, dim)
         self.norm = pick(NORMS, norm, dim)
         self.dropout, self.use_source, self.use_graph = dropout, use_source, use_graph
         kernels = {
@@ -135,7 +137,7 @@ class DIFFormer(Model):
             )
         sizes = [len(x)] if graph is None else graph.batch_num_nodes().tolist()
         z = functional.relu(self.norm(self.stem(x)))
-        z = functional.dropout(z, self.dropout, self.training)
+        z = dropout(z, self.dropout, self.training)
         source = z if self.use_source else 0.0
         for layer in self.layers:
             z = layer(graph, z, source, sizes)
@@ -166,7 +168,7 @@ class DiffusionLayer(nn.Module):
         if self.propagate is not None:
             out = self._with_graph(out, self.propagate(graph, v.mean(-2)))
         mixed = self.alpha * (out + source) + (1 - self.alpha) * z
-        return functional.dropout(self.norm(mixed), self.dropout, self.training)
+        return dropout(self.norm(mixed), self.dropout, self.training)
 
     def _with_graph(self, attended: Tensor, gathered: Tensor) -> Tensor:
         if self.graph_weight is None:

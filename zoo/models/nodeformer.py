@@ -31,11 +31,13 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from zoo.attention import ATTENTIONS, per_graph
+from zoo.dropout import dropout
 from zoo.layers import NORMS, Norm
 from zoo.propagation import degrees, ends, relation
 from zoo.random_batch import seed_of
 from zoo.random_features import directions
 from zoo.registry import Model, Output, register_model
+from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, NonNegative, Positive, Rate, Seed, Spec, pick
 
 Number = Annotated[int, Field(ge=0)]
@@ -104,7 +106,7 @@ class NodeFormer(Model):
         dropout: Rate = 0.0,
     ):
         super().__init__()
-        self.stem = nn.Linear(in_dim, dim)
+        self.stem = FeatureLinear(in_dim, dim)
         self.norm = pick(NORMS, norm, dim)
         self.dropout, self.redraw, self.edge_loss = dropout, redraw, edge_loss
         kernels = [
@@ -151,7 +153,7 @@ class NodeFormer(Model):
         if self.training and self.redraw == "step":
             self._draw()
         z = functional.elu(self.norm(self.stem(x)))
-        states, pairs = [functional.dropout(z, self.dropout, self.training)], []
+        states, pairs = [dropout(z, self.dropout, self.training)], []
         for layer in self.layers:
             q, k = layer.queries_and_keys(states[-1])
             states.append(layer(graph, states[-1], q, k))
@@ -193,7 +195,7 @@ class NodeFormerLayer(nn.Module):
             out = out + self.squash(strength).unsqueeze(-1) * relation(graph, v, order)
         out = self.output(out.flatten(-2))
         out = self.activate(self.norm(z + out if self.residual else out))
-        return functional.dropout(out, self.dropout, self.training)
+        return dropout(out, self.dropout, self.training)
 
     def edge_term(self, graph, q: Tensor, k: Tensor) -> Tensor:
         """Return the mean of log p_uv / d_in(v) over heads and edges; 0 where there are none."""

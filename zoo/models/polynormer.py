@@ -30,9 +30,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo.attention import ATTENTIONS, mix, per_graph
+from zoo.dropout import Dropout, dropout
 from zoo.layers import Convolution
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
+from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, NonNegative, Rate, Spec, pick
 
 Epochs = Annotated[int, Field(ge=0)]
@@ -93,9 +95,9 @@ class Polynormer(Model):
     ):
         super().__init__()
         activate = nn.ReLU() if activation else nn.Identity()
-        self.input_dropout, self.dropout = input_dropout, dropout
+        self.dropout = dropout
         global_dropout = dropout if global_dropout is None else global_dropout
-        self.stem = nn.Linear(in_dim, dim)
+        self.stem = FeatureLinear(in_dim, dim, dropout=input_dropout)
         self.local_layers = nn.ModuleList(
             LocalLayer(dim, pick(PROPAGATIONS, propagation, dim), activate, pre_norm, dropout)
             for _ in range(local_layers)
@@ -109,7 +111,7 @@ class Polynormer(Model):
             for layer in range(global_layers)
         )
         self.global_gates = Gates(global_layers, dim, beta)
-        self.output = nn.Sequential(nn.Linear(dim, dim), activate, nn.Dropout(global_dropout))
+        self.output = nn.Sequential(nn.Linear(dim, dim), activate, Dropout(global_dropout))
         self.local_epochs = local_epochs
         self.head_local = nn.Linear(dim, out_dim) if local_epochs else None
         self.head_global = nn.Linear(dim, out_dim)
@@ -145,8 +147,7 @@ class Polynormer(Model):
         return self.head_local is None or bool(self.global_phase)
 
     def _local(self, graph, x: Tensor) -> Tensor:
-        x = functional.dropout(x, self.input_dropout, self.training)
-        x = functional.dropout(self.stem(x), self.dropout, self.training)
+        x = dropout(self.stem(x), self.dropout, self.training)
         total = torch.zeros_like(x)
         for layer, gate in zip(self.local_layers, self.local_gates(), strict=True):
             x = layer(graph, x, gate)
@@ -169,7 +170,7 @@ class LocalLayer(nn.Module):
         """Return (N, D) for x (N, D) and the gate b (D,)."""
         x = self.pre_norm(x)
         y = self.activate(self.convolution(graph, x) + self.skip(x))
-        y = functional.dropout(y, self.dropout, self.training)
+        y = dropout(y, self.dropout, self.training)
         return (1 - gate) * self.norm(self.activate(self.multiply(x)) * y) + gate * y
 
 

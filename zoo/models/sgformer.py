@@ -20,10 +20,12 @@ from torch.nn import functional
 
 from zoo.attention import ATTENTIONS, linear, per_graph
 from zoo.attention import Norm as QueryNorm
+from zoo.dropout import dropout
 from zoo.errors import ZooError
 from zoo.layers import NORMS, Convolution, Norm, Projection
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
+from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, Fraction, NonNegative, Rate, Spec, pick
 
 
@@ -95,7 +97,7 @@ class SGFormer(Model):
                 "sgformer: `use_init: true` needs the graph branch that has it; "
                 "write `graph_branch: residual` beside it."
             )
-        self.stem_attention = nn.Linear(in_dim, dim)
+        self.stem_attention = FeatureLinear(in_dim, dim)
         self.norm = pick(NORMS, attention_norm, dim)
         self.dropout = attention_dropout
         native = partial(linear, qk_norm=qk_norm)
@@ -123,7 +125,7 @@ class SGFormer(Model):
     def features(self, graph, x: Tensor) -> Tensor:
         """Return the merged branches, (N, dim) or (N, 2 dim), for x (N, in_dim)."""
         z = functional.relu(self.norm(self.stem_attention(x)))
-        z = functional.dropout(z, self.dropout, self.training)
+        z = dropout(z, self.dropout, self.training)
         sizes = graph.batch_num_nodes().tolist()
         for layer in self.layers:
             z = layer(z, sizes)
@@ -165,7 +167,7 @@ class AttentionLayer(nn.Module):
         attended = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
         mixed = self.alpha * attended + (1 - self.alpha) * z
         out = self.activate(self.norm(mixed))
-        return functional.dropout(out, self.dropout, self.training)
+        return dropout(out, self.dropout, self.training)
 
 
 class GraphStack(nn.Module):
@@ -183,12 +185,12 @@ class GraphStack(nn.Module):
     @staticmethod
     def stem(in_dim, dim, propagations) -> nn.Module:
         """Return the first convolution."""
-        return Convolution(in_dim, dim, propagations[0])
+        return Convolution(in_dim, dim, propagations[0], linear=FeatureLinear)
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
         for norm, convolution in zip(self.norms, self.convolutions, strict=True):
-            x = functional.dropout(functional.relu(norm(x)), self.dropout, self.training)
+            x = dropout(functional.relu(norm(x)), self.dropout, self.training)
             x = convolution(graph, x)
         return x
 
@@ -215,7 +217,7 @@ class GraphResidual(nn.Module):
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
-        first = h = functional.dropout(functional.relu(self.norm(x)), self.dropout, self.training)
+        first = h = dropout(functional.relu(self.norm(x)), self.dropout, self.training)
         for layer in self.layers:
             h = layer(graph, h, first)
         return h
@@ -235,7 +237,7 @@ class GraphResidualLayer(nn.Module):
         u = self.propagate(graph, h)
         u = torch.cat([u, first], dim=-1) if self.use_init else u
         out = functional.relu(self.norm(self.linear(u)))
-        return functional.dropout(out, self.dropout, self.training) + first
+        return dropout(out, self.dropout, self.training) + first
 
 
 _GRAPH_BRANCHES = {"stack": GraphStack, "residual": GraphResidual}

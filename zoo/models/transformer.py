@@ -16,9 +16,11 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from zoo.attention import ATTENTIONS, per_graph, softmax
-from zoo.layers import NORMS, Norm
+from zoo.attention import ATTENTIONS, softmax
+from zoo.dropout import Dropout
+from zoo.layers import NORMS, FeedForward, MultiHead, Norm
 from zoo.registry import Model, register_model
+from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, Rate, Spec, pick
 
 
@@ -61,7 +63,7 @@ class Transformer(Model):
         dropout: Rate = 0.5,
     ):
         super().__init__()
-        self.stem, self.dropout = nn.Linear(in_dim, dim), nn.Dropout(dropout)
+        self.stem, self.dropout = FeatureLinear(in_dim, dim), Dropout(dropout)
         self.layers = nn.ModuleList(
             Layer(
                 MultiHead(dim, heads, pick(ATTENTIONS, attention, softmax, layer)),
@@ -94,7 +96,7 @@ class Layer(nn.Module):
         super().__init__()
         self.attention, self.feed_forward = attention, feed_forward
         self.attention_norm, self.feed_forward_norm = norms
-        self.norm_first, self.dropout = norm_first, nn.Dropout(dropout)
+        self.norm_first, self.dropout = norm_first, Dropout(dropout)
 
     def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
         """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
@@ -103,32 +105,3 @@ class Layer(nn.Module):
             return z + self.dropout(self.feed_forward(self.feed_forward_norm(z)))
         z = self.attention_norm(z + self.dropout(self.attention(z, sizes)))
         return self.feed_forward_norm(z + self.dropout(self.feed_forward(z)))
-
-
-class FeedForward(nn.Module):
-    """W Drop(ReLU(W z)), node by node."""
-
-    def __init__(self, dim: int, expansion: int, dropout: float):
-        super().__init__()
-        self.widen, self.narrow = nn.Linear(dim, expansion * dim), nn.Linear(expansion * dim, dim)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Return (N, D) for z (N, D)."""
-        return self.narrow(self.dropout(self.widen(z).relu()))
-
-
-class MultiHead(nn.Module):
-    """W [attend(Q, K, V) of each head], with Q, K, V linear in z and split among the heads."""
-
-    def __init__(self, dim: int, heads: int, attend):
-        super().__init__()
-        self.attend, self.heads = attend, heads
-        width = -(-dim // heads)
-        self.project = nn.Linear(dim, 3 * heads * width)
-        self.merge = nn.Linear(heads * width, dim)
-
-    def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
-        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
-        q, k, v = self.project(z).unflatten(-1, (3, self.heads, -1)).unbind(1)  # (N, H, D / H)
-        return self.merge(per_graph(self.attend, sizes)(q, k, v).flatten(-2))

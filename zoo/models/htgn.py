@@ -1,0 +1,272 @@
+"""HTGN: linear attention over all nodes and graph convolution, one after the other in each layer.
+
+A public design note, not a paper: it prints no results and leaves gaps. This is its encoder, on
+graphs. How the gaps are filled:
+
+- The hierarchical relative positional encoding (HRPE) is its graph-node part, the eigenvectors P of
+  the graph: a recipe's `encoding`, whose columns are beside the features, so that the first linear
+  map is W [x, P] = W_x x + W_p P. The token-relative part is for sequences, and not here.
+- Low-rank queries and keys are `rank` columns per head, the values share `dim`, rounded up; W_O
+  merges the heads. Attention is that of positive random features (FAVOR+), or the sine-cosine
+  kernel of random Fourier features; both draw new directions in every training call.
+- An estimate by sines and cosines may be negative, and its sum over the keys may vanish. See
+  `sine_attention`: what a node's mean weight lacks of the noise of one estimate, (2 M)^-1/2, is
+  given to all nodes alike, so that the weights still have sum 1 and outputs stay bounded.
+- The graph convolution is a GAT with scores of its own, or has as scores those of the layer's
+  attention, of the same queries and keys, exact and not estimated; a softmax over the neighbours in
+  either case. It has the heads of the attention, side by side, and no W_O and no bias.
+- DropPath drops the branch of a node, not of a graph, of which there is often only one: each node
+  keeps its branch with probability 1 - p, then divided by it; p grows linearly over the layers, to
+  `drop_path` in the last.
+- The smoothness term is the mean over layers, heads and nodes of KL(alpha_v || uniform over N(v)),
+  self-loops included. It has no part in a model without graph convolution.
+- Ordinary dropout, on which the note says nothing, is of the first features, of the convolution
+  after its ReLU, and inside the feed-forward.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+
+from zoo.attention import ATTENTIONS
+from zoo.dropout import Dropout
+from zoo.kernels import degrees, edge_dot, edge_softmax, ends, weighted_sum, wide
+from zoo.layers import NORMS, FeedForward, MultiHead, Norm
+from zoo.propagation import GraphAttention, split_heads
+from zoo.random_batch import seed_of
+from zoo.random_features import directions, performer
+from zoo.registry import Model, Output, register_model
+from zoo.sparse_features import FeatureLinear
+from zoo.table import Count, NonNegative, Rate, Seed, Spec, pick
+
+
+@register_model("htgn")
+class HTGN(Model):
+    """Linear attention, graph convolution and feed-forward, each with a residual and a norm.
+
+    z = Drop(W [x, P]); per layer z = norm(z + Path(Attention(z))), then
+    z = norm(z + Path(Drop(ReLU(sum_{u in N(v)} alpha_vu W z_u)))), then
+    z = norm(z + Path(MLP(z))). Attention(z) = W [attend(Q, K, V) of each head], Q, K, V = W z + b,
+    Q and K of `rank` columns; MLP(z) = W Drop(ReLU(W z)). alpha_vu is a softmax over u of
+    LeakyReLU(a W z_u + b W z_v), or of q_v k_u / sqrt(rank). The penalty is the mean of
+    sum_u alpha_vu log(alpha_vu |N(v)|) over layers, heads and nodes, times `smoothness`. Then a
+    linear head.
+
+    Args:
+        in_dim: node features F, the columns of the encoding among them.
+        out_dim: logits C.
+        dim: width of the layers.
+        layers: number of layers.
+        heads: attention heads, which share the width; of the graph convolution too.
+        rank: columns of the queries and keys of each head; low against dim / heads.
+        attention: `native` is attention by random features, see `kernel`.
+        kernel: what the native attention estimates: `softmax` of q_i k_j / sqrt(rank), or by `sine`
+            and cosine the Gaussian kernel exp(-|q_i - k_j|^2 / (2 sqrt(rank))).
+        random_features: number M of random directions of the native attention.
+        edges: weights of the graph convolution: `learned` scores of its own, those of the layer's
+            `attention`, or `none`, which leaves the convolution out.
+        expansion: width of the feed-forward, as a multiple of `dim`.
+        norm: after each residual: `none`, `layer` or `batch`.
+        drop_path: rate of dropped branches per node in the last layer; linear in the layer.
+        dropout: of the first features, of the convolution, and inside the feed-forward.
+        smoothness: weight of the penalty that keeps the convolution's weights near uniform.
+        seed: of the random directions used in evaluation.
+    """
+
+    paper = "HTGN, a public design note"
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        dim: Count = 64,
+        layers: Count = 2,
+        heads: Count = 2,
+        rank: Count = 16,
+        attention: Annotated[Spec, ATTENTIONS] = "native",
+        kernel: Literal["softmax", "sine"] = "softmax",
+        random_features: Count = 64,
+        edges: Literal["learned", "attention", "none"] = "learned",
+        expansion: Count = 4,
+        norm: Norm = "layer",
+        drop_path: Rate = 0.1,
+        dropout: Rate = 0.5,
+        smoothness: NonNegative = 0.01,
+        seed: Seed = 0,
+    ):
+        super().__init__()
+        self.stem, self.dropout = FeatureLinear(in_dim, dim), Dropout(dropout)
+        self.smoothness = smoothness
+        self.layers = nn.ModuleList()
+        for layer in range(layers):
+            native = RandomKernel(_KERNELS[kernel], random_features, seed_of((seed, layer)))
+            attend = pick(ATTENTIONS, attention, native, layer)
+            rate = drop_path * (layer + 1) / layers
+            parts = {
+                "attention": MultiHead(dim, heads, attend, rank),
+                "convolution": _EDGES[edges](dim, heads),
+                "feed_forward": FeedForward(dim, expansion, dropout),
+            }
+            adds = {
+                name: Residual(pick(NORMS, norm, dim), rate)
+                for name, part in parts.items()
+                if part is not None
+            }
+            self.layers.append(HTGNLayer(**parts, adds=adds, dropout=dropout))
+        self.head = nn.Linear(dim, out_dim)
+
+    def forward(self, graph, x: Tensor) -> Output:
+        """Return the logits, and the smoothness term as the penalty, in training and evaluation."""
+        z, weights = self._states(graph, x)
+        logits = self.head(z)
+        if not self.smoothness or not weights:
+            return Output(logits)
+        terms = [smoothness(graph, each) for each in weights]
+        return Output(logits, self.smoothness * torch.stack(terms).mean())
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, in_dim)."""
+        return self._states(graph, x)[0]
+
+    def _states(self, graph, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return what the head reads, and the weights of each layer's convolution, (E, H)."""
+        sizes, z, found = graph.batch_num_nodes().tolist(), self.dropout(self.stem(x)), []
+        for layer in self.layers:
+            z, weights = layer(graph, z, sizes)
+            found += weights
+        return z, found
+
+
+class HTGNLayer(nn.Module):
+    """Attention, convolution on the edges (or none) and feed-forward, in this order.
+
+    z -> norm(z + Path(branch(z))) for each; the convolution ends with a ReLU and dropout.
+    """
+
+    def __init__(self, attention, convolution, feed_forward, *, adds, dropout):
+        super().__init__()
+        self.attention, self.convolution = attention, convolution
+        self.feed_forward, self.add = feed_forward, nn.ModuleDict(adds)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, graph, z: Tensor, sizes: list[int]) -> tuple[Tensor, list[Tensor]]:
+        """Return (N, D) for z (N, D), and the weights on the edges, (E, H), if there are any."""
+        q, k, v = self.attention.split(z)
+        z, found = self.add["attention"](z, self.attention.join(q, k, v, sizes)), []
+        if self.convolution is not None:
+            near, weights = self.convolution(graph, z, q, k)
+            z = self.add["convolution"](z, self.dropout(near.relu()))
+            found.append(weights)
+        return self.add["feed_forward"](z, self.feed_forward(z)), found
+
+
+class Residual(nn.Module):
+    """norm(z + Path(branch)): in training the branch of a node is dropped with probability p."""
+
+    def __init__(self, norm: nn.Module, rate: float):
+        super().__init__()
+        self.norm, self.drop = norm, Dropout(rate)
+
+    def forward(self, z: Tensor, branch: Tensor) -> Tensor:
+        """Return (N, D) for z and what its branch made of it, both (N, D)."""
+        kept = self.drop(branch.new_ones(len(branch), 1))  # 0 or 1 / (1 - p)
+        return self.norm(z + branch * kept)
+
+
+class LearnedEdges(nn.Module):
+    """sum_{u in N(v)} alpha_vu W z_u, alpha_vu a softmax of LeakyReLU(a W z_u + b W z_v): a GAT."""
+
+    def __init__(self, dim: int, heads: int):
+        super().__init__()
+        self.linear = nn.Linear(dim, dim, bias=False)
+        self.gather = GraphAttention(dim, heads, slope=0.2)
+
+    def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (N, D) for z (N, D), and the weights (E, H); q and k are not looked at."""
+        return self.gather.with_weights(graph, self.linear(z))
+
+
+class AttentionEdges(nn.Module):
+    """sum_{u in N(v)} alpha_vu W z_u, with alpha_vu the softmax over u of q_v k_u / sqrt(rank)."""
+
+    def __init__(self, dim: int, heads: int):
+        super().__init__()
+        self.linear, self.heads = nn.Linear(dim, dim, bias=False), heads
+
+    def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (N, D) for z (N, D), and the weights (E, H), for q and k (N, H, rank)."""
+        weights = edge_softmax(graph, edge_dot(graph, k, q) * q.shape[-1] ** -0.5)
+        values = split_heads(self.linear(z), self.heads)
+        return weighted_sum(graph, values, weights).flatten(-2)[..., : z.shape[-1]], weights
+
+
+def _no_edges(dim: int, heads: int) -> None:
+    """No convolution."""
+
+
+_EDGES = {"learned": LearnedEdges, "attention": AttentionEdges, "none": _no_edges}
+
+
+def smoothness(graph, weights: Tensor) -> Tensor:
+    """Return the mean over nodes and heads of sum_u alpha_vu log(alpha_vu |N(v)|), alpha (E, H)."""
+    tips, many = ends(graph, weights.device)[1], degrees(graph, weights.device).to(weights.dtype)
+    # A weight that has underflowed to 0 adds 0, and its logarithm has no gradient.
+    logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    divergence = weights * (logs + many.log().index_select(0, tips).unsqueeze(-1))
+    return divergence.sum() / (len(many) * weights.shape[-1])
+
+
+class RandomKernel(nn.Module):
+    """An attention (q, k, v, w) by random directions w, new ones in every training call.
+
+    It has no weights and is a module only so that `train()` and `eval()` reach it. In training the
+    global generator seeds the directions, by one draw; in evaluation `seed` does.
+    """
+
+    def __init__(self, kernel, count: int, seed: int):
+        super().__init__()
+        self.kernel, self.count, self.seed = kernel, count, seed
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
+        seed = int(torch.randint(2**62, ())) if self.training else self.seed
+        return self.kernel(q, k, v, directions(self.count, q.shape[-1], seed))
+
+
+def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    """Return sum_j s_ij v_j / sum_j s_ij, s_ij the mean over directions of cos w (q_i - k_j).
+
+    Linear in N: cos(a - b) = cos a cos b + sin a sin b. In expectation s_ij is the Gaussian kernel
+    exp(-|q_i - k_j|^2 / 2), q and k divided by D^(1/4) ("Random Features for Large-Scale Kernel
+    Machines", Rahimi and Recht 2007). The standard deviation of s_ij is at most (2 M)^-1/2; a mean
+    over j below that, vanishing or negative, says nothing. What it lacks, c_i = max(0,
+    (2 M)^-1/2 - mean_j s_ij), is added to all s_ij of the node: no denominator vanishes, the
+    weights have sum 1, and a node that is near to no other gets the mean of all. Sums are kept in
+    fp32.
+
+    Args:
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, E).
+        w: random directions (M, D), see `zoo.random_features.directions`.
+    """
+    with torch.autocast(q.device.type, enabled=False):
+        values = wide(v)
+        queries, keys = (_waves(wide(each), w) for each in (q, k))  # (..., N, H, 2 M)
+        mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
+        state = torch.einsum("...nhm,...nhe->...hme", keys, values) / values.shape[-3]
+        lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)
+        out = torch.einsum("...nhm,...hme->...nhe", queries, state)
+        out = (out + lacking * values.mean(-3, keepdim=True)) / (mass + lacking)
+    return out.to(v.dtype)
+
+
+def _waves(x: Tensor, w: Tensor) -> Tensor:
+    """Return [cos w x, sin w x] / sqrt(M), (..., 2 M), for x (..., D) divided by D^(1/4)."""
+    angles = x @ w.to(x).mT * x.shape[-1] ** -0.25
+    return torch.cat([angles.cos(), angles.sin()], dim=-1) * len(w) ** -0.5
+
+
+_KERNELS = {"softmax": performer, "sine": sine_attention}
