@@ -79,6 +79,15 @@ def test_a_data_set_without_recipes_brings_every_model_with_its_defaults():
     assert not any(each.tuned for each in entries)
 
 
+def test_one_row_for_each_attention(tiny):
+    entries = contestants([str(tiny)], attentions=["native", "{name: rba, size: 16}"])
+    assert names(entries) == ["tiny-native", "tiny-rba-16", "gcn-sbm", "mlp-sbm"]
+    chosen = [resolve(each.recipe)["model"].get("attention") for each in entries]
+    assert chosen[0] == "native" and chosen[1]["size"] == 16 and chosen[2:] == [None, None]
+    with pytest.raises(ZooError, match="did you mean 'rba'"):
+        contestants([str(tiny)], attentions=["rbaa"])
+
+
 def test_what_cannot_be_compared():
     with pytest.raises(ZooError, match="nothing to compare"):
         contestants([])

@@ -10,7 +10,7 @@ from zoo.datasets import DATASETS
 from zoo.encodings import ENCODINGS
 from zoo.plan import load_recipe
 from zoo.propagation import PROPAGATIONS
-from zoo.recipe import recipe_names
+from zoo.recipe import recipe_names, word
 from zoo.registry import MODELS, list_models
 from zoo.table import Table, options_of
 
@@ -41,15 +41,11 @@ def _recipe(name: str) -> dict[str, Any]:
     measured = expect.verified if expect else None
     return {
         "name": name,
-        "model": _word(recipe.model),
-        "dataset": _word(recipe.dataset),
+        "model": word(recipe.model),
+        "dataset": word(recipe.dataset),
         "expected": expect.test if expect else None,
         "verified": f"{measured.test:.4f}" if measured else None,
     }
-
-
-def _word(spec: str | dict) -> str:
-    return spec if isinstance(spec, str) else spec["name"]
 
 
 def _rows_of(table: Table) -> Callable[[], Rows]:

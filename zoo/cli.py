@@ -154,6 +154,9 @@ def compare(
     dataset: Annotated[
         str | None, typer.Option(help="Every model with a recipe for this data set.")
     ] = None,
+    attention: Annotated[
+        list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
+    ] = None,
     device: DeviceName = Device.auto,
     runs: Annotated[Path, typer.Option(help="Where runs are looked for and written.")] = Path(
         "runs"
@@ -167,7 +170,7 @@ def compare(
 
     changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
     sources = [each for each in words or [] if each not in changes]
-    entries = contestants(sources, changes, dataset)
+    entries = contestants(sources, changes, dataset, attention or [])
     try:
         found = run_all(entries, device=device.value, runs=runs, again=again, tell=screen.remark)
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from zoo.errors import ZooError
 from zoo.plan import load_recipe, resolve
-from zoo.recipe import Recipe, recipe_names, recipe_text
+from zoo.recipe import Recipe, recipe_names, recipe_text, word
 from zoo.registry import list_models
 
 BASELINES = ("gcn", "mlp")
@@ -33,7 +33,10 @@ class Contestant(NamedTuple):
 
 
 def contestants(
-    sources: Sequence[str], overrides: Sequence[str] = (), dataset: str | None = None
+    sources: Sequence[str],
+    overrides: Sequence[str] = (),
+    dataset: str | None = None,
+    attentions: Sequence[str] = (),
 ) -> list[Contestant]:
     """Return what is compared: recipes, finished runs, and the baselines among or after them.
 
@@ -42,6 +45,8 @@ def contestants(
         overrides: `KEY=VALUE` changes of every recipe that is not a finished run.
         dataset: also every recipe called MODEL-DATASET; where there is none, every model with its
             default options.
+        attentions: each recipe whose model attends is compared with each of these: a word, or
+            `{name: rba, size: 512}`. Without any, recipes stay as they are.
 
     Raises:
         ZooError: nothing to compare, a recipe or run that cannot be read, or several data sets.
@@ -56,13 +61,14 @@ def contestants(
         )
     first = found[0].recipe
     for each in found:
-        if _dataset(each.recipe) != _dataset(first):
+        if word(each.recipe.dataset) != word(first.dataset):
             raise ZooError(
-                f"{first.name} is on {_dataset(first)} and {each.recipe.name} on "
-                f"{_dataset(each.recipe)}; compare recipes of one data set."
+                f"{first.name} is on {word(first.dataset)} and {each.recipe.name} on "
+                f"{word(each.recipe.dataset)}; compare recipes of one data set."
             )
-    present = {_model(each.recipe) for each in found}
+    present = {word(each.recipe.model) for each in found}
     missing = [each for each in BASELINES if each not in present]
+    found = [each for entry in found for each in _with_attentions(entry, attentions)]
     return found + [_baseline(each, first) for each in missing]
 
 
@@ -153,9 +159,22 @@ def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
     return [_untuned(model, {"dataset": dataset}, overrides) for model in list_models()]
 
 
+def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Contestant]:
+    """Return an entry once with each attention, as it is where it has no choice or has been run."""
+    recipe = entry.recipe
+    if entry.summary or "attention" not in resolve(recipe)["model"]:
+        return [entry]
+    found = []
+    for attention in attentions:
+        changed = load_recipe(resolve(recipe), [f"model.attention={attention}"])
+        name = f"{recipe.name}-{_label(changed.model['attention'])}"
+        found.append(entry._replace(recipe=changed.model_copy(update={"name": name})))
+    return found or [entry]
+
+
 def _baseline(model: str, first: Recipe) -> Contestant:
     """Return a baseline on the nodes of the first recipe: tuned, where a recipe is shipped."""
-    name = f"{model}-{_dataset(first)}"
+    name = f"{model}-{word(first.dataset)}"
     data = resolve(first)
     if name not in recipe_names():
         return _untuned(model, {"dataset": data["dataset"], "seeds": data["seeds"]})
@@ -167,13 +186,12 @@ def _baseline(model: str, first: Recipe) -> Contestant:
 
 def _untuned(model: str, data: dict[str, Any], overrides: Sequence[str] = ()) -> Contestant:
     recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides)
-    name = f"{model}-{_dataset(recipe)}"
+    name = f"{model}-{word(recipe.dataset)}"
     return Contestant(recipe.model_copy(update={"name": name}), tuned=False)
 
 
-def _dataset(recipe: Recipe) -> str:
-    return recipe.dataset if isinstance(recipe.dataset, str) else recipe.dataset["name"]
-
-
-def _model(recipe: Recipe) -> str:
-    return recipe.model if isinstance(recipe.model, str) else recipe.model["name"]
+def _label(spec: str | dict[str, Any]) -> str:
+    """Return `rba-512` for `{name: rba, size: 512}`: what a name can hold."""
+    if isinstance(spec, str):
+        return spec
+    return "-".join(_label(each) if isinstance(each, dict) else str(each) for each in spec.values())

@@ -156,6 +156,11 @@ def recipe_file(name: str | Path) -> Path:
     return Path(name)
 
 
+def word(spec: Spec) -> str:
+    """Return `rba` for `rba` and for `{name: rba, size: 512}`."""
+    return spec if isinstance(spec, str) else spec["name"]
+
+
 def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the JSON schema of a recipe file.
 
