@@ -1,0 +1,21 @@
+"""`zoo.dropout` beside torch's, forward and backward, on a CPU: python benchmarks/dropout.py."""
+
+import torch
+from contest import contest, report
+from torch.nn import functional
+
+from zoo.dropout import dropout
+
+
+def step(drop, x):
+    """Return the call of one dropout, forward and backward."""
+    return lambda: drop(x, 0.5, True).sum().backward()
+
+
+for nodes, width in ((2708, 64), (2708, 256), (169_343, 64)):
+    x = torch.ones(nodes, width, requires_grad=True)
+    for drop in (dropout, functional.dropout):  # the same mathematics: half kept, and doubled
+        assert set(drop(x, 0.5).unique().tolist()) == {0.0, 2.0}
+        assert abs(drop(x, 0.5).mean().item() - 1) < 0.02
+    medians = contest({"zoo": step(dropout, x), "torch": step(functional.dropout, x)})
+    report(f"dropout of {nodes} x {width}", medians)
