@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.random_batch import Attention, random_batch, seed_of
-from zoo.random_features import Performer
+from zoo.random_features import RandomKernel, performer
 from zoo.table import Count, Seed, Spec, Table, pick
 
 Norm = Literal["frobenius", "row"]
@@ -148,7 +148,7 @@ def _performer(native: Attention, layer: int, *, features: Count = 64, seed: See
         features: number of random features; the more, the nearer to softmax.
         seed: of the features used in evaluation; training draws new ones in every call.
     """
-    return Performer(features, seed=seed_of((seed, layer)))
+    return RandomKernel(performer, features, seed=seed_of((seed, layer)))
 
 
 def _rba(

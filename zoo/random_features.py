@@ -4,25 +4,27 @@
 over Gaussian directions w, of f(x) f(y) with f(x) = exp(w . x - |x|^2 / 2), which is positive.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 
-class Performer(nn.Module):
-    """Softmax attention by `features` random directions, new ones in every training call.
+class RandomKernel(nn.Module):
+    """An attention (q, k, v, w) by `count` random directions w, new ones in every training call.
 
     It has no weights and is a module only so that `train()` and `eval()` reach it. In training the
     global generator seeds the directions, by one draw; in evaluation `seed` does.
     """
 
-    def __init__(self, features: int, *, seed: int):
+    def __init__(self, kernel: Callable, count: int, *, seed: int):
         super().__init__()
-        self.count, self.seed = features, seed
+        self.kernel, self.count, self.seed = kernel, count, seed
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
         seed = int(torch.randint(2**62, ())) if self.training else self.seed
-        return performer(q, k, v, directions(self.count, q.shape[-1], seed))
+        return self.kernel(q, k, v, directions(self.count, q.shape[-1], seed))
 
 
 def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:

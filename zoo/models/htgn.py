@@ -35,7 +35,7 @@ from zoo.kernels import degrees, edge_dot, edge_softmax, ends, weighted_sum, wid
 from zoo.layers import NORMS, FeedForward, MultiHead, Norm
 from zoo.propagation import GraphAttention, split_heads
 from zoo.random_batch import seed_of
-from zoo.random_features import directions, performer
+from zoo.random_features import RandomKernel, performer
 from zoo.registry import Model, Output, register_model
 from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, NonNegative, Rate, Seed, Spec, pick
@@ -101,7 +101,7 @@ class HTGN(Model):
         self.smoothness = smoothness
         self.layers = nn.ModuleList()
         for layer in range(layers):
-            native = RandomKernel(_KERNELS[kernel], random_features, seed_of((seed, layer)))
+            native = RandomKernel(_KERNELS[kernel], random_features, seed=seed_of((seed, layer)))
             attend = pick(ATTENTIONS, attention, native, layer)
             rate = drop_path * (layer + 1) / layers
             parts = {
@@ -216,23 +216,6 @@ def smoothness(graph, weights: Tensor) -> Tensor:
     logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
     divergence = weights * (logs + many.log().index_select(0, tips).unsqueeze(-1))
     return divergence.sum() / (len(many) * weights.shape[-1])
-
-
-class RandomKernel(nn.Module):
-    """An attention (q, k, v, w) by random directions w, new ones in every training call.
-
-    It has no weights and is a module only so that `train()` and `eval()` reach it. In training the
-    global generator seeds the directions, by one draw; in evaluation `seed` does.
-    """
-
-    def __init__(self, kernel, count: int, seed: int):
-        super().__init__()
-        self.kernel, self.count, self.seed = kernel, count, seed
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
-        seed = int(torch.randint(2**62, ())) if self.training else self.seed
-        return self.kernel(q, k, v, directions(self.count, q.shape[-1], seed))
 
 
 def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
