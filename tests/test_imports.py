@@ -14,7 +14,7 @@ LAYERS = [
     {"table", "yaml_reader"},
     {"registry", "recipe", "eigenvectors", "kernels", "random_batch", "random_features"},
     {"attention", "propagation", "encodings", "datasets", "splits", "tasks"},
-    {"sparse_features"},
+    {"sparse_features", "studies"},
     {"layers"},
     {"models"},
     {"train", "weights", "environment", "doctor"},

@@ -12,6 +12,7 @@ from zoo.plan import load_recipe
 from zoo.propagation import PROPAGATIONS
 from zoo.recipe import recipe_names, word
 from zoo.registry import MODELS, list_models
+from zoo.studies import STUDIES
 from zoo.table import Table, options_of
 
 Rows = list[dict[str, Any]]
@@ -98,5 +99,6 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
     "datasets": _rows_of(DATASETS),
+    "studies": _rows_of(STUDIES),
 }
 """Kind of thing to the function that lists it."""

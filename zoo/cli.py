@@ -50,6 +50,7 @@ class Kind(StrEnum):
     propagations = "propagations"
     encodings = "encodings"
     datasets = "datasets"
+    studies = "studies"
 
 
 def main() -> None:
@@ -180,6 +181,27 @@ def compare(
         typer.echo(json.dumps(found))
     else:
         screen.comparison(found)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Such as rba-theory.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, in seconds.")] = False,
+    out: Annotated[Path, typer.Option(help="Where the table and the plots go.")] = Path("studies"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what is predicted of the zoo's methods; exit code 1 where they disagree."""
+    from zoo.studies import STUDIES, write_study
+    from zoo.table import pick
+
+    found = pick(STUDIES, {"name": name, "quick": quick})
+    written = write_study(found, out)
+    if as_json:
+        typer.echo(json.dumps([{**row._asdict(), "agrees": row.agrees} for row in found.rows]))
+    else:
+        screen.study(found)
+        screen.remark(f"written: {', '.join(map(str, written))}")
+    sys.exit(0 if all(row.agrees for row in found.rows) else 1)
 
 
 @app.command()

@@ -113,6 +113,19 @@ def info(found: dict[str, Any]) -> None:
         _out.print(f"[bold]Citation[/]\n{_plain(found['citation'])}", soft_wrap=True)
 
 
+def study(found) -> None:
+    """Print a study's rows: measured, predicted, their ratio, and whether they agree."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for column in ("measured", "predicted", "ratio", "within"):
+        table.add_column(column, justify="right")
+    for row in found.rows:
+        cells = (f"{row.measured:.4g}", f"{row.predicted:.4g}", f"{row.ratio:.3f}")
+        mark = "" if row.agrees else " [bold red]no[/]"
+        table.add_row(_plain(row.name), *cells, f"±{row.tolerance:.2f}{mark}")
+    _out.print(table)
+
+
 def _remarks(found: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
     def named(keep) -> list[str]:
         return [each["recipe"] for each in found if keep(each)]

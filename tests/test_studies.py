@@ -1,0 +1,89 @@
+"""The theory of random batches, with tolerances that follow from the number of draws."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from zoo.studies import Row, Series, Study, theory, write_study
+
+
+def assert_agrees(study):
+    wrong = [f"{row.name}: {row.ratio:.3f}" for row in study.rows if not row.agrees]
+    assert not wrong
+
+
+def test_pairs_and_triples_meet_as_often_as_lemma_2_says():
+    assert_agrees(theory.co_occurrence(nodes=12, size=4, draws=3000))
+
+
+def test_the_variance_is_that_of_lemma_3():
+    assert_agrees(theory.variance(256, sizes=(2, 8, 32), draws=60))
+
+
+def test_the_error_falls_as_theorem_1_says():
+    assert_agrees(theory.trajectories(nodes=96, sizes=(2, 3, 5, 9), draws=3))
+
+
+def test_softmax_in_batches_has_a_bias_of_order_1_over_p():
+    assert_agrees(theory.softmax_bias(nodes=256, sizes=(16, 32, 64), draws=400))
+
+
+@pytest.mark.parametrize(
+    "broken", [lambda n, seed, device="cpu": torch.arange(n), lambda n, seed, device="cpu": None]
+)
+def test_batches_that_are_not_random_are_found_out(monkeypatch, broken):
+    if broken(3, 0) is None:  # the same partition in every draw
+        order = torch.randperm(256)
+        broken = lambda n, seed, device="cpu": order[:n]  # noqa: E731
+    monkeypatch.setattr("zoo.random_batch.partition", broken)
+    study = theory.variance(256, sizes=(2, 8), draws=20)
+    assert not all(row.agrees for row in study.rows)
+
+
+def test_the_kernel_keeps_particles_on_the_sphere():
+    system = theory._draw(20)
+    force = theory._kernel(system.x, system, system.x, system.weights)
+    assert (force * system.x.unsqueeze(1)).sum(-1).abs().max() < 1e-12
+    assert force.diagonal(dim1=0, dim2=1).abs().max() < 1e-12
+
+
+def test_the_force_of_one_batch_is_the_full_force():
+    system = theory._draw(10)
+    kernel = torch.zeros(10, 10, 3, dtype=torch.double)
+    for i in range(10):
+        for j in range(10):
+            x, y = system.x[i], system.x[j]
+            strength = torch.exp(x @ system.w_matrix.T @ y) * system.weights[j]
+            kernel[i, j] = strength * (y - (y @ x) * x)
+    expected = torch.stack([kernel[i, torch.arange(10) != i].mean(0) for i in range(10)])
+    torch.testing.assert_close(theory._force(system, 10), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_it_is_written_down(tmp_path):
+    lines = {"measured": ([1.0, 2.0], [1.0, 4.0]), "predicted": ([1.0, 2.0], [1.0, 4.0])}
+    plot = Series("A plot", "p", lines, dashed=("predicted",))
+    study = Study("small", [Row("a, b", 1.0, 2.0, 0.1)], [plot])
+    table, picture = write_study(study, tmp_path / "new" / "folder")
+    row = next(csv.DictReader(table.open()))
+    assert row["name"] == "a, b" and float(row["ratio"]) == 0.5 and row["agrees"] == "False"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command(tmp_path):
+    words = ["study", "rba-theory", "--quick", "--out", str(tmp_path), "--json"]
+    line = [sys.executable, "-m", "zoo", *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(row["agrees"] for row in json.loads(done.stdout))
+    assert (tmp_path / "rba-theory.png").is_file() and (tmp_path / "rba-theory.csv").is_file()
+
+
+def test_the_same_seed_gives_the_same_study():
+    torch.manual_seed(0)
+    first = theory.co_occurrence(nodes=12, size=4, draws=20)
+    torch.manual_seed(0)
+    assert theory.co_occurrence(nodes=12, size=4, draws=20) == first
