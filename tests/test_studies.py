@@ -8,7 +8,8 @@ import sys
 import pytest
 import torch
 
-from zoo.studies import Row, Series, Study, theory, write_study
+from zoo.attention import softmax
+from zoo.studies import Row, Series, Study, cost, theory, write_study
 
 
 def assert_agrees(study):
@@ -63,13 +64,57 @@ def test_the_force_of_one_batch_is_the_full_force():
     torch.testing.assert_close(theory._force(system, 10), expected, rtol=1e-9, atol=1e-12)
 
 
+def test_the_plain_form_is_softmax():
+    q, k, v = torch.randn(3, 30, 2, 4, dtype=torch.double)
+    torch.testing.assert_close(cost.plain_softmax(q, k, v), softmax(q, k, v))
+
+
+def test_the_peak_of_memory_is_that_of_the_call():
+    def hold():
+        for _ in range(3):
+            torch.ones(2**23)  # 32 MiB, one after the other
+
+    peak = cost.peak_during(hold, torch.device("cpu"))
+    assert 0.8 * 2**25 < peak < 2 * 2**25
+
+
+def test_exponents_are_those_of_the_larger_sizes():
+    costs = {2**i: cost.Cost(max(1e-3, (2**i) ** 2 * 1e-9), 0) for i in range(8, 16)}
+    assert abs(cost.exponent(costs) - 2) < 1e-9
+
+
+def test_a_method_stops_before_it_takes_too_long(monkeypatch):
+    def pretend(attend, inputs):
+        return cost.Cost(len(inputs[0]) * 1e-2, 0)
+
+    monkeypatch.setattr(cost, "cost_of", pretend)
+
+    def inputs(count):
+        return (torch.zeros(count, 1, 1),)
+
+    counts = [2**i for i in range(8, 16)]
+    assert max(cost._against_nodes("linear", "linear", counts, inputs)) == 1024
+    assert max(cost._against_nodes("softmax", "softmax", counts, inputs)) == 512
+    monkeypatch.setattr(cost, "LARGEST", 4 * 300**2)
+    assert max(cost._against_nodes("softmax, N x N", None, counts, inputs)) == 256
+
+
+def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
+    monkeypatch.setattr(cost, "LONGEST", 0.5)
+    study = cost.rba_cost(quick=True, heads=1, dim=4, largest=2048)
+    assert [len(plot.lines) for plot in study.plots] == [6, 6, 2]
+    assert {row.name for row in study.rows} >= {"exponent of the time in N: linear"}
+    write_study(study, tmp_path)
+
+
 def test_it_is_written_down(tmp_path):
-    lines = {"measured": ([1.0, 2.0], [1.0, 4.0]), "predicted": ([1.0, 2.0], [1.0, 4.0])}
-    plot = Series("A plot", "p", lines, dashed=("predicted",))
+    drawn = {"measured": ([1.0, 2.0], [1.0, 4.0]), "predicted": ([1.0, 2.0], [1.0, 4.0])}
+    plot = Series("A plot", "p", drawn, dashed=("predicted",))
     study = Study("small", [Row("a, b", 1.0, 2.0, 0.1)], [plot])
-    table, picture = write_study(study, tmp_path / "new" / "folder")
+    table, lines, picture = write_study(study, tmp_path / "new" / "folder")
     row = next(csv.DictReader(table.open()))
     assert row["name"] == "a, b" and float(row["ratio"]) == 0.5 and row["agrees"] == "False"
+    assert lines.read_text().splitlines()[1] == "A plot,p,measured,1.0,1.0"
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -45,22 +45,33 @@ class Study(NamedTuple):
 
 
 def write_study(study: Study, folder: Path) -> list[Path]:
-    """Write `NAME.csv` and `NAME.png` into a folder, which is made; return their paths."""
+    """Write into a folder, which is made, what was found; return the paths.
+
+    `NAME.csv` has the rows, `NAME-lines.csv` every point of the plots, `NAME.png` the plots.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    table, picture = folder / f"{study.name}.csv", folder / f"{study.name}.png"
-    write_whole(table, lambda path: path.write_text(_as_csv(study)))
+    rows = [[*row, row.ratio, row.agrees] for row in study.rows]
+    points = [
+        [plot.title, plot.x_label, name, *point]
+        for plot in study.plots
+        for name, line in plot.lines.items()
+        for point in zip(*line, strict=True)
+    ]
+    texts = {
+        f"{study.name}.csv": _as_csv([*Row._fields, "ratio", "agrees"], rows),
+        f"{study.name}-lines.csv": _as_csv(["plot", "x is", "line", "x", "y"], points),
+    }
+    for name, text in texts.items():
+        write_whole(folder / name, lambda path, text=text: path.write_text(text))
+    picture = folder / f"{study.name}.png"
     write_whole(picture, lambda path: _draw(study, path))
-    return [table, picture]
+    return [*(folder / name for name in texts), picture]
 
 
-def _as_csv(study: Study) -> str:
+def _as_csv(header: list[str], lines: list[list]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "measured", "predicted", "ratio", "tolerance", "agrees"])
-    writer.writerows(
-        [row.name, row.measured, row.predicted, row.ratio, row.tolerance, row.agrees]
-        for row in study.rows
-    )
+    writer.writerows([header, *lines])
     return text.getvalue()
 
 
@@ -81,10 +92,20 @@ def _draw_lines(axes, plot: Series) -> None:
         axes.loglog(x, y, "k--" if name in plot.dashed else "o-", label=name)
     axes.set(title=plot.title, xlabel=plot.x_label)
     ticks = sorted({each for x, _ in plot.lines.values() for each in x})
-    axes.set_xticks(ticks, [f"{each:.2g}" for each in ticks], minor=False)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FormatStrFormatter("%.3g"))
+    ticks = ticks[:: -(-len(ticks) // 6)]
+    axes.set_xticks(ticks, [_short(each) for each in ticks])
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 1000 * low else (1, 2, 5)))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%.6g"))
     axes.minorticks_off()
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", fontsize="small")
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _short(number: float) -> str:
+    """Return 16k for 16384 and 0.031 for 1/32."""
+    for unit, size in (("M", 2**20), ("k", 2**10)):
+        if number >= size and number % size == 0:
+            return f"{number / size:.0f}{unit}"
+    return f"{number:.2g}" if number < 100 else f"{number:.0f}"
