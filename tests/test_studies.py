@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from zoo.attention import softmax
-from zoo.studies import Row, Series, Study, cost, theory, write_study
+from zoo.errors import ZooError
+from zoo.run import run_recipe
+from zoo.studies import Row, Series, Study, control, cost, evaluation, theory, write_study
 
 
 def assert_agrees(study):
@@ -123,7 +125,7 @@ def test_the_command(tmp_path):
     line = [sys.executable, "-m", "zoo", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(row["agrees"] for row in json.loads(done.stdout))
+    assert all(row["agrees"] for row in json.loads(done.stdout)["rows"])
     assert (tmp_path / "rba-theory.png").is_file() and (tmp_path / "rba-theory.csv").is_file()
 
 
@@ -132,3 +134,62 @@ def test_the_same_seed_gives_the_same_study():
     first = theory.co_occurrence(nodes=12, size=4, draws=20)
     torch.manual_seed(0)
     assert theory.co_occurrence(nodes=12, size=4, draws=20) == first
+
+
+def test_the_control_has_every_norm_with_and_without_batches():
+    found = control.variants("sgformer", [16, 64])
+    assert list(found) == [
+        ("native, frobenius", None),
+        ("rba, frobenius", 16),
+        ("rba, frobenius", 64),
+        ("native, row", None),
+        ("rba, row", 16),
+        ("rba, row", 64),
+        ("softmax", None),
+    ]
+    assert list(control.variants("htgn", [16])) == [
+        ("native", None),
+        ("rba", 16),
+        ("softmax", None),
+    ]
+
+
+def test_the_control_trains_every_variant(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "zoo.compare.train_apart",
+        lambda recipe, device, runs: run_recipe(recipe, device="cpu", runs=runs),
+    )
+    monkeypatch.setattr(control, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])
+    study = control.rba_control(quick=True)
+    assert [row["attention"] for row in study.table] == [
+        "native, frobenius",
+        "rba, frobenius",
+        "native, row",
+        "rba, row",
+        "softmax",
+    ]
+    assert all(0 < row["test"] <= 1 for row in study.table)
+    write_study(study, tmp_path)
+    assert (tmp_path / "rba-control-table.csv").is_file()
+
+
+def test_a_model_without_attention_has_no_control():
+    with pytest.raises(ZooError, match="model with an `attention` option is called 'gcn'"):
+        control.rba_control(model="gcn")
+
+
+def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(
+        "dataset: {name: sbm, nodes: 200, classes: 3, split: ratio-50-25-25}\n"
+        "model: {name: sgformer, dim: 8, attention: {name: rba, size: 8, inner: softmax}}\n"
+        "train: {epochs: 5}\n"
+    )
+    study = evaluation.rba_evaluation(recipe=str(recipe))
+    assert_agrees(study)
+    assert study.table[-1]["evaluate"] == "full" and study.table[-1]["std"] == 0
+
+
+def test_a_recipe_without_random_batches_has_no_spread():
+    with pytest.raises(ZooError, match="has no `attention: rba`"):
+        evaluation.rba_evaluation(recipe="gcn-cora")

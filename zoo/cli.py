@@ -186,18 +186,30 @@ def compare(
 @app.command()
 def study(
     name: Annotated[str, typer.Argument(metavar="STUDY", help="Such as rba-theory.")],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Options, such as dataset=cora."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, in seconds.")] = False,
     out: Annotated[Path, typer.Option(help="Where the table and the plots go.")] = Path("studies"),
     as_json: AsJson = False,
 ) -> None:
     """Measure what is predicted of the zoo's methods; exit code 1 where they disagree."""
+    import yaml
+
     from zoo.studies import STUDIES, write_study
     from zoo.table import pick
 
-    found = pick(STUDIES, {"name": name, "quick": quick})
+    wrong = [each for each in options or [] if "=" not in each]
+    if wrong:
+        raise ZooError(f"{wrong[0]!r} says no value; write KEY=VALUE, such as dataset=cora.")
+    pairs = (each.split("=", 1) for each in options or [])
+    given = {key: yaml.safe_load(value) for key, value in pairs}
+    found = pick(STUDIES, {**given, "name": name, "quick": quick})
     written = write_study(found, out)
     if as_json:
-        typer.echo(json.dumps([{**row._asdict(), "agrees": row.agrees} for row in found.rows]))
+        rows = [{**row._asdict(), "agrees": row.agrees} for row in found.rows]
+        typer.echo(json.dumps({"rows": rows, "table": found.table}))
     else:
         screen.study(found)
         screen.remark(f"written: {', '.join(map(str, written))}")

@@ -114,7 +114,11 @@ def info(found: dict[str, Any]) -> None:
 
 
 def study(found) -> None:
-    """Print a study's rows: measured, predicted, their ratio, and whether they agree."""
+    """Print a study's table, and its rows: measured, predicted, their ratio, do they agree."""
+    if found.table:
+        rows(found.table)
+    if not found.rows:
+        return
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for column in ("measured", "predicted", "ratio", "within"):

@@ -1,11 +1,21 @@
 """Studies: measurements with a prediction beside them, by name, for `zoo study`."""
 
+from zoo.studies.control import rba_control
 from zoo.studies.cost import rba_cost
+from zoo.studies.evaluation import rba_evaluation
 from zoo.studies.study import Row, Series, Study, write_study
 from zoo.studies.theory import rba_theory
 from zoo.table import Table
 
-STUDIES = Table("study", {"rba-cost": rba_cost, "rba-theory": rba_theory})
+STUDIES = Table(
+    "study",
+    {
+        "rba-control": rba_control,
+        "rba-cost": rba_cost,
+        "rba-evaluation": rba_evaluation,
+        "rba-theory": rba_theory,
+    },
+)
 """Word to builder `(*, quick, options) -> Study`."""
 
 __all__ = ["STUDIES", "Row", "Series", "Study", "write_study"]

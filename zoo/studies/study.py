@@ -3,7 +3,7 @@
 import csv
 import io
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zoo.storage import write_whole
 
@@ -28,26 +28,32 @@ class Row(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A log-log plot: lines by name, each with its x and y; predictions are `dashed`."""
+    """A plot: lines by name, each with its x and y; predictions are `dashed`.
+
+    x is logarithmic, and so is y unless it is `flat`.
+    """
 
     title: str
     x_label: str
     lines: dict[str, tuple[list[float], list[float]]]
     dashed: tuple[str, ...] = ()
+    flat: bool = False
 
 
 class Study(NamedTuple):
-    """The rows of a study's table and its plots."""
+    """What was predicted and measured, the plots, and a table of what no one has predicted."""
 
     name: str
     rows: list[Row]
     plots: list[Series] = []
+    table: list[dict[str, Any]] = []
 
 
 def write_study(study: Study, folder: Path) -> list[Path]:
     """Write into a folder, which is made, what was found; return the paths.
 
-    `NAME.csv` has the rows, `NAME-lines.csv` every point of the plots, `NAME.png` the plots.
+    `NAME.csv` has the rows, `NAME-table.csv` the table, `NAME-lines.csv` every point of the plots,
+    `NAME.png` the plots; what a study does not have is not written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows = [[*row, row.ratio, row.agrees] for row in study.rows]
@@ -58,14 +64,22 @@ def write_study(study: Study, folder: Path) -> list[Path]:
         for point in zip(*line, strict=True)
     ]
     texts = {
-        f"{study.name}.csv": _as_csv([*Row._fields, "ratio", "agrees"], rows),
-        f"{study.name}-lines.csv": _as_csv(["plot", "x is", "line", "x", "y"], points),
+        "": ([*Row._fields, "ratio", "agrees"], rows),
+        "-table": (list(study.table[0]), [list(each.values()) for each in study.table])
+        if study.table
+        else ([], []),
+        "-lines": (["plot", "x is", "line", "x", "y"], points),
     }
-    for name, text in texts.items():
-        write_whole(folder / name, lambda path, text=text: path.write_text(text))
-    picture = folder / f"{study.name}.png"
-    write_whole(picture, lambda path: _draw(study, path))
-    return [*(folder / name for name in texts), picture]
+    written = []
+    for name, (header, lines) in texts.items():
+        if lines:
+            written.append(folder / f"{study.name}{name}.csv")
+            text = _as_csv(header, lines)
+            write_whole(written[-1], lambda path, text=text: path.write_text(text))
+    if study.plots:
+        written.append(folder / f"{study.name}.png")
+        write_whole(written[-1], lambda path: _draw(study, path))
+    return written
 
 
 def _as_csv(header: list[str], lines: list[list]) -> str:
@@ -89,16 +103,19 @@ def _draw_lines(axes, plot: Series) -> None:
     from matplotlib.ticker import FormatStrFormatter, LogLocator
 
     for name, (x, y) in plot.lines.items():
-        axes.loglog(x, y, "k--" if name in plot.dashed else "o-", label=name)
-    axes.set(title=plot.title, xlabel=plot.x_label)
-    ticks = sorted({each for x, _ in plot.lines.values() for each in x})
+        axes.plot(x, y, "--" if name in plot.dashed else "o-", label=name)
+    axes.set(title=plot.title, xlabel=plot.x_label, xscale="log")
+    lines = [x for name, (x, _) in plot.lines.items() if name not in plot.dashed]
+    ticks = sorted({each for x in lines for each in x})
     ticks = ticks[:: -(-len(ticks) // 6)]
     axes.set_xticks(ticks, [_short(each) for each in ticks])
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 1000 * low else (1, 2, 5)))
-    axes.yaxis.set_major_formatter(FormatStrFormatter("%.6g"))
+    if not plot.flat:
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 1000 * low else (1, 2, 5)))
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%.6g"))
     axes.minorticks_off()
-    axes.legend(frameon=False, loc="upper left", fontsize="small")
+    axes.legend(frameon=False, fontsize="small")
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 

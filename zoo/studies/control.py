@@ -1,0 +1,122 @@
+"""How much of a gain is random batches, and how much is the norm of queries and keys.
+
+SGFormer divides queries and keys by one Frobenius norm over all N nodes, which leaves its attention
+term at order 1/N; inside a batch of p nodes the same norm leaves it at 1/p. Random batches thus
+strengthen attention N/p times, and an accuracy beside the published one says nothing of them alone:
+`qk_norm: row`, whose strength does not depend on N, is the control.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from zoo.compare import UNTUNED, Contestant, compare
+from zoo.errors import ZooError, unknown
+from zoo.plan import load_recipe, resolve
+from zoo.recipe import Recipe, recipe_names
+from zoo.registry import MODELS, discover, list_models
+from zoo.studies.study import Series, Study
+from zoo.table import Count, options_of
+
+SIZES = (64, 256, 1024)
+QUICK = ["train.epochs=10", "seeds=[0]"]
+SHORT = ["train.epochs=150", "train.patience=50", "seeds=[0, 1, 2]"]
+"""Changes of the recipes: a study compares attentions under one short training."""
+
+
+def rba_control(
+    *,
+    quick: bool = False,
+    model: str = "sgformer",
+    dataset: Annotated[str, Field(min_length=1)] = "cora,chameleon,actor",
+    sizes: Annotated[list[Count], Field(min_length=1)] = list(SIZES),  # noqa: B006 (never changed)
+) -> Study:
+    """Accuracy, time and memory of a model with its own attention, random batches, and softmax.
+
+    Args:
+        quick: the digits, one seed, one size.
+        model: a model with an `attention` option.
+        dataset: names of data sets with commas between; recipes called MODEL-DATASET are used.
+        sizes: nodes per batch, p.
+    """
+    if model not in list_models(attention="rba"):
+        raise ZooError(
+            unknown("model with an `attention` option", model, list_models(attention="rba"))
+        )
+    names = ["digits"] if quick else [each.strip() for each in dataset.split(",")]
+    table = [
+        {"dataset": name, **row}
+        for name in names
+        for row in _compared(
+            _recipe(model, name, QUICK if quick else SHORT), sizes[: 1 if quick else None]
+        )
+    ]
+    return Study("rba-control", [], [_plot(table, name) for name in names], table)
+
+
+def variants(model: str, sizes: list[int]) -> dict[tuple[str, int | None], list[str]]:
+    """Return name and batch size to the changes of a recipe that make each variant."""
+    discover()
+    norms = ["frobenius", "row"] if "qk_norm" in options_of(MODELS[model]) else [None]
+    found: dict[tuple[str, int | None], list[str]] = {}
+    for norm in norms:
+        chosen = [] if norm is None else [f"model.qk_norm={norm}"]
+        label = "" if norm is None else f", {norm}"
+        found["native" + label, None] = [*chosen, "model.attention=native"]
+        for size in sizes:
+            spec = f"model.attention={{name: rba, size: {size}}}"
+            found["rba" + label, size] = [*chosen, spec]
+    found["softmax", None] = ["model.attention=softmax"]
+    return found
+
+
+def _recipe(model: str, dataset: str, changes: list[str]) -> Recipe:
+    name = f"{model}-{dataset}"
+    if name in recipe_names():
+        return load_recipe(name, changes)
+    return load_recipe({"dataset": dataset, "model": model, "train": UNTUNED}, changes)
+
+
+def _compared(recipe: Recipe, sizes: list[int]) -> list[dict[str, Any]]:
+    plain = resolve(recipe)
+    chosen = variants(plain["model"]["name"], sizes)
+    entries = [
+        Contestant(load_recipe(plain, changes).model_copy(update={"name": _label(*key)}))
+        for key, changes in chosen.items()
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        found = {each["recipe"]: each for each in compare(entries, runs=Path(folder))}
+    return [_row(variant, size, found[_label(variant, size)]) for variant, size in chosen]
+
+
+def _label(variant: str, size: int | None) -> str:
+    words = variant.replace(", ", "-")
+    return words if size is None else f"{words}-{size}"
+
+
+def _row(variant: str, size: int | None, summary: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "attention": variant,
+        "p": size,
+        "test": round(summary["test"]["mean"], 4),
+        "std": None if summary["test"]["std"] is None else round(summary["test"]["std"], 4),
+        "ms/epoch": round(1000 * summary["seconds_per_epoch"], 1),
+        "MiB": round(summary["peak_memory_bytes"] / 2**20),
+    }
+
+
+def _plot(table: list[dict[str, Any]], dataset: str) -> Series:
+    """Return test score against p; what has no p is a dashed line across."""
+    rows = [row for row in table if row["dataset"] == dataset]
+    sizes = sorted({row["p"] for row in rows if row["p"]})
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    for row in rows:
+        x, y = lines.setdefault(row["attention"], ([], []))
+        x += [row["p"]] if row["p"] else [sizes[0] / 2, sizes[-1] * 2]
+        y += [row["test"]] * (1 if row["p"] else 2)
+    flat = tuple(row["attention"] for row in rows if row["p"] is None)
+    return Series(f"Test score on {dataset}", "p", lines, dashed=flat, flat=True)

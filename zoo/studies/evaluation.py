@@ -1,0 +1,102 @@
+"""What an evaluation in random batches is worth: how far predictions move with the partition.
+
+A model is trained once. Its weights then answer with `evaluate: fixed` under several seeds, with
+the `mean` over more and more partitions, and with the `full` attention.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.errors import ZooError
+from zoo.plan import load_recipe, resolve
+from zoo.registry import create_model
+from zoo.run import prepare, seed_everything
+from zoo.studies.study import Row, Series, Study
+from zoo.table import Count
+from zoo.train import fit, predict
+
+
+def rba_evaluation(
+    *, quick: bool = False, recipe: str = "sgformer-digits-rba", partitions: Count = 8
+) -> Study:
+    """The spread of predictions over partitions, and what averaging them does to it.
+
+    Args:
+        quick: trains for 20 epochs.
+        recipe: a shipped recipe, or a file, whose model has `attention: rba`; its first seed runs.
+        partitions: seeds of partitions over which the spread is taken.
+    """
+    plan = load_recipe(recipe, ["train.epochs=20"] if quick else [])
+    spec = resolve(plan)["model"]
+    attention = spec.get("attention")
+    if not isinstance(attention, dict) or attention["name"] != "rba":
+        raise ZooError(f"{recipe} has no `attention: rba`; choose a recipe that has.")
+    answers = _Answers(plan, spec, attention)
+    draws = [1, 2, 4, 8]
+    table = [answers.row(f"mean of {count}", _mean(count), partitions) for count in draws]
+    table.append(answers.row("full", {"evaluate": "full"}, 1))
+    spreads = [row["spread"] for row in table[:-1]]
+    slope = float(np.polyfit(np.log(draws), np.log(spreads), 1)[0])
+    straight = [spreads[0] * count**-0.5 for count in draws]
+    lines = {"measured": (draws, spreads), "slope -1/2": (draws, straight)}
+    plot = Series("Spread of probabilities over partitions", "draws", lines, dashed=("slope -1/2",))
+    row = Row("slope of the spread in the number of partitions averaged", slope, -0.5, 0.3)
+    return Study("rba-evaluation", [row], [plot], table)
+
+
+def _mean(draws: int) -> dict[str, Any]:
+    return {"evaluate": "mean", "draws": draws}
+
+
+class _Answers:
+    """A trained model, asked again and again with other evaluations of the same weights."""
+
+    def __init__(self, plan, spec: dict[str, Any], attention: dict[str, Any]):
+        self.prepared, self.spec, self.attention = prepare(plan), spec, attention
+        self.split = self.prepared.splits[0]
+        seed_everything(plan.seeds[0])
+        model = self._model({})
+        data, task = self.prepared.data, self.prepared.task
+        fit(model, data, self.split, task, augment=self.prepared.augment, **plan.train)
+        self.weights = copy.deepcopy(model.state_dict())
+
+    def row(self, name: str, options: dict[str, Any], partitions: int) -> dict[str, Any]:
+        """Return the test score, its standard deviation and the spread over some partitions."""
+        start = time.perf_counter()
+        # Seeds far apart, so that no partition of one is a partition of another.
+        logits = torch.stack(
+            [self._logits({**options, "seed": 1000 + i}) for i in range(partitions)]
+        )
+        seconds = (time.perf_counter() - start) / partitions
+        test = self.split.test
+        y, metric = self.prepared.data.y[test], self.prepared.task.metric
+        scores = [metric(each[test], y) for each in logits]
+        shares = _probabilities(logits[:, test])
+        return {
+            "evaluate": name,
+            "test": round(float(np.mean(scores)), 4),
+            "std": round(float(np.std(scores)), 4),
+            "spread": float(f"{shares.std(0).mean():.3g}") if partitions > 1 else 0.0,
+            "seconds": round(seconds, 3),
+        }
+
+    def _logits(self, options: dict[str, Any]) -> Tensor:
+        model = self._model(options)
+        model.load_state_dict(self.weights)
+        return predict(model, self.prepared.data)
+
+    def _model(self, options: dict[str, Any]):
+        data, task = self.prepared.data, self.prepared.task
+        spec = {**self.spec, "attention": {**self.attention, **options}}
+        return create_model(spec.pop("name"), data.x.shape[1], task.outputs(data.classes), **spec)
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    return logits.softmax(-1) if logits.shape[-1] > 1 else logits.sigmoid()
