@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from zoo import eigenvectors, encodings
+from zoo.datasets import load_graph
 from zoo.encodings import ENCODINGS, flip_signs, laplacian, laplacian_report, random_walk
 from zoo.errors import ZooError
 from zoo.storage import cache_folder, data_folders
@@ -560,3 +561,10 @@ def test_flip_signs_flips_only_the_last_columns_and_uses_both_signs():
     first = flip_signs(x, 3)
     torch.manual_seed(1)
     assert torch.equal(flip_signs(x, 3), first)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_data_set_stands_for_its_graph(name):
+    data = load_graph({"name": "sbm", "nodes": 40, "classes": 2})
+    encode = ENCODINGS[name]
+    assert torch.equal(encode(data), encode(data.graph))

@@ -1,7 +1,7 @@
 """Positional encodings of the nodes of a graph, computed once and kept on disk.
 
-An encoding reads the undirected pattern of a graph: edges in both directions, without self-loops
-and duplicates. The same graph and options give the same numbers, read from `cache_folder()` the
+An encoding reads the undirected pattern of a graph, or of a data set's graph: edges in both
+directions, without self-loops and duplicates. The same graph and options give the same numbers, read from `cache_folder()` the
 second time. A basis of eigenvectors is free up to signs (and to rotation where an eigenvalue is
 multiple): on disk the signs are canonical, and `flip_signs` varies them while a model trains.
 """
@@ -34,7 +34,7 @@ _WIDTH = 64  # columns of S^t at a time: faster than more, whose blocks fall out
 
 def none(graph) -> Tensor:
     """Return an encoding without columns, (N, 0)."""
-    return torch.zeros(graph.num_nodes(), 0)
+    return torch.zeros(getattr(graph, "graph", graph).num_nodes(), 0)
 
 
 def laplacian(graph, *, k: Count = 16) -> Tensor:
@@ -110,6 +110,7 @@ def _check(name: str, value: object) -> None:
 
 def _pattern(graph) -> sparse.csr_array:
     """Return the symmetric 0-1 matrix (N, N) of the edges, in canonical order, no self-loops."""
+    graph = getattr(graph, "graph", graph)  # a data set holds its graph
     source, target = (each.cpu().numpy().astype(np.int32) for each in graph.edges())
     keep, count = source != target, graph.num_nodes()
     ends = (
