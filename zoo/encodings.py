@@ -1,9 +1,10 @@
 """Positional encodings of the nodes of a graph, computed once and kept on disk.
 
 An encoding reads the undirected pattern of a graph, or of a data set's graph: edges in both
-directions, without self-loops and duplicates. The same graph and options give the same numbers, read from `cache_folder()` the
-second time. A basis of eigenvectors is free up to signs (and to rotation where an eigenvalue is
-multiple): on disk the signs are canonical, and `flip_signs` varies them while a model trains.
+directions, without self-loops and duplicates. The same graph and options give the same numbers,
+read from `cache_folder()` the second time. A basis of eigenvectors is free up to signs (and to
+rotation where an eigenvalue is multiple): on disk the signs are canonical, and `flip_signs` varies
+them while a model trains.
 """
 
 from __future__ import annotations
