@@ -35,10 +35,16 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     # The kernels that never store the N x N scores want exactly four dimensions, (S, H, N, D), and
     # one width D; columns of zeros change no score.
     sets, width = math.prod(v.shape[:-3]), max(q.shape[-1], v.shape[-1])
-    wide = (functional.pad(each, (0, width - each.shape[-1])) for each in (q, k, v))
+    wide = (_widened(each, width) for each in (q, k, v))
     four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in wide)
     out = functional.scaled_dot_product_attention(*four, scale=q.shape[-1] ** -0.5)
     return out.transpose(1, 2)[..., : v.shape[-1]].reshape(v.shape)
+
+
+def _widened(x: Tensor, width: int) -> Tensor:
+    """Return x (..., D) with columns of zeros up to a width; `pad` would copy even for none."""
+    missing = width - x.shape[-1]
+    return functional.pad(x, (0, missing)) if missing else x
 
 
 def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
