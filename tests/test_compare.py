@@ -131,6 +131,12 @@ def test_an_interrupted_run_is_not_finished(tiny, tmp_path):
     assert finished(recipe, tmp_path) == {"interrupted": False}
 
 
+def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):
+    summary = run_recipe(str(tiny), device="cpu", runs=tmp_path)
+    tiny.write_text(TINY + "expect: {test: 0.5, within: 0.1, source: a test}\n")
+    assert finished(load_recipe(tiny), tmp_path)["test"] == summary["test"]
+
+
 def test_the_best_comes_first_and_other_nodes_are_told(tiny):
     def summary(name, score, hashes):
         return Contestant(

@@ -111,15 +111,22 @@ def compare(
 
 
 def finished(recipe: Recipe, runs: Path) -> dict[str, Any] | None:
-    """Return the summary of the latest finished run of exactly this recipe, None without one."""
-    wanted = recipe_text(resolve(recipe))
+    """Return the summary of the latest finished run of exactly this training, None without one."""
+    wanted = _training(recipe)
     for path in sorted(runs.glob(f"{recipe.name}-*/summary.json"), reverse=True):
-        plan = path.parent / "recipe.yaml"
-        if plan.is_file() and plan.read_text() == wanted:
-            summary = json.loads(path.read_text())
-            if not summary["interrupted"]:
-                return summary
+        try:
+            same = _training(load_recipe(path.parent / "recipe.yaml")) == wanted
+        except ZooError:  # of another version of the zoo
+            continue
+        summary = json.loads(path.read_text())
+        if same and not summary["interrupted"]:
+            return summary
     return None
+
+
+def _training(recipe: Recipe) -> dict[str, Any]:
+    """Return all of a recipe that a run depends on: what it should reach is no part of that."""
+    return {key: value for key, value in resolve(recipe).items() if key != "expect"}
 
 
 def train_apart(recipe: Recipe, device: str, runs: Path) -> dict[str, Any]:
