@@ -10,6 +10,7 @@ import typer
 
 from zoo import screen
 from zoo.errors import ZooError
+from zoo.memory import keep_freed_memory
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
 # answers at once, and `zoo doctor` where they do not import at all.
@@ -55,6 +56,7 @@ class Kind(StrEnum):
 
 def main() -> None:
     """Run the command; what the user can fix is printed as one paragraph, exit code 2."""
+    keep_freed_memory()
     try:
         app()
     except ZooError as error:

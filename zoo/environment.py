@@ -1,7 +1,6 @@
 """What a run depends on beside its recipe: the device, the versions, the state of the checkout."""
 
 import platform
-import resource
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -65,10 +64,3 @@ def _git_state() -> dict[str, Any] | None:
         return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def peak_memory(device: torch.device) -> int:
-    """Return the most bytes held so far: of CUDA by torch, else by the whole process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -20,8 +20,9 @@ import torch
 
 from zoo.datasets import Dataset, load_graph
 from zoo.encodings import ENCODINGS, flip_signs
-from zoo.environment import choose_device, environment, peak_memory
+from zoo.environment import choose_device, environment
 from zoo.errors import ZooError
+from zoo.memory import peak_memory
 from zoo.plan import divide, import_sources, load_recipe, resolve
 from zoo.recipe import Recipe, recipe_text
 from zoo.registry import Model, create_model

@@ -6,14 +6,10 @@ the larger half of the sizes, on whatever device there is.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import gc
 import math
 import statistics
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +17,7 @@ import torch
 from torch import Tensor
 
 from zoo.attention import ATTENTIONS, linear
+from zoo.memory import peak_during
 from zoo.random_batch import Attention
 from zoo.studies.study import Row, Series, Study
 from zoo.table import Count, pick
@@ -110,34 +107,10 @@ def cost_of(attend: Attention, inputs: tuple[Tensor, ...], repeats: int = 3) -> 
     return Cost(statistics.median(seconds), memory)
 
 
-def peak_during(step: Callable[[], None], device: torch.device) -> int:
-    """Return the bytes that a call holds at its peak, beyond those held before it.
-
-    On the CPU this is the resident memory of the process as Linux counts it.
-    """
-    gc.collect()
-    if device.type == "cuda":
-        before = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        step()
-        return torch.cuda.max_memory_allocated(device) - before
-    ctypes.CDLL(None).malloc_trim(0)  # give back what is free, or it would be counted as held
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    before = _status("VmRSS")
-    step()
-    return max(0, _status("VmHWM") - before)
-
-
 def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Return softmax attention (N, H, D) by way of all N x N scores."""
     scores = torch.einsum("nhd,mhd->hnm", q, k) / q.shape[-1] ** 0.5
     return torch.einsum("hnm,mhd->nhd", scores.softmax(-1), v)
-
-
-def _status(key: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    line = next(each for each in lines if each.startswith(f"{key}:"))
-    return int(line.split()[1]) * 1024
 
 
 def _inputs(nodes: int, *, heads: int, dim: int, device: torch.device) -> tuple[Tensor, ...]:

@@ -1,0 +1,49 @@
+"""Memory is measured as the system counts it, and kept where the C library can be told to."""
+
+import subprocess
+import sys
+
+import torch
+
+from zoo.memory import keep_freed_memory, peak_during, peak_memory
+
+CPU = torch.device("cpu")
+
+
+def test_the_peak_of_memory_is_that_of_the_call():
+    def hold():
+        for _ in range(3):
+            torch.ones(2**23)  # 32 MiB, one after the other
+
+    peak = peak_during(hold, CPU)
+    assert 0.8 * 2**25 < peak < 2 * 2**25
+
+
+def test_the_peak_so_far_is_at_least_what_is_held():
+    held = torch.ones(2**22)
+    assert peak_memory(CPU) > held.numel() * 4
+
+
+def test_a_c_library_that_cannot_be_told(monkeypatch):
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+    assert keep_freed_memory() is False
+
+
+def test_large_blocks_are_used_again():
+    """In a process of its own: it is for good."""
+    code = """
+import resource, torch
+from zoo.memory import keep_freed_memory
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.ones(2**24)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first = faults()
+assert keep_freed_memory()
+print(first, min(faults() for _ in range(5)))
+"""
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert after < before / 10
