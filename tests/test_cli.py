@@ -111,6 +111,24 @@ def test_info_prints_what_a_model_is(zoo):
     assert json.loads(zoo("info", "sgformer", "--json").stdout)["name"] == "sgformer"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rba-thoery",),
+        ("rba-theory", "seed"),
+        ("rba-theory", "seed=[1"),
+        ("rba-theory", "seed=-1"),
+        ("rba-theory", "sed=1"),
+        ("rba-control", "model=gcn"),
+        ("rba-evaluation", "recipe=gcn-cora"),
+    ],
+)
+def test_a_study_that_cannot_be_made(zoo, words, tmp_path):
+    done = zoo("study", *words)
+    assert done.returncode == 2 and done.stderr.startswith("zoo: ")
+    assert not (tmp_path / "studies").exists()
+
+
 def test_schema_is_json(zoo):
     schema = json.loads(zoo("schema").stdout)
     assert {"dataset", "model", "train", "seeds"} <= set(schema["properties"])

@@ -4,7 +4,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -197,16 +197,10 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Measure what is predicted of the zoo's methods; exit code 1 where they disagree."""
-    import yaml
-
     from zoo.studies import STUDIES, write_study
     from zoo.table import pick
 
-    wrong = [each for each in options or [] if "=" not in each]
-    if wrong:
-        raise ZooError(f"{wrong[0]!r} says no value; write KEY=VALUE, such as dataset=cora.")
-    pairs = (each.split("=", 1) for each in options or [])
-    given = {key: yaml.safe_load(value) for key, value in pairs}
+    given = dict(_key_and_value(each) for each in options or [])
     found = pick(STUDIES, {**given, "name": name, "quick": quick})
     written = write_study(found, out)
     if as_json:
@@ -234,6 +228,18 @@ def doctor() -> None:
     findings = examine()
     screen.findings(findings)
     sys.exit(1 if any(each.fix and each.needed for each in findings) else 0)
+
+
+def _key_and_value(text: str) -> tuple[str, Any]:
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ZooError(f"{text!r} says no value; write KEY=VALUE, such as dataset=cora.")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None
 
 
 def _run(recipe, overrides, device, runs) -> dict:

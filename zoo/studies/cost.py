@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from zoo.attention import ATTENTIONS, linear
 from zoo.memory import peak_during
@@ -65,7 +66,9 @@ def rba_cost(
     top = min(largest, 2**14) if quick else largest
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
     shape = functools.partial(_inputs, heads=heads, dim=dim, device=device)
-    costs = {name: _against_nodes(name, spec, counts, shape) for name, spec in METHODS.items()}
+    # tqdm draws on standard error, and nothing at all where that is not a terminal.
+    methods = tqdm(METHODS.items(), unit="method", disable=None)
+    costs = {name: _against_nodes(name, spec, counts, shape) for name, spec in methods}
     sizes = [2**power for power in range(4, 13 if quick else 15, 2)]
     nodes = 2**14 if quick else 2**15
     against_size = {
