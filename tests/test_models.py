@@ -131,7 +131,9 @@ def test_bfloat16_stays_finite_and_near(name, options, tiny):
 @each_case
 def test_it_memorises_the_tiny_graph(name, options, tiny):
     graph, x, y = tiny
-    free = {key: 0.0 for key in options_of(MODELS[name]) if key.endswith("dropout")}
+    free = {
+        key: 0.0 for key in options_of(MODELS[name]) if key.startswith("drop") or "dropout" in key
+    }
     model = build(name, **options, **free)
     optimiser = torch.optim.Adam(model.parameter_groups(), lr=0.005)
     # Random features are drawn anew at every step: their noise is learnt away slowly, and one lucky
