@@ -5,18 +5,27 @@ import sys
 
 import torch
 
-from zoo.memory import keep_freed_memory, peak_during, peak_memory
+from zoo.memory import keep_freed_memory, peak_memory
 
 CPU = torch.device("cpu")
 
 
-def test_the_peak_of_memory_is_that_of_the_call():
-    def hold():
-        for _ in range(3):
-            torch.ones(2**23)  # 32 MiB, one after the other
+def run(code):
+    """Run code in a process of its own, whose memory no test has touched; return its words."""
+    call = [sys.executable, "-c", code]
+    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
 
-    peak = peak_during(hold, CPU)
-    assert 0.8 * 2**25 < peak < 2 * 2**25
+
+def test_the_peak_of_memory_is_that_of_the_call():
+    code = """
+import torch
+from zoo.memory import peak_during
+def hold():
+    for _ in range(3):
+        torch.ones(2**23)  # 32 MiB, one after the other
+print(peak_during(hold, torch.device("cpu")))
+"""
+    assert 0.8 * 2**25 < int(run(code)[0]) < 2 * 2**25
 
 
 def test_the_peak_so_far_is_at_least_what_is_held():
@@ -30,7 +39,6 @@ def test_a_c_library_that_cannot_be_told(monkeypatch):
 
 
 def test_large_blocks_are_used_again():
-    """In a process of its own: it is for good."""
     code = """
 import resource, torch
 from zoo.memory import keep_freed_memory
@@ -43,7 +51,5 @@ first = faults()
 assert keep_freed_memory()
 print(first, min(faults() for _ in range(5)))
 """
-    call = [sys.executable, "-c", code]
-    done = subprocess.run(call, capture_output=True, text=True, check=True)
-    before, after = map(int, done.stdout.split())
+    before, after = map(int, run(code))
     assert after < before / 10

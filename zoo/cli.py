@@ -10,7 +10,6 @@ import typer
 
 from zoo import screen
 from zoo.errors import ZooError
-from zoo.memory import keep_freed_memory
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
 # answers at once, and `zoo doctor` where they do not import at all.
@@ -56,7 +55,6 @@ class Kind(StrEnum):
 
 def main() -> None:
     """Run the command; what the user can fix is printed as one paragraph, exit code 2."""
-    keep_freed_memory()
     try:
         app()
     except ZooError as error:
@@ -245,10 +243,12 @@ def _key_and_value(text: str) -> tuple[str, Any]:
 def _run(recipe, overrides, device, runs) -> dict:
     from tqdm import tqdm
 
+    from zoo.memory import keep_freed_memory
     from zoo.plan import load_recipe
     from zoo.run import run_recipe
 
     plan = load_recipe(recipe, overrides or [])
+    keep_freed_memory()
     # tqdm draws on standard error, and nothing at all where that is not a terminal.
     with tqdm(disable=None, unit="epoch", dynamic_ncols=True) as bar:
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the command calls this module before torch is imported
+if TYPE_CHECKING:
     import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
@@ -20,7 +20,8 @@ def keep_freed_memory() -> bool:
 
     A page that comes from the system is filled with zeros first, which takes longer than most of
     what is done with it: steps on large graphs take about two thirds of the time, at the price of
-    a higher peak. For the whole process, before anything large is made; glibc only.
+    a higher peak. For the whole process, before anything large is made; glibc only. `peak_during`
+    no longer sees then what was held before.
 
     Returns:
         Whether the C library could be told.
