@@ -86,14 +86,14 @@ def test_a_method_stops_before_it_takes_too_long(monkeypatch):
         return (torch.zeros(count, 1, 1),)
 
     counts = [2**i for i in range(8, 16)]
-    assert max(cost._against_nodes("linear", "linear", counts, inputs)) == 1024
-    assert max(cost._against_nodes("softmax", "softmax", counts, inputs)) == 512
+    assert max(cost._against_nodes("linear", "linear", counts, inputs, 20.0)) == 1024
+    assert max(cost._against_nodes("softmax", "softmax", counts, inputs, 20.0)) == 512
     monkeypatch.setattr(cost, "LARGEST", 4 * 300**2)
-    assert max(cost._against_nodes("softmax, N x N", None, counts, inputs)) == 256
+    assert max(cost._against_nodes("softmax, N x N", None, counts, inputs, 20.0)) == 256
 
 
 def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
-    monkeypatch.setattr(cost, "LONGEST", 0.5)
+    monkeypatch.setitem(cost.LONGEST, "quick", 0.2)
     study = cost.rba_cost(quick=True, heads=1, dim=4, largest=2048)
     assert [len(plot.lines) for plot in study.plots] == [6, 6, 2]
     assert {row.name for row in study.rows} >= {"exponent of the time in N: linear"}

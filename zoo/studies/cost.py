@@ -37,8 +37,8 @@ METHODS: dict[str, Any] = {
 EXPONENT = {"softmax": 2.0, "softmax, N x N": 2.0}
 """Of the time in N; 1 where it is not said."""
 
-LONGEST = 20.0
-"""A method is not taken to a size at which it would take longer than this, in seconds."""
+LONGEST = {"quick": 0.5, "full": 20.0}
+"""A method is not taken to a size at which one pass would take longer than this, in seconds."""
 
 LARGEST = 4 * 2**30
 """Nor to one at which N x N scores would be larger than this, in bytes."""
@@ -57,18 +57,18 @@ def rba_cost(
     """Time and memory of attention, forward and backward, against N and p.
 
     Args:
-        quick: up to 16,384 nodes.
+        quick: up to 65,536 nodes, and to half a second for each pass.
         heads: attention heads H.
         dim: width D of each head.
         largest: number of nodes N up to which the linear methods are taken.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    top = min(largest, 2**14) if quick else largest
+    top, longest = min(largest, 2**16) if quick else largest, LONGEST["quick" if quick else "full"]
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
     shape = functools.partial(_inputs, heads=heads, dim=dim, device=device)
     # tqdm draws on standard error, and nothing at all where that is not a terminal.
     methods = tqdm(METHODS.items(), unit="method", disable=None)
-    costs = {name: _against_nodes(name, spec, counts, shape) for name, spec in methods}
+    costs = {name: _against_nodes(name, spec, counts, shape, longest) for name, spec in methods}
     sizes = [2**power for power in range(4, 13 if quick else 15, 2)]
     nodes = 2**14 if quick else 2**15
     against_size = {
@@ -78,7 +78,7 @@ def rba_cost(
     }
     return Study(
         "rba-cost",
-        _rows(costs),
+        _rows(costs, 0.75 if quick else 0.25),  # what is small is mostly overhead
         [
             _plot(f"Milliseconds, forward and backward, {device}", "N", costs, _milliseconds),
             _plot("Peak memory, MiB", "N", costs, _mebibytes),
@@ -105,8 +105,6 @@ def cost_of(attend: Attention, inputs: tuple[Tensor, ...], repeats: int = 3) -> 
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds.append(time.perf_counter() - start)
-        if seconds[-1] > LONGEST / 4:
-            break
     return Cost(statistics.median(seconds), memory)
 
 
@@ -126,14 +124,16 @@ def _build(spec: Any) -> Attention:
     return plain_softmax if spec is None else pick(ATTENTIONS, spec, linear, 0)
 
 
-def _against_nodes(name: str, spec: Any, counts: list[int], shape) -> dict[int, Cost]:
+def _against_nodes(
+    name: str, spec: Any, counts: list[int], shape, longest: float
+) -> dict[int, Cost]:
     """Return the cost for each number of nodes, as far as time and memory go."""
     found: dict[int, Cost] = {}
     for count in counts:
         if found:
             last = max(found)
             growth = (count / last) ** EXPONENT.get(name, 1.0)
-            if found[last].seconds * growth > LONGEST:
+            if found[last].seconds * growth > longest:
                 break
         inputs = shape(count)
         if spec is None and 4 * count**2 * inputs[0].shape[1] > LARGEST:
@@ -149,9 +149,11 @@ def exponent(costs: dict[int, Cost]) -> float:
     return float(np.polyfit(np.log(counts), np.log(seconds), 1)[0])
 
 
-def _rows(costs: dict[str, dict[int, Cost]]) -> list[Row]:
+def _rows(costs: dict[str, dict[int, Cost]], tolerance: float) -> list[Row]:
     rows = [
-        Row(f"exponent of the time in N: {name}", exponent(each), EXPONENT.get(name, 1.0), 0.25)
+        Row(
+            f"exponent of the time in N: {name}", exponent(each), EXPONENT.get(name, 1.0), tolerance
+        )
         for name, each in costs.items()
         if len(each) > 1 and name != "softmax, N x N"  # memory slows it down before its time
     ]
