@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
-    {"dropout", "errors", "memory", "storage"},
+    {"dropout", "errors", "memory", "precision", "storage"},
     {"table", "yaml_reader"},
     {"registry", "recipe", "eigenvectors", "kernels", "random_batch", "random_features"},
     {"attention", "propagation", "encodings", "datasets", "splits", "tasks"},

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.precision import wide
 from zoo.random_batch import Attention, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
 from zoo.table import Count, Seed, Spec, Table, pick
@@ -58,7 +59,7 @@ def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
     if n == 1:
         return v  # the formula's limit; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (_at_least_fp32(each) for each in (q, k, v))
+        q, k, values = (wide(each) for each in (q, k, v))
         q, k = _NORMS[qk_norm](q), _NORMS[qk_norm](k)
         mass = n + torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
         # Row-normalised scores reach -1, so the mass reaches 0.
@@ -112,10 +113,6 @@ def _row(x: Tensor) -> Tensor:
 
 
 _NORMS = {"frobenius": _frobenius, "row": _row}
-
-
-def _at_least_fp32(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _native(native: Attention, layer: int) -> Attention:

@@ -23,6 +23,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from zoo.precision import wide
+
 
 def neighbour_sum(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
     """Return the sum of x over in-neighbours, A x, for x (N, ...)."""
@@ -71,11 +73,6 @@ def walks(graph: dgl.DGLGraph, order: int) -> dgl.DGLGraph:
     orders fill up: their edges are bounded by N^2 only, and a hub joins all its neighbours.
     """
     return _walks(graph, order) if order else graph
-
-
-def wide(x: Tensor) -> Tensor:
-    """Return half precision as fp32, anything else as it is."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _run(name: str, graph, *tensors: Tensor) -> Tensor:

@@ -18,10 +18,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
 def keep_freed_memory() -> bool:
     """Have the C library reuse large blocks instead of returning each to the system at once.
 
-    A page that comes from the system is filled with zeros first, which takes longer than most of
-    what is done with it: steps on large graphs take about two thirds of the time, at the price of
-    a higher peak. For the whole process, before anything large is made; glibc only. `peak_during`
-    no longer sees then what was held before.
+    A page that comes from the system is filled with zeros first, which may take longer than what is
+    done with it (see `benchmarks/random_batches.py`); the price is a higher peak. For the whole
+    process, before anything large is made; glibc only. `peak_during` no longer sees then what was
+    held before.
 
     Returns:
         Whether the C library could be told.

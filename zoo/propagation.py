@@ -23,8 +23,8 @@ from zoo.kernels import (
     out_degrees,
     walks,
     weighted_sum,
-    wide,
 )
+from zoo.precision import wide
 from zoo.table import Count, Table
 
 __all__ = [

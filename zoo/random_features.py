@@ -9,6 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from zoo.precision import wide
+
 
 class RandomKernel(nn.Module):
     """An attention (q, k, v, w) by `count` random directions w, new ones in every training call.
@@ -44,7 +46,7 @@ def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         w: random directions (M, D), see `directions`.
     """
     with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (_at_least_fp32(each) for each in (q, k, v))
+        q, k, values = (wide(each) for each in (q, k, v))
         w = w.to(q) * q.shape[-1] ** -0.25
         lengths = k.square().sum(-1, keepdim=True) / q.shape[-1] ** 0.5
         keys = torch.einsum("...nhd,md->...nhm", k, w) - lengths / 2  # log f(k)
@@ -70,7 +72,3 @@ def directions(count: int, dim: int, seed: int) -> Tensor:
     basis = basis * triangle.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
     lengths = torch.randn(count, dim, generator=generator, dtype=torch.double).norm(dim=1)
     return basis.mT.reshape(-1, dim)[:count] * lengths.unsqueeze(1)
-
-
-def _at_least_fp32(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

@@ -36,6 +36,7 @@ from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout
 from zoo.errors import ZooError
 from zoo.layers import NORMS, Norm
+from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -185,7 +186,7 @@ def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
     if n == 1:
         return v  # the formula's value; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (_at_least_fp32(each) for each in (q, k, v))
+        q, k, values = (wide(each) for each in (q, k, v))
         q, k = _NORMS[qk_norm](q), _NORMS[qk_norm](k)
         mass = n + torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
         total = values.sum(-3, keepdim=True) + mix(q, k, values)
@@ -200,7 +201,7 @@ def sigmoid(q: Tensor, k: Tensor, v: Tensor, *, block: int) -> Tensor:
     once it is done, and computed again when its gradient is taken.
     """
     with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (_at_least_fp32(each) for each in (q, k, v))
+        q, k, values = (wide(each) for each in (q, k, v))
         again: Callable[..., Tensor] = partial(
             checkpoint, _sigmoid_rows, use_reentrant=False, preserve_rng_state=False
         )
@@ -222,10 +223,6 @@ def _frobenius(x: Tensor) -> Tensor:
 
 def _row(x: Tensor) -> Tensor:
     return functional.normalize(x, dim=-1)
-
-
-def _at_least_fp32(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 _NORMS = {"frobenius": _frobenius, "row": _row}

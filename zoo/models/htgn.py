@@ -31,8 +31,9 @@ from torch import Tensor, nn
 
 from zoo.attention import ATTENTIONS
 from zoo.dropout import Dropout
-from zoo.kernels import degrees, edge_dot, edge_softmax, ends, weighted_sum, wide
+from zoo.kernels import degrees, edge_dot, edge_softmax, ends, weighted_sum
 from zoo.layers import NORMS, FeedForward, MultiHead, Norm
+from zoo.precision import wide
 from zoo.propagation import GraphAttention, split_heads
 from zoo.random_batch import seed_of
 from zoo.random_features import RandomKernel, performer
