@@ -389,10 +389,6 @@ def test_added_features_stand_on_the_right(parts):
     more = data.add_features(torch.ones(40, 2, dtype=torch.float64))
     assert torch.equal(more.x[:, :30], data.x) and torch.equal(more.x[:, 30:], torch.ones(40, 2))
     assert more.x.dtype == torch.float32 and data.x.shape == (40, 30)
-    nodes = torch.tensor([3, 5])
-    (batch,) = more.batches(nodes)
-    assert batch.graph is data.graph and batch.x is more.x and batch.y is data.y
-    assert torch.equal(batch.nodes, nodes)
 
 
 # Real and generated graphs

@@ -9,19 +9,9 @@ import torch
 from torch.nn import functional
 
 from zoo import kernels
-from zoo.kernels import edge_dot, edge_softmax, edge_sum, weighted_sum
-from zoo.propagation import (
-    PROPAGATIONS,
-    GraphAttention,
-    degrees,
-    ends,
-    gcn,
-    mean,
-    neighbour_sum,
-    place,
-    relation,
-    walks,
-)
+from zoo.kernels import edge_dot, edge_softmax, edge_sum, neighbour_sum, weighted_sum
+from zoo.propagation import PROPAGATIONS, GraphAttention, gcn, mean, place, relation
+from zoo.structure import degrees, ends, walks
 from zoo.table import pick
 
 BACKENDS = ["_Dgl", "_Torch"]

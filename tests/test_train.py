@@ -11,9 +11,10 @@ from zoo.datasets import load_graph
 from zoo.errors import ZooError
 from zoo.registry import Model, Output, create_model
 from zoo.splits import make_split
+from zoo.steps import predict
 from zoo.table import pick
 from zoo.tasks import TASKS
-from zoo.train import SCHEDULES, fit, predict
+from zoo.train import SCHEDULES, fit
 
 TASK = pick(TASKS, "node-classification")
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.precision import wide
-from zoo.random_batch import Attention, random_batch, seed_of
+from zoo.random_batch import Attention, Shard, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
 from zoo.table import Count, Seed, Spec, Table, pick
 
@@ -163,6 +163,8 @@ def _rba(
     evaluate: Literal["fixed", "full", "mean"] = "fixed",
     draws: Count = 8,
     seed: Seed = 0,
+    shard: Shard = "none",
+    redeal: Count = 1,
 ) -> Attention:
     """Random Batch Attention: another attention inside random batches of nodes.
 
@@ -174,9 +176,13 @@ def _rba(
         evaluate: in evaluation, one `fixed` partition, the `full` attention, or a `mean`.
         draws: number of partitions that `mean` averages.
         seed: of the partitions used in evaluation.
+        shard: what several processes do: `none`, share the batches of nodes that all of them have
+            (`replicated`), or have a share of the nodes each and draw batches inside it (`local`).
+        redeal: steps after which the nodes are dealt to the processes anew, with `local`.
     """
     attend = pick(ATTENTIONS, inner, native, layer)
-    return random_batch(attend, size, evaluate=evaluate, draws=draws, seed=seed, layer=layer)
+    keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}
+    return random_batch(attend, size, **keys, shard=shard, redeal=redeal)
 
 
 ATTENTIONS = Table(

@@ -68,10 +68,20 @@ def train(
     overrides: Overrides = None,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
+    processes: Annotated[
+        int, typer.Option(min=1, help="How many share the work; see model.attention.shard.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder."""
+    if processes > 1:
+        from zoo.launch import launch
+        from zoo.plan import load_recipe
+
+        sys.exit(launch(processes, load_recipe(recipe, overrides or [])))
     summary = _run(recipe, overrides, device, runs)
+    if not _speaks():
+        return
     if as_json:
         typer.echo(json.dumps(summary))
     else:
@@ -240,17 +250,26 @@ def _key_and_value(text: str) -> tuple[str, Any]:
         raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None
 
 
+def _speaks() -> bool:
+    """Whether this process is the only one, or the first of several."""
+    from zoo.processes import rank
+
+    return rank() == 0
+
+
 def _run(recipe, overrides, device, runs) -> dict:
     from tqdm import tqdm
 
     from zoo.memory import keep_freed_memory
     from zoo.plan import load_recipe
+    from zoo.processes import start
     from zoo.run import run_recipe
 
     plan = load_recipe(recipe, overrides or [])
     keep_freed_memory()
+    start()
     # tqdm draws on standard error, and nothing at all where that is not a terminal.
-    with tqdm(disable=None, unit="epoch", dynamic_ncols=True) as bar:
+    with tqdm(disable=None if _speaks() else True, unit="epoch", dynamic_ncols=True) as bar:
 
         def watch(seed, epoch):
             bar.total = epoch.of * len(plan.seeds)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from zoo import processes
 from zoo.errors import ZooError
 
 PACKAGES = ("graph-transformer-zoo", "torch", "dgl", "numpy", "scipy", "scikit-learn", "ogb")
@@ -18,6 +19,8 @@ PACKAGES = ("graph-transformer-zoo", "torch", "dgl", "numpy", "scipy", "scikit-l
 def choose_device(word: str) -> torch.device:
     """Return the device of a word: `auto` (CUDA where there is one), `cpu` or `cuda`.
 
+    Of several processes each gets a CUDA device of its own, as far as they go round.
+
     Raises:
         ZooError: another word, or no CUDA device where one is asked for.
     """
@@ -26,7 +29,10 @@ def choose_device(word: str) -> torch.device:
     if word == "cuda" and not torch.cuda.is_available():
         raise ZooError("torch sees no CUDA device; write `--device cpu`, or see `zoo doctor`.")
     found = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(found if word == "auto" else word)
+    device = torch.device(found if word == "auto" else word)
+    if device.type == "cuda" and processes.count() > 1:
+        return torch.device("cuda", processes.rank() % torch.cuda.device_count())
+    return device
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -38,6 +44,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "git": _git_state(),
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "processes": processes.count(),
         "command": sys.argv,
     }
 

@@ -57,6 +57,23 @@ def resolve(recipe: Recipe) -> dict[str, Any]:
     return full
 
 
+def check_processes(recipe: Recipe, processes: int) -> None:
+    """Refuse several processes that would all do the same.
+
+    Raises:
+        ZooError: nothing in the recipe is divided among them.
+    """
+    attention = resolve(recipe)["model"].get("attention")
+    if processes > 1 and (
+        not isinstance(attention, dict) or attention.get("shard", "none") == "none"
+    ):
+        raise ZooError(
+            f"nothing in {recipe.name} is divided among {processes} processes. Write random "
+            "batches that are, 'model.attention={name: rba, shard: replicated}' or `shard: local`, "
+            "or start one process."
+        )
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a recipe, options of every registered model included."""
     discover()

@@ -14,38 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.kernels import (
-    degrees,
-    edge_softmax,
-    edge_sum,
-    ends,
-    neighbour_sum,
-    out_degrees,
-    walks,
-    weighted_sum,
-)
+from zoo.kernels import edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.precision import wide
+from zoo.shards import Graph
+from zoo.structure import degrees, out_degrees, walks
 from zoo.table import Count, Table
 
-__all__ = [
-    "PROPAGATIONS",
-    "GraphAttention",
-    "Propagation",
-    "degrees",
-    "ends",
-    "gcn",
-    "mean",
-    "neighbour_sum",
-    "place",
-    "relation",
-    "split_heads",
-    "walks",
-]
-
-Propagation = Callable[[dgl.DGLGraph, Tensor], Tensor]
+Propagation = Callable[[Graph, Tensor], Tensor]
 
 
-def gcn(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
+def gcn(graph: Graph, x: Tensor) -> Tensor:
     """Return D^-1/2 A D^-1/2 x for x (N, ...), D the in-degrees.
 
     Kipf and Welling (arXiv 1609.02907), equation 8; A holds the self-loops of the canonical graph.
@@ -55,12 +33,12 @@ def gcn(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
     return (neighbour_sum(graph, wide(x) * scale) * scale).to(x.dtype)
 
 
-def mean(graph: dgl.DGLGraph, x: Tensor) -> Tensor:
+def mean(graph: Graph, x: Tensor) -> Tensor:
     """Return the mean over in-neighbours, D^-1 A x, for x (N, ...); 0 for nodes without any."""
     return (neighbour_sum(graph, wide(x)) / _column(degrees(graph, x.device), wide(x))).to(x.dtype)
 
 
-def relation(graph: dgl.DGLGraph, x: Tensor, order: int = 0) -> Tensor:
+def relation(graph: Graph, x: Tensor, order: int = 0) -> Tensor:
     """Return D_in^-1/2 P D_out^-1/2 x for x (N, ...), P the 0/1 pattern of A to the 2^order.
 
     NodeFormer (arXiv 2306.08385), its relational bias. Order 0 is the graph itself, and `gcn`
@@ -88,11 +66,11 @@ class GraphAttention(nn.Module):
         nn.init.xavier_uniform_(self.source)
         nn.init.xavier_uniform_(self.target)
 
-    def forward(self, graph: dgl.DGLGraph, x: Tensor) -> Tensor:
+    def forward(self, graph: Graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, dim)."""
         return self.with_weights(graph, x)[0]
 
-    def with_weights(self, graph: dgl.DGLGraph, x: Tensor) -> tuple[Tensor, Tensor]:
+    def with_weights(self, graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output, (N, dim), and the weights alpha_uv on the edges, (E, H)."""
         values = split_heads(x, self.heads)  # (N, H, D)
         source, target = (values * self.source).sum(-1), (values * self.target).sum(-1)  # (N, H)

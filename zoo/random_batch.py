@@ -6,18 +6,24 @@ dealt at random into batches of size p and attend inside each, O(N p) instead of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoo import processes
 from zoo.errors import ZooError
 from zoo.table import Count, value_problems
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A function of q, k, v, all (..., N, H, D), to (..., N, H, D)."""
+
+Shard = Literal["none", "replicated", "local"]
+"""How several processes divide the batches among them, see `random_batch`."""
 
 
 def random_batch(
@@ -28,6 +34,8 @@ def random_batch(
     draws: int = 8,
     seed: int = 0,
     layer: int = 0,
+    shard: Shard = "none",
+    redeal: int = 1,
 ) -> RandomBatch:
     """Return `attend` in random batches: nodes are dealt into batches and attend inside each.
 
@@ -42,13 +50,45 @@ def random_batch(
         draws: number of partitions that `mean` averages.
         seed: of the partitions used in evaluation.
         layer: number of the layer, so that layers differ in evaluation as they do in training.
+        shard: what several processes do. `none`: each attends in all batches. `replicated`: each
+            has all rows and attends in its share of the batches, whose outputs are then exchanged;
+            partition and output are those of one process. `local`: each is given a share of the
+            nodes by the training loop, and batches are drawn inside of it; nothing is exchanged.
+        redeal: steps after which the training loop deals the nodes anew, with `local`.
 
     >>> from zoo.attention import softmax
     >>> q, k, v = torch.randn(3, 1000, 4, 16)
     >>> random_batch(softmax, 100)(q, k, v).shape
     torch.Size([1000, 4, 16])
     """
-    return RandomBatch(attend, size, evaluate=evaluate, draws=draws, seed=seed, layer=layer)
+    keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}
+    return RandomBatch(attend, size, **keys, shard=shard, redeal=redeal)
+
+
+def local_redeal(model: nn.Module) -> int | None:
+    """Return after how many steps a model's nodes are dealt anew; None where they are not dealt."""
+    inside = (each for each in model.modules() if isinstance(each, RandomBatch))
+    return next((each.redeal for each in inside if each.shard == "local"), None)
+
+
+@contextlib.contextmanager
+def node_identities(identities: Tensor) -> Iterator[None]:
+    """Deal nodes by what they are instead of where they stand, as long as this lasts.
+
+    A node then meets the same others whatever the order of the rows: predictions for a graph
+    whose nodes are renumbered are the same, exactly so with one partition or their mean.
+
+    Args:
+        identities: (N,) int64, different for each node of the graph.
+    """
+    token = _identities.set(identities)
+    try:
+        yield
+    finally:
+        _identities.reset(token)
+
+
+_identities: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("ids", default=None)
 
 
 class RandomBatch(nn.Module):
@@ -59,9 +99,9 @@ class RandomBatch(nn.Module):
     generator is left alone.
     """
 
-    def __init__(self, attend, size, *, evaluate, draws, seed, layer):
+    def __init__(self, attend, size, *, evaluate, draws, seed, layer, shard, redeal):
         super().__init__()
-        self.attend, self.size = attend, size
+        self.attend, self.size, self.shard, self.redeal = attend, size, shard, redeal
         counts = {"fixed": 1, "full": 0, "mean": draws}
         wrong = value_problems(Count, size, ("size",)) + value_problems(Count, draws, ("draws",))
         if wrong or evaluate not in counts:
@@ -86,43 +126,129 @@ class RandomBatch(nn.Module):
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
     def _one_draw(self, q: Tensor, k: Tensor, v: Tensor, order: Tensor) -> Tensor:
-        inverse = torch.empty_like(order)
-        inverse[order] = torch.arange(len(order), device=order.device)
-        dealt = [_Permute.apply(each, order, inverse) for each in (q, k, v)]
-        return _Permute.apply(self._in_batches(*dealt), inverse, order)
+        stretches = _batches(len(order), self.size)
+        if self.shard == "replicated":
+            shares = [_share(stretches, rank) for rank in range(processes.count())]
+        else:
+            shares = [stretches]
+        deal = _Deal(order, shares)
+        dealt = (_Hand.apply(each, deal) for each in (q, k, v))
+        return _Collect.apply(self._in_batches(*dealt, deal.own), deal)
 
-    def _in_batches(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        n = q.shape[-3]
-        batches = -(-n // self.size)
-        small, larger = divmod(n, batches)  # `larger` batches hold one node more
-        cut = larger * (small + 1)
-        parts = ((slice(0, cut), small + 1), (slice(cut, n), small))
+    def _in_batches(self, q: Tensor, k: Tensor, v: Tensor, stretches: list[Stretch]) -> Tensor:
+        if not stretches:  # more processes than batches: the others wait for these gradients
+            return v + q.sum() + k.sum()
+        rows = [len(stretch.rows) for stretch in stretches]
+        parts = zip(*(each.split(rows, dim=-3) for each in (q, k, v)), strict=True)
         outs = [
-            self.attend(*(x[..., rows, :, :].unflatten(-3, (-1, size)) for x in (q, k, v)))
-            for rows, size in parts
-            if rows.start < rows.stop
+            self.attend(*(each.unflatten(-3, (-1, stretch.size)) for each in part))
+            for part, stretch in zip(parts, stretches, strict=True)
         ]
         return torch.cat([out.flatten(-4, -3) for out in outs], dim=-3)
 
 
+class Stretch(NamedTuple):
+    """Batches of one size, in the order of a partition: the rows they take up there."""
+
+    rows: range
+    size: int
+
+
+def _batches(n: int, size: int) -> list[Stretch]:
+    """Cut n rows into batches of at most `size` that differ by one at most, the larger first."""
+    small, larger = divmod(n, -(-n // size))  # `larger` batches hold one node more
+    cut = larger * (small + 1)
+    both = Stretch(range(0, cut), small + 1), Stretch(range(cut, n), small)
+    return [each for each in both if each.rows]
+
+
+def _share(stretches: list[Stretch], rank: int) -> list[Stretch]:
+    """Return the batches of one process: as many as the others have, or one more or less."""
+    counts = [len(rows) // size for rows, size in stretches]
+    first, last = (sum(counts) * each // processes.count() for each in (rank, rank + 1))
+    found = []
+    for count, (rows, size) in zip(counts, stretches, strict=True):
+        start, stop = (size * min(max(each, 0), count) for each in (first, last))
+        found.append(Stretch(rows[start:stop], size))
+        first, last = first - count, last - count
+    return [each for each in found if each.rows]
+
+
+class _Deal:
+    """Which rows go to which process: a partition in the order of the processes, and back."""
+
+    def __init__(self, order: Tensor, shares: list[list[Stretch]]):
+        if len(shares) > 1:
+            rows = [stretch.rows for share in shares for stretch in share]
+            places = torch.cat([torch.arange(each.start, each.stop) for each in rows])
+            order = order[places.to(order.device)]
+        self.inverse = torch.empty_like(order)
+        self.inverse[order] = torch.arange(len(order), device=order.device)
+        self.sizes = [sum(len(stretch.rows) for stretch in share) for share in shares]
+        rank = processes.rank() if len(shares) > 1 else 0
+        self.own = shares[rank]
+        self.rows = order.split(self.sizes)[rank]
+
+    def hand(self, x: Tensor) -> Tensor:
+        """Return the rows of this process, batch after batch, of x (..., N, H, D)."""
+        return x.index_select(-3, self.rows)
+
+    def collect(self, x: Tensor) -> Tensor:
+        """Return the rows of all processes in their places, (..., N, H, D)."""
+        if len(self.sizes) > 1:
+            x = processes.gather(x.movedim(-3, 0), self.sizes).movedim(0, -3)
+        return x.index_select(-3, self.inverse)
+
+
+class _Hand(torch.autograd.Function):
+    """Rows to their batches; the gradient is a gather too, not a scatter with collisions."""
+
+    @staticmethod
+    def forward(ctx, x, deal):
+        ctx.deal = deal
+        return deal.hand(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _Collect.apply(gradient, ctx.deal), None
+
+
+class _Collect(torch.autograd.Function):
+    """Rows back to their places; all processes go on alike, and so each has the whole gradient."""
+
+    @staticmethod
+    def forward(ctx, x, deal):
+        ctx.deal = deal
+        return deal.collect(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _Hand.apply(gradient, ctx.deal), None
+
+
 def partition(n: int, seed: int, *, device: torch.device | str = "cpu") -> Tensor:
     """Return a random order of n nodes, (n,) int64, from a generator of its own."""
+    identities = _identities.get()
+    if identities is not None:
+        return _by_identity(identities, n, seed).to(device)
     generator = torch.Generator(device=device).manual_seed(seed)
     return torch.randperm(n, generator=generator, device=device)
 
 
-class _Permute(torch.autograd.Function):
-    """Rows in another order; the gradient is a gather too, not a scatter with collisions."""
-
-    @staticmethod
-    def forward(ctx, x, order, inverse):
-        ctx.save_for_backward(order, inverse)
-        return x.index_select(-3, order)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        order, inverse = ctx.saved_tensors
-        return _Permute.apply(gradient, inverse, order), None, None
+def _by_identity(identities: Tensor, n: int, seed: int) -> Tensor:
+    """Order the nodes by a number that each draws for itself (splitmix64 of identity and seed)."""
+    if identities.shape != (n,):
+        raise ZooError(
+            f"node_identities: {tuple(identities.shape)} identities for {n} nodes; give one "
+            "number to each node of a single graph."
+        )
+    keys = identities.cpu().numpy().astype(np.uint64)
+    for added in (np.uint64(seed), np.uint64(0x9E3779B97F4A7C15)):
+        keys = keys + added  # wraps around
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+        keys ^= keys >> np.uint64(31)
+    return torch.from_numpy(np.argsort(keys, kind="stable"))
 
 
 def seed_of(key: tuple[int, ...]) -> int:

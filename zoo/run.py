@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from zoo import processes
 from zoo.datasets import Dataset, load_graph
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.environment import choose_device, environment
 from zoo.errors import ZooError
 from zoo.memory import peak_memory
-from zoo.plan import divide, import_sources, load_recipe, resolve
+from zoo.plan import check_processes, divide, import_sources, load_recipe, resolve
 from zoo.recipe import Recipe, recipe_text
 from zoo.registry import Model, create_model
 from zoo.splits import Split, make_split
@@ -54,7 +56,8 @@ def run_recipe(
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
 
-    Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`.
+    Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`. Of several
+    processes (`torchrun`, `zoo train --processes`) the first one writes.
 
     Args:
         recipe: a recipe, or what `load_recipe` takes.
@@ -69,7 +72,16 @@ def run_recipe(
         ZooError: something is wrong with the recipe, its data or the device, found before
             anything is written.
     """
+    processes.start()
+    if processes.rank() > 0:  # what the others write is thrown away
+        with tempfile.TemporaryDirectory() as folder:
+            return _run(recipe, device, folder, watch)
+    return _run(recipe, device, runs, watch)
+
+
+def _run(recipe, device, runs, watch) -> dict[str, Any]:
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    check_processes(recipe, processes.count())
     where = choose_device(device)
     prepared = prepare(recipe)
     with torch.random.fork_rng(devices=[]):

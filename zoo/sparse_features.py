@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.dropout import dropout
-from zoo.kernels import quiet_beta, sparse_product
+from zoo.kernels import sparse_product
+from zoo.structure import quiet_beta
 
 WIDE = 256
 """Narrower features are multiplied as they are: a search for zeros would not pay."""

@@ -5,7 +5,6 @@ The test nodes are looked at for that epoch only.
 """
 
 import copy
-import dataclasses
 import math
 import statistics
 import time
@@ -13,13 +12,12 @@ from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.datasets import Dataset
-from zoo.errors import ZooError
-from zoo.propagation import place
 from zoo.registry import Model
 from zoo.splits import Split
+from zoo.steps import Steps, moved
 from zoo.table import Count, Fraction, NonNegative, Positive, Spec, Table, pick
 from zoo.tasks import Task
 
@@ -149,9 +147,9 @@ def fit(
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
-    data = _moved(data, device)
+    data = moved(data, device)
     model.to(device)
-    steps = _Steps(model, data, split, task, augment, precision, clip)
+    steps = Steps(model, data, split, task, augment, precision, clip)
     optimiser = pick(OPTIMIZERS, optimizer, model.parameter_groups(), lr, weight_decay)
     starts = model.phase_starts()
     best = _Best(model, optimiser, last_start=max(starts, default=0))
@@ -185,53 +183,6 @@ def fit(
                interrupted=interrupted)  # fmt: skip
 
 
-@torch.no_grad()
-def predict(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
-    """Return the logits of every node, (N, C) fp32 where the data is, model in evaluation mode."""
-    model.eval()
-    with _autocast(data.x.device, precision):
-        return model(data.graph, data.x).logits.float()
-
-
-@dataclasses.dataclass
-class _Steps:
-    """A training pass and an evaluation over one split."""
-
-    model: Model
-    data: Dataset
-    split: Split
-    task: Task
-    augment: Callable[[Tensor], Tensor]
-    precision: str
-    clip: float | None
-
-    def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
-        """Take one step per batch; return the mean loss."""
-        self.model.train()
-        losses = []
-        for batch in self.data.batches(self.split.train):
-            optimiser.zero_grad(set_to_none=True)
-            with _autocast(batch.x.device, self.precision):
-                logits, penalty = self.model(batch.graph, self.augment(batch.x))
-            loss = self.task.loss(logits[batch.nodes], batch.y[batch.nodes]) + penalty
-            losses.append(_finite(loss, epoch, optimiser))
-            loss.backward()
-            if self.clip is not None:
-                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-            optimiser.step()
-        return statistics.fmean(losses)
-
-    def evaluate(self) -> Callable[[str], float]:
-        """Predict once; return the metric as a function of the part: train, val or test."""
-        logits = predict(self.model, self.data, self.precision)
-
-        def score(part: str) -> float:
-            nodes = getattr(self.split, part).to(logits.device)
-            return self.task.metric(logits[nodes], self.data.y[nodes])
-
-        return score
-
-
 class _Best:
     """The best validation score so far and the weights that reached it.
 
@@ -263,23 +214,3 @@ class _Best:
     def restore(self) -> None:
         """Give the model its best weights back."""
         self.model.load_state_dict(self.weights)
-
-
-def _moved(data: Dataset, device: torch.device | str) -> Dataset:
-    parts = {"x": data.x.to(device), "y": data.y.to(device), "graph": place(data.graph, device)}
-    return dataclasses.replace(data, **parts)
-
-
-def _autocast(device: torch.device, precision: str):
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
-
-
-def _finite(loss: Tensor, epoch: int, optimiser: torch.optim.Optimizer) -> float:
-    value = loss.item()
-    if math.isfinite(value):
-        return value
-    rate = optimiser.param_groups[-1]["lr"]
-    raise ZooError(
-        f"the loss became {value} in epoch {epoch} at a learning rate of {rate:g}. "
-        f"Write a smaller one, `train.lr={rate / 10:g}`, or limit the gradient, `train.clip=1`."
-    )

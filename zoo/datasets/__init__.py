@@ -5,7 +5,7 @@ unpickling. `data/README.md` says where each named graph comes from.
 """
 
 from zoo.datasets.canonical import canonical
-from zoo.datasets.dataset import Batch, Dataset, make_dataset
+from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.features import FEATURES
 from zoo.datasets.load import DATASETS, dataset_problems, load_graph, resolved_dataset
 from zoo.datasets.parts import Parts
@@ -14,7 +14,6 @@ from zoo.datasets.prepared import read_prepared, write_prepared
 __all__ = [
     "DATASETS",
     "FEATURES",
-    "Batch",
     "Dataset",
     "Parts",
     "canonical",

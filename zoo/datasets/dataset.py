@@ -1,8 +1,6 @@
 """What every source of data gives: one canonical graph with features, labels and its own splits."""
 
 import dataclasses
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,15 +23,6 @@ METRICS = {
 
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""
-
-
-class Batch(NamedTuple):
-    """A graph to run a model on: x (N, F), y (N,) or (N, T), and the rows the loss counts."""
-
-    graph: DGLGraph
-    x: Tensor
-    y: Tensor
-    nodes: Tensor
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,10 +55,6 @@ class Dataset:
         """Return the data set with the columns of an encoding (N, k) to the right of x."""
         columns = encoding.to(self.x.device, self.x.dtype)
         return dataclasses.replace(self, x=torch.cat([self.x, columns], dim=1))
-
-    def batches(self, nodes: Tensor) -> Iterator[Batch]:
-        """Give the batches in which each of the nodes (an int64 index) is counted once."""
-        yield Batch(self.graph, self.x, self.y, nodes.to(self.x.device))
 
 
 def make_dataset(

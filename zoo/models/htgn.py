@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from zoo.attention import ATTENTIONS
 from zoo.dropout import Dropout
-from zoo.kernels import degrees, edge_dot, edge_softmax, ends, weighted_sum
+from zoo.kernels import edge_dot, edge_softmax, weighted_sum
 from zoo.layers import NORMS, FeedForward, MultiHead, Norm
 from zoo.precision import wide
 from zoo.propagation import GraphAttention, split_heads
@@ -39,6 +39,7 @@ from zoo.random_batch import seed_of
 from zoo.random_features import RandomKernel, performer
 from zoo.registry import Model, Output, register_model
 from zoo.sparse_features import FeatureLinear
+from zoo.structure import degrees, tips
 from zoo.table import Count, NonNegative, Rate, Seed, Spec, pick
 
 
@@ -212,10 +213,11 @@ _EDGES = {"learned": LearnedEdges, "attention": AttentionEdges, "none": _no_edge
 
 def smoothness(graph, weights: Tensor) -> Tensor:
     """Return the mean over nodes and heads of sum_u alpha_vu log(alpha_vu |N(v)|), alpha (E, H)."""
-    tips, many = ends(graph, weights.device)[1], degrees(graph, weights.device).to(weights.dtype)
+    many = degrees(graph, weights.device).to(weights.dtype)
+    expected = many.log().index_select(0, tips(graph, weights.device))  # (E,)
     # A weight that has underflowed to 0 adds 0, and its logarithm has no gradient.
     logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-    divergence = weights * (logs + many.log().index_select(0, tips).unsqueeze(-1))
+    divergence = weights * (logs + expected.unsqueeze(-1))
     return divergence.sum() / (len(many) * weights.shape[-1])
 
 

@@ -33,11 +33,12 @@ from torch.utils.checkpoint import checkpoint
 from zoo.attention import ATTENTIONS, per_graph
 from zoo.dropout import dropout
 from zoo.layers import NORMS, Norm
-from zoo.propagation import degrees, ends, relation
+from zoo.propagation import relation
 from zoo.random_batch import seed_of
 from zoo.random_features import directions
 from zoo.registry import Model, Output, register_model
 from zoo.sparse_features import FeatureLinear
+from zoo.structure import degrees, ends
 from zoo.table import Count, NonNegative, Positive, Rate, Seed, Spec, pick
 
 Number = Annotated[int, Field(ge=0)]

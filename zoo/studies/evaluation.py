@@ -18,9 +18,10 @@ from zoo.errors import ZooError
 from zoo.plan import load_recipe, resolve
 from zoo.registry import create_model
 from zoo.run import prepare, seed_everything
+from zoo.steps import predict
 from zoo.studies.study import Row, Series, Study
 from zoo.table import Count
-from zoo.train import fit, predict
+from zoo.train import fit
 
 
 def rba_evaluation(

@@ -1,0 +1,123 @@
+"""The processes of one run: which of them this is, and what they send each other.
+
+They are started by `torchrun` or `zoo train --processes R`. A run of one process is a run like any
+other: nothing is sent then, and every function here returns what it was given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+_sent = 0
+
+
+def start() -> None:
+    """Join the other processes where a launcher has started several; gloo, and NCCL on CUDA."""
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and not distributed.is_initialized():
+        on_cuda = torch.cuda.is_available()
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if on_cuda else "gloo")
+
+
+def count() -> int:
+    """Return the number R of processes."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def rank() -> int:
+    """Return the number of this process, 0 for the one that writes and prints."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+def sent_bytes() -> int:
+    """Return how many bytes this process has sent so far, by ring algorithms as gloo has them."""
+    return _sent
+
+
+def shares(total: int) -> list[int]:
+    """Return how many of a total each process has; they differ by one at most."""
+    small, larger = divmod(total, count())
+    return [small + (each < larger) for each in range(count())]
+
+
+def gather(x: Tensor, sizes: list[int]) -> Tensor:
+    """Return the rows of all processes one below the other, (sum of sizes, ...), for own rows x.
+
+    Args:
+        x: the rows of this process, (sizes[rank], ...).
+        sizes: the number of rows of each process.
+    """
+    if count() == 1:
+        return x
+    longest = max(sizes)
+    everyone = x.new_empty(count(), longest, *x.shape[1:])
+    own = x.contiguous()
+    if len(own) < longest:  # every process must send as much
+        own = torch.cat([own, own.new_zeros(longest - len(own), *x.shape[1:])])
+    distributed.all_gather(list(everyone), own)
+    _count((count() - 1) * own.nbytes)
+    return torch.cat([rows[:size] for rows, size in zip(everyone, sizes, strict=True)])
+
+
+def sum_own(x: Tensor, sizes: list[int]) -> Tensor:
+    """Return the rows of this process of the sum over all processes of x (sum of sizes, ...)."""
+    if count() == 1:
+        return x
+    longest = max(sizes)
+    everyone = x.new_zeros(count(), longest, *x.shape[1:])
+    for rows, part in zip(everyone, x.split(sizes), strict=True):
+        rows[: len(part)] = part
+    own = torch.empty_like(everyone[0])
+    distributed.reduce_scatter(own, list(everyone))
+    _count((count() - 1) * own.nbytes)
+    return own[: sizes[rank()]]
+
+
+class _Gather(torch.autograd.Function):
+    """`gather`, whose gradient is the sum of what all processes made of the rows."""
+
+    @staticmethod
+    def forward(ctx, x, sizes):
+        ctx.sizes = sizes
+        return gather(x, sizes)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return sum_own(gradient, ctx.sizes), None
+
+
+def gather_with_gradient(x: Tensor, sizes: list[int]) -> Tensor:
+    """Return what `gather` does; the gradient is the sum of what all processes made of the rows."""
+    return _Gather.apply(x, sizes)
+
+
+def total(x: Tensor) -> Tensor:
+    """Return the sum of x over all processes, which all of them get."""
+    if count() > 1:
+        x = x.clone()
+        distributed.all_reduce(x)
+        _count(2 * (count() - 1) * x.nbytes // count())
+    return x
+
+
+def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace every gradient by its sum over the processes, in one message."""
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    if count() > 1 and gradients:
+        vector_to_parameters(total(parameters_to_vector(gradients)), gradients)
+
+
+def average_buffers(model: nn.Module) -> None:
+    """Replace what a model counts as it goes, running means for example, by the processes' mean."""
+    buffers = [each for each in model.buffers() if each.is_floating_point()]
+    if count() > 1 and buffers:
+        vector_to_parameters(total(parameters_to_vector(buffers)) / count(), buffers)
+
+
+def _count(sent: int) -> None:
+    global _sent
+    _sent += sent

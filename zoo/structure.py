@@ -1,0 +1,146 @@
+"""What is known of a graph's edges: degrees, ends, walks and sparse matrices, each found once.
+
+Results live as long as the graph, on which nothing is written. In the place of a graph a `Shard` of
+it will do, whose rows are its own nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+
+import dgl
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from zoo.errors import ZooError
+from zoo.shards import Graph, Shard, edges, whole
+
+
+def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+    """Return the in-degree of each node, (N,) fp32 on the device, at least 1."""
+    graph, rows = whole(graph)
+    return _degrees(graph, torch.device(device))[rows]
+
+
+def out_degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+    """Return the out-degree of each node, (N,) fp32 on the device, at least 1."""
+    graph, rows = whole(graph)
+    return _out_degrees(graph, torch.device(device))[rows]
+
+
+def ends(graph: Graph, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return where each edge starts and where it leads, (E,) and (E,) int64 on the device.
+
+    Raises:
+        ZooError: the graph is a share, which does not have the nodes where its edges start.
+    """
+    if whole(graph)[0] is not graph:
+        raise ZooError(
+            "this model looks at both ends of each edge, which one share of the nodes does not "
+            "have. Write `edge_loss: 0` where the model has it, or `shard: replicated`."
+        )
+    return _ends(graph, torch.device(device))
+
+
+def tips(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+    """Return where each edge leads, (E,) int64 on the device."""
+    return _ends(edges(graph), torch.device(device))[1]
+
+
+def walks(graph: Graph, order: int) -> Graph:
+    """Return the graph with one edge for each pair of nodes that a walk of 2^order edges joins.
+
+    Computed once per graph, by squaring the sparse pattern; order 0 is the graph itself. The
+    orders fill up: their edges are bounded by N^2 only, and a hub joins all its neighbours.
+    """
+    return _walks(graph, order) if order else graph
+
+
+def matrices(graph: dgl.DGLGraph, device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return A (N, M) and A^T as CSR of ones, for edges from M nodes to N."""
+    return _matrices(graph, device, dtype)
+
+
+@contextlib.contextmanager
+def quiet_beta() -> Iterator[None]:
+    """Silence torch's remark that CSR tensors are in beta, which is none of the user's business."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        yield
+
+
+def _per_graph(compute: Callable) -> Callable:
+    """Compute once per graph and arguments; forget with the graph, or when its edges change."""
+    known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+    @functools.wraps(compute)
+    def look_up(graph, *arguments):
+        index = edges(graph)._graph  # replaced by DGL when nodes or edges are added or removed
+        if graph not in known or known[graph][0] is not index:
+            known[graph] = (index, {})
+        results = known[graph][1]
+        if arguments not in results:
+            results[arguments] = compute(graph, *arguments)
+        return results[arguments]
+
+    return look_up
+
+
+@_per_graph
+def _degrees(graph, device: torch.device) -> Tensor:
+    return graph.in_degrees().to(device).float().clamp(min=1)
+
+
+@_per_graph
+def _out_degrees(graph, device: torch.device) -> Tensor:
+    return graph.out_degrees().to(device).float().clamp(min=1)
+
+
+@_per_graph
+def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
+    tails, tips = graph.edges()
+    return tails.to(device).long(), tips.to(device).long()
+
+
+@_per_graph
+def _walks(graph, order: int) -> Graph:
+    all_of_it, _ = whole(graph)
+    if all_of_it is not graph:
+        return Shard(walks(all_of_it, order), graph.order)
+    half, n = walks(graph, order - 1), graph.num_nodes()
+    offsets, indices, _ = (each.cpu().numpy() for each in half.adj_tensors("csr"))
+    # Booleans: the number of walks between two nodes may be large, and does not matter.
+    pattern = sparse.csr_array((indices >= 0, indices, offsets), shape=(n, n))
+    longer = (pattern @ pattern).tocsr()
+    parts = [torch.from_numpy(each).to(graph.idtype) for each in (longer.indptr, longer.indices)]
+    return dgl.graph(("csr", (*parts, [])), num_nodes=n, device=graph.device)
+
+
+@_per_graph
+def _matrices(graph, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """One tensor serves as both where the edges are symmetric."""
+    n, m = graph.num_dst_nodes(), graph.num_src_nodes()
+    with quiet_beta():
+        into, out = (
+            torch.sparse_csr_tensor(
+                offsets,
+                indices,
+                torch.ones(len(indices), dtype=dtype),
+                size,
+                device=device,
+                check_invariants=False,
+            )
+            for size, (offsets, indices, _) in (
+                ((n, m), graph.adj_tensors("csc")),
+                ((m, n), graph.adj_tensors("csr")),
+            )
+        )
+    symmetric = torch.equal(into.crow_indices(), out.crow_indices()) and torch.equal(
+        into.col_indices(), out.col_indices()
+    )
+    return into, into if symmetric else out
