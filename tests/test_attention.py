@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from zoo.attention import ATTENTIONS, linear, per_graph, softmax
 from zoo.catalogue import CATALOGUE
 from zoo.errors import ZooError
-from zoo.random_batch import partition, random_batch
+from zoo.random_batch import node_identities, partition, random_batch
 from zoo.random_features import directions, performer
 from zoo.table import pick
 
@@ -467,3 +467,34 @@ def test_the_batch_force_is_unbiased_with_the_variance_of_lemma_3():
         assert abs(errors.mean() - expected) < 5 * errors.std() / draws**0.5
         bias = (forces[:, i].mean(0) - exact[i]).norm()
         assert bias < 5 * (expected / draws) ** 0.5
+
+
+def test_batches_are_drawn_by_identity_and_not_by_place():
+    q, k, v = torch.randn(3, 30, 2, 4)
+    order, identities = torch.randperm(30), torch.randint(2**62, (30,))
+    for batched in (
+        random_batch(softmax, 7).eval(),
+        random_batch(softmax, 7, evaluate="mean").eval(),
+    ):
+        with node_identities(identities):
+            out = batched(q, k, v)
+        with node_identities(identities[order]):
+            moved = batched(q[order], k[order], v[order])
+        torch.testing.assert_close(moved, out[order])
+        assert not torch.allclose(batched(q[order], k[order], v[order]), batched(q, k, v)[order])
+
+
+def test_identities_deal_every_pair_as_often_as_chance_does():
+    draws, met = 2000, 0
+    with node_identities(torch.arange(12)):
+        for seed in range(draws):
+            batch = partition(12, seed).reshape(3, 4)
+            met += int((batch == 0).any(1).eq((batch == 5).any(1)).all())
+    # p = (4 - 1) / (12 - 1), Lemma 2 of arXiv 2511.06044; four standard deviations.
+    p = 3 / 11
+    assert abs(met / draws - p) < 4 * (p * (1 - p) / draws) ** 0.5
+
+
+def test_identities_of_another_graph_are_refused():
+    with node_identities(torch.arange(5)), pytest.raises(ZooError, match="5,.*for 30 nodes"):
+        random_batch(softmax, 7).eval()(*torch.randn(3, 30, 2, 4))
