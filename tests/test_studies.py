@@ -72,26 +72,20 @@ def test_exponents_are_those_of_the_larger_sizes():
 
 
 def test_a_method_stops_before_it_takes_too_long(monkeypatch):
-    def pretend(attend, inputs):
-        return cost.Cost(len(inputs[0]) * 1e-2, 0)
-
-    monkeypatch.setattr(cost, "cost_of", pretend)
-
-    def inputs(count):
-        return (torch.zeros(count, 1, 1),)
-
+    monkeypatch.setattr(cost, "cost_of", lambda step, device: cost.Cost(step * 1e-2, 0))
     counts = [2**i for i in range(8, 16)]
-    assert max(cost._against_nodes("linear", "linear", counts, inputs, 20.0)) == 1024
-    assert max(cost._against_nodes("softmax", "softmax", counts, inputs, 20.0)) == 512
-    monkeypatch.setattr(cost, "LARGEST", 4 * 300**2)
-    assert max(cost._against_nodes("softmax, N x N", None, counts, inputs, 20.0)) == 256
+    assert max(cost._curve(1.0, int, counts, 20.0, "cpu")) == 1024
+    assert max(cost._curve(2.0, int, counts, 20.0, "cpu")) == 512
 
 
 def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
     monkeypatch.setitem(cost.LONGEST, "quick", 0.2)
-    study = cost.rba_cost(quick=True, heads=1, dim=4, largest=2048)
-    assert [len(plot.lines) for plot in study.plots] == [6, 6, 2]
+    monkeypatch.setattr(cost, "LARGEST", 4 * 1024**2)
+    study = cost.rba_cost(quick=True, heads=1, dim=4, largest=4096)
+    assert [len(plot.lines) for plot in study.plots] == [6, 6, 5, 5, 2]
+    assert max(study.plots[0].lines["softmax, N x N"][0]) == 1024
     assert {row.name for row in study.rows} >= {"exponent of the time in N: linear"}
+    assert all(row["ms of a step"] is None for row in study.table)  # not taken to the largest sizes
     write_study(study, tmp_path)
 
 

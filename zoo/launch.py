@@ -1,15 +1,16 @@
-"""The command in several processes at once."""
+"""Several processes of Python on this machine, joined as `torchrun` joins them."""
 
 import os
 import subprocess
 import sys
 
+from zoo.errors import ZooError
 from zoo.plan import check_processes
 from zoo.recipe import Recipe
 
 
 def launch(processes: int, recipe: Recipe) -> int:
-    """Start this very command in several processes on this machine and wait for them.
+    """Start the very command that runs now in several processes, and wait for them.
 
     Args:
         processes: how many; each gets its share of the cores, unless OMP_NUM_THREADS is set.
@@ -25,7 +26,26 @@ def launch(processes: int, recipe: Recipe) -> int:
     words = sys.argv[1:]
     at = next(place for place, each in enumerate(words) if each.startswith("--processes"))
     del words[at : at + (1 if "=" in words[at] else 2)]
+    return subprocess.run(**_call(processes, ["zoo", *words])).returncode
+
+
+def run_together(processes: int, words: list[str]) -> None:
+    """Run a module with its arguments in several processes, in silence.
+
+    Raises:
+        ZooError: one of them has failed; says what it printed last.
+    """
+    call = _call(processes, words)
+    done = subprocess.run(**call, capture_output=True, text=True)
+    if done.returncode:
+        last = " ".join(done.stderr.split()[-60:])
+        raise ZooError(f"{words[0]} failed in {processes} processes: {last}")
+
+
+def _call(processes: int, words: list[str]) -> dict:
     threads = str(max(1, (os.cpu_count() or 1) // processes))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    call = [*launcher, f"--nproc-per-node={processes}", "-m", "zoo", *words]
-    return subprocess.run(call, env={"OMP_NUM_THREADS": threads, **os.environ}).returncode
+    return {
+        "args": [*launcher, f"--nproc-per-node={processes}", "-m", *words],
+        "env": {"OMP_NUM_THREADS": threads, **os.environ},
+    }

@@ -2,6 +2,7 @@
 
 from zoo.studies.control import rba_control
 from zoo.studies.cost import rba_cost
+from zoo.studies.devices import rba_devices
 from zoo.studies.evaluation import rba_evaluation
 from zoo.studies.study import Row, Series, Study, write_study
 from zoo.studies.theory import rba_theory
@@ -12,6 +13,7 @@ STUDIES = Table(
     {
         "rba-control": rba_control,
         "rba-cost": rba_cost,
+        "rba-devices": rba_devices,
         "rba-evaluation": rba_evaluation,
         "rba-theory": rba_theory,
     },

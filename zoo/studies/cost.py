@@ -1,5 +1,7 @@
 """What attention costs in time and memory, forward and backward, against the number of nodes.
 
+One attention by itself, and a whole training step of SGFormer with it in the place of its own.
+
 Random Batch Attention is O(N p) where full attention is O(N^2): the exponents are fitted here, over
 the larger half of the sizes, on whatever device there is.
 """
@@ -10,6 +12,7 @@ import functools
 import math
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +21,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from zoo.attention import ATTENTIONS, linear
+from zoo.datasets import load_graph
 from zoo.memory import peak_during
-from zoo.random_batch import Attention
+from zoo.registry import create_model
+from zoo.splits import make_split
+from zoo.steps import Steps, moved
 from zoo.studies.study import Row, Series, Study
 from zoo.table import Count, pick
+from zoo.tasks import TASKS
 
 BATCH = {"name": "rba", "size": 256}
 METHODS: dict[str, Any] = {
@@ -65,40 +72,45 @@ def rba_cost(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     top, longest = min(largest, 2**16) if quick else largest, LONGEST["quick" if quick else "full"]
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
-    shape = functools.partial(_inputs, heads=heads, dim=dim, device=device)
+    layer = functools.partial(_attention, heads=heads, dim=dim, device=device)
+    step = functools.partial(_training, dim=heads * dim, device=device)
     # tqdm draws on standard error, and nothing at all where that is not a terminal.
     methods = tqdm(METHODS.items(), unit="method", disable=None)
-    costs = {name: _against_nodes(name, spec, counts, shape, longest) for name, spec in methods}
+    layers, steps = {}, {}
+    for name, spec in methods:
+        curve = functools.partial(_curve, EXPONENT.get(name, 1.0), longest=longest, device=device)
+        if spec is None:
+            most = math.isqrt(LARGEST // (4 * heads))
+            layers[name] = curve(functools.partial(layer, spec), [n for n in counts if n <= most])
+            continue
+        layers[name] = curve(functools.partial(layer, spec), counts)
+        steps[name] = curve(functools.partial(step, spec), counts[: -2 if quick else None])
     sizes = [2**power for power in range(4, 13 if quick else 15, 2)]
     nodes = 2**14 if quick else 2**15
     against_size = {
-        name: {p: cost_of(_build({**METHODS[name], "size": p}), shape(nodes)) for p in sizes}
+        name: {p: cost_of(layer({**METHODS[name], "size": p}, nodes), device) for p in sizes}
         for name in METHODS
         if name.startswith("rba")
     }
     return Study(
         "rba-cost",
-        _rows(costs, 0.75 if quick else 0.25),  # what is small is mostly overhead
+        _rows(layers, 0.75 if quick else 0.25),  # what is small is mostly overhead
         [
-            _plot(f"Milliseconds, forward and backward, {device}", "N", costs, _milliseconds),
-            _plot("Peak memory, MiB", "N", costs, _mebibytes),
-            _plot(f"Milliseconds, N = {nodes:,}", "p", against_size, _milliseconds),
+            _plot(f"An attention, milliseconds, {device}", "N", layers, _milliseconds),
+            _plot("An attention, peak memory, MiB", "N", layers, _mebibytes),
+            _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
+            _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
+            _plot(f"An attention, milliseconds, N = {nodes:,}", "p", against_size, _milliseconds),
         ],
+        _table(layers, steps),
     )
 
 
-def cost_of(attend: Attention, inputs: tuple[Tensor, ...], repeats: int = 3) -> Cost:
-    """Return what one forward and backward pass costs, after one to warm up."""
-
-    def step() -> None:
-        attend(*inputs).sum().backward()
-        for each in inputs:
-            each.grad = None
-
-    device = inputs[0].device
+def cost_of(step: Callable[[], object], device: torch.device, repeats: int = 3) -> Cost:
+    """Return what a call costs, after one to warm up."""
     step()
-    seconds = []
     memory = peak_during(step, device)
+    seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
         step()
@@ -114,31 +126,46 @@ def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.einsum("hnm,mhd->nhd", scores.softmax(-1), v)
 
 
-def _inputs(nodes: int, *, heads: int, dim: int, device: torch.device) -> tuple[Tensor, ...]:
+def _attention(spec: Any, nodes: int, *, heads: int, dim: int, device: torch.device):
+    """Return a forward and backward pass of one attention."""
     generator = torch.Generator().manual_seed(nodes)
-    x = torch.randn(3, nodes, heads, dim, generator=generator).to(device)
-    return tuple(each.clone().requires_grad_() for each in x)
+    drawn = torch.randn(3, nodes, heads, dim, generator=generator).to(device)
+    inputs = [each.clone().requires_grad_() for each in drawn]
+    attend = plain_softmax if spec is None else pick(ATTENTIONS, spec, linear, 0)
+
+    def step() -> None:
+        attend(*inputs).sum().backward()
+        for each in inputs:
+            each.grad = None
+
+    return step
 
 
-def _build(spec: Any) -> Attention:
-    return plain_softmax if spec is None else pick(ATTENTIONS, spec, linear, 0)
+def _training(spec: Any, nodes: int, *, dim: int, device: torch.device):
+    """Return a whole training step of SGFormer on a random graph of ten edges per node."""
+    data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
+    split = make_split("ratio-60-20-20", data.y, None, seed=0)
+    model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec).to(device)
+    task = pick(TASKS, data.task)
+    steps = Steps(model, moved(data, device), split, task, _same, "fp32", None)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    return functools.partial(steps.train, optimiser, 0)
 
 
-def _against_nodes(
-    name: str, spec: Any, counts: list[int], shape, longest: float
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _curve(
+    growth: float, prepare: Callable, counts: list[int], longest: float, device: torch.device
 ) -> dict[int, Cost]:
-    """Return the cost for each number of nodes, as far as time and memory go."""
+    """Return the cost for each number of nodes, up to a pass that would take too long."""
     found: dict[int, Cost] = {}
     for count in counts:
-        if found:
-            last = max(found)
-            growth = (count / last) ** EXPONENT.get(name, 1.0)
-            if found[last].seconds * growth > longest:
-                break
-        inputs = shape(count)
-        if spec is None and 4 * count**2 * inputs[0].shape[1] > LARGEST:
+        last = max(found, default=count)
+        if found and found[last].seconds * (count / last) ** growth > longest:
             break
-        found[count] = cost_of(_build(spec), inputs)
+        found[count] = cost_of(prepare(count), device)
     return found
 
 
@@ -168,6 +195,28 @@ def _plot(title: str, x_label: str, costs: dict[str, dict[int, Cost]], of) -> Se
         name: (list(each), [of(cost) for cost in each.values()]) for name, each in costs.items()
     }
     return Series(title, x_label, lines)
+
+
+def _table(layers: dict[str, dict[int, Cost]], steps: dict[str, dict[int, Cost]]) -> list[dict]:
+    """Return, for the numbers of nodes that softmax was taken to, what every method costs."""
+    counts = [each for each in layers["softmax"] if each >= 2**12]
+    return [
+        {
+            "N": count,
+            "attention": name,
+            "ms": round(_milliseconds(costs[count]), 1),
+            "MiB": round(_mebibytes(costs[count]), 1),
+            "ms of a step": _known(steps.get(name, {}), count, _milliseconds),
+            "MiB of a step": _known(steps.get(name, {}), count, _mebibytes),
+        }
+        for count in counts
+        for name, costs in layers.items()
+        if count in costs
+    ]
+
+
+def _known(costs: dict[int, Cost], count: int, of: Callable[[Cost], float]) -> float | None:
+    return round(of(costs[count]), 1) if count in costs else None
 
 
 def _milliseconds(cost: Cost) -> float:

@@ -92,10 +92,11 @@ def _as_csv(header: list[str], lines: list[list]) -> str:
 def _draw(study: Study, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5 * len(study.plots), 4), layout="constrained")
-    every = figure.subplots(1, len(study.plots), squeeze=False)[0]
-    for axes, plot in zip(every, study.plots, strict=True):
-        _draw_lines(axes, plot)
+    columns = min(3, len(study.plots))
+    rows = -(-len(study.plots) // columns)
+    figure = Figure(figsize=(5 * columns, 4 * rows), layout="constrained")
+    for number, plot in enumerate(study.plots, start=1):
+        _draw_lines(figure.add_subplot(rows, columns, number), plot)
     figure.savefig(path, format="png", dpi=120)
 
 

@@ -1,0 +1,210 @@
+"""What several processes gain by sharing random batches: memory, messages and time of each.
+
+The paper (arXiv 2511.06044, tables 3 and 4) shows that larger batches of the loader fit with more
+devices, and could not show that time is saved, for what they send each other. Here SGFormer takes
+training steps on one graph, in processes of this machine that talk over its loopback: `replicated`
+divides the batches, `local` the nodes. The nodes of a step are what the paper calls a loader batch.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from tqdm import tqdm
+
+from zoo import processes
+from zoo.attention import ATTENTIONS, linear
+from zoo.datasets import load_graph
+from zoo.launch import run_together
+from zoo.memory import peak_during
+from zoo.registry import create_model
+from zoo.splits import make_split
+from zoo.steps import Steps
+from zoo.studies.study import Row, Series, Study
+from zoo.table import Count, Positive, pick
+from zoo.tasks import TASKS
+
+SIZE = 256
+"""Nodes per random batch, p."""
+
+STEPS = 5
+
+
+class Cost(NamedTuple):
+    """Of one process, the worst of all: bytes of an attention and of a step, bytes sent, seconds.
+
+    Memory is what is held beyond the graph and its features.
+    """
+
+    attention: int
+    step: int
+    sent: int
+    seconds: float
+
+
+def rba_devices(
+    *,
+    quick: bool = False,
+    most: Annotated[Count, Field(le=64)] = 4,
+    nodes: Count = 65_536,
+    dim: Count = 64,
+    budget: Positive = 1.0,
+) -> Study:
+    """Memory, messages and time of 1, 2, 4 ... processes that share random batches or nodes.
+
+    Args:
+        quick: one and two processes, an eighth of the nodes.
+        most: processes at most.
+        nodes: nodes of the graph, ten edges each.
+        dim: width of the model.
+        budget: memory that a process may hold, in GiB, for the largest graph that would fit.
+    """
+    counts = [each for each in (1, 2, 4, 8, 16, 32, 64) if each <= (2 if quick else most)]
+    largest = nodes // 8 if quick else nodes
+    ways = [("none", 1), *((shard, each) for shard in _SHARED for each in counts[1:])]
+    # tqdm draws on standard error, and nothing at all where that is not a terminal.
+    found = {
+        way: _measure(*way, [largest // 4, largest], dim)
+        for way in tqdm(ways, unit="way", disable=None)
+    }
+    table = [_line(shard, count, costs, largest, budget) for (shard, count), costs in found.items()]
+    alone = found["none", 1][largest]
+    rows = [
+        Row(
+            f"attention memory of a process, local, {count} processes by one",
+            costs[largest].attention / alone.attention,
+            1 / count,
+            0.2,
+        )
+        for (shard, count), costs in found.items()
+        if shard == "local"
+    ]
+    if not quick:
+        rows += [_confirmed(line, dim, budget) for line in table]
+    return Study("rba-devices", rows, _plots(found, largest, counts), table)
+
+
+_SHARED = ("replicated", "local")
+
+
+def _line(shard: str, count: int, costs: dict[int, Cost], nodes: int, budget: float) -> dict:
+    cost = costs[nodes]
+    return {
+        "shard": shard,
+        "processes": count,
+        "N": nodes,
+        "attention MiB": round(cost.attention / 2**20, 1),
+        "step MiB": round(cost.step / 2**20, 1),
+        "MB sent": round(cost.sent / 1e6, 1),
+        "ms per step": round(1000 * cost.seconds),
+        f"largest N in {budget:g} GiB": _fitting(costs, budget * 2**30),
+    }
+
+
+def _fitting(costs: dict[int, Cost], memory: float) -> int:
+    """Return how many nodes a step fits into memory with, two sizes on a straight line."""
+    (small, one), (large, other) = sorted(costs.items())
+    slope = (other.step - one.step) / (large - small)
+    return int((memory - one.step) / slope + small) // 1000 * 1000
+
+
+def _confirmed(line: dict[str, Any], dim: int, budget: float) -> Row:
+    """Return the memory of a step on the largest graph, which should be the budget."""
+    nodes = line[f"largest N in {budget:g} GiB"]
+    shard, count = line["shard"], line["processes"]
+    cost = _measure(shard, count, [nodes], dim)[nodes]
+    return Row(
+        f"GiB of a step at N = {nodes:,}, {shard}, {count} processes",
+        cost.step / 2**30,
+        budget,
+        0.15,
+    )
+
+
+def _plots(found: dict, nodes: int, counts: list[int]) -> list[Series]:
+    def lines(of) -> dict[str, tuple[list[float], list[float]]]:
+        return {
+            shard: (
+                counts,
+                [of(found["none" if each == 1 else shard, each][nodes]) for each in counts],
+            )
+            for shard in _SHARED
+        }
+
+    return [
+        Series("MiB of a process in a step", "processes", lines(lambda cost: cost.step / 2**20)),
+        Series("Milliseconds of a step", "processes", lines(lambda cost: 1000 * cost.seconds)),
+        Series(
+            "MB that a process sends", "processes", lines(lambda cost: max(cost.sent / 1e6, 0.01))
+        ),
+    ]
+
+
+def _measure(shard: str, count: int, nodes: list[int], dim: int) -> dict[int, Cost]:
+    """Return the costs for each number of nodes, measured in processes of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = json.dumps({"shard": shard, "nodes": nodes, "dim": dim, "folder": folder})
+        run_together(count, ["zoo.studies.devices", given])
+        said = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
+    everyone = zip(*said, strict=True)
+    return {
+        each: Cost(*(max(values) for values in zip(*costs, strict=True)))
+        for each, costs in zip(nodes, everyone, strict=True)
+    }
+
+
+def _work(shard: str, nodes: list[int], dim: int, folder: str) -> None:
+    """What each process does: measure, and write down what it has seen."""
+    processes.start()
+    costs = [_cost(shard, each, dim) for each in nodes]
+    Path(folder, f"{processes.rank()}.json").write_text(json.dumps(costs))
+
+
+def _cost(shard: str, nodes: int, dim: int) -> Cost:
+    spec = {"name": "rba", "size": SIZE, "shard": shard}
+    data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
+    split = make_split("ratio-60-20-20", data.y, None, seed=0)
+    torch.manual_seed(0)
+    model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec)
+    steps = Steps(model, data, split, pick(TASKS, data.task), _same, "fp32", None)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    steps.train(optimiser, 0)
+    memory = peak_during(lambda: steps.train(optimiser, 0), torch.device("cpu"))
+    sent, seconds = processes.sent_bytes(), []
+    for _ in range(STEPS):
+        start = time.perf_counter()
+        steps.train(optimiser, 0)
+        seconds.append(time.perf_counter() - start)
+    sent = (processes.sent_bytes() - sent) // STEPS
+    return Cost(_attention(spec, nodes, dim), memory, sent, statistics.median(seconds))
+
+
+def _attention(spec: dict[str, Any], nodes: int, dim: int) -> int:
+    """Return the bytes of an attention forward and backward, queries, keys and values included."""
+    rows = processes.shares(nodes)[processes.rank()] if spec["shard"] == "local" else nodes
+    attend = pick(ATTENTIONS, spec, linear, 0)
+
+    def call() -> None:
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(rows, 1, dim, requires_grad=True) for _ in range(3))
+        attend(q, k, v).sum().backward()
+
+    call()
+    return peak_during(call, torch.device("cpu"))
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+if __name__ == "__main__":
+    _work(**json.loads(sys.argv[1]))
