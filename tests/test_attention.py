@@ -7,6 +7,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from zoo import deal
 from zoo.attention import ATTENTIONS, linear, per_graph, softmax
 from zoo.catalogue import CATALOGUE
 from zoo.errors import ZooError
@@ -498,3 +499,40 @@ def test_identities_deal_every_pair_as_often_as_chance_does():
 def test_identities_of_another_graph_are_refused():
     with node_identities(torch.arange(5)), pytest.raises(ZooError, match="5,.*for 30 nodes"):
         random_batch(softmax, 7).eval()(*torch.randn(3, 30, 2, 4))
+
+
+def draws_numbers(q, k, v):
+    return softmax(q + torch.randn_like(q), k, v)
+
+
+@pytest.mark.parametrize("attend", [softmax, linear, draws_numbers, lambda q, k, v: 2 * v])
+@pytest.mark.parametrize("few", [1, 2**19])
+def test_attending_again_gives_the_same_gradients(attend, few, monkeypatch):
+    monkeypatch.setitem(deal._NUMBERS, "cpu", few)  # one batch at a time, or all of them
+    found = []
+    for recompute in (False, True):
+        torch.manual_seed(4)
+        inputs = [each.requires_grad_() for each in torch.randn(3, 2, 33, 2, 4)]
+        out = random_batch(attend, 5, recompute=recompute)(*inputs)
+        out.square().sum().backward()
+        found.append([out, *(each.grad for each in inputs), torch.randn(3)])
+    for kept, again in zip(*found, strict=True):
+        assert torch.equal(kept, again)
+
+
+def test_what_an_attention_draws_leaves_the_generator_alone():
+    q, k, v = torch.randn(3, 33, 2, 4)
+    after = []
+    for attend in (softmax, draws_numbers):
+        torch.manual_seed(1)
+        random_batch(attend, 5)(q, k, v)
+        after.append(torch.randn(3))
+    assert torch.equal(*after)
+
+
+def test_a_gradient_reaches_what_an_attention_holds():
+    scale = torch.ones((), requires_grad=True)
+    q, k, v = (each.requires_grad_() for each in torch.randn(3, 33, 2, 4))
+    random_batch(lambda q, k, v: scale * softmax(q, k, v), 5)(q, k, v).sum().backward()
+    torch.manual_seed(0)
+    assert scale.grad is not None and scale.grad != 0

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "zoo"
 LAYERS = [
     {"dropout", "errors", "memory", "precision", "processes", "storage"},
     {"table", "yaml_reader", "shards"},
-    {"structure"},
+    {"structure", "deal"},
     {"registry", "recipe", "eigenvectors", "kernels", "random_batch", "random_features"},
     {"attention", "propagation", "encodings", "datasets", "splits", "tasks"},
     {"sparse_features"},

@@ -55,6 +55,16 @@ def check_shared_batches_are_those_of_one_process():
                 assert torch.equal(one, other)
 
 
+def draws_numbers(q, k, v):
+    return softmax(q + torch.randn_like(q), k, v)
+
+
+def check_processes_draw_alike_after_an_attention_that_draws():
+    attended(draws_numbers, "replicated", 31, ())  # four batches, of two sizes
+    drawn = torch.randn(3)
+    assert torch.allclose(processes.total(drawn), 2 * drawn)
+
+
 def check_shared_batches_are_those_of_one_process_in_evaluation():
     q, k, v = inputs(57)
     for evaluate in ("fixed", "full", "mean"):

@@ -165,6 +165,7 @@ def _rba(
     seed: Seed = 0,
     shard: Shard = "none",
     redeal: Count = 1,
+    recompute: bool = False,
 ) -> Attention:
     """Random Batch Attention: another attention inside random batches of nodes.
 
@@ -179,10 +180,11 @@ def _rba(
         shard: what several processes do: `none`, share the batches of nodes that all of them have
             (`replicated`), or have a share of the nodes each and draw batches inside it (`local`).
         redeal: steps after which the nodes are dealt to the processes anew, with `local`.
+        recompute: attend again for the gradient: less memory, more time.
     """
     attend = pick(ATTENTIONS, inner, native, layer)
     keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}
-    return random_batch(attend, size, **keys, shard=shard, redeal=redeal)
+    return random_batch(attend, size, **keys, shard=shard, redeal=redeal, recompute=recompute)
 
 
 ATTENTIONS = Table(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo import processes
+from zoo.deal import Deal, attend_in_batches
 from zoo.errors import ZooError
 from zoo.table import Count, value_problems
 
@@ -36,6 +36,7 @@ def random_batch(
     layer: int = 0,
     shard: Shard = "none",
     redeal: int = 1,
+    recompute: bool = False,
 ) -> RandomBatch:
     """Return `attend` in random batches: nodes are dealt into batches and attend inside each.
 
@@ -55,6 +56,8 @@ def random_batch(
             partition and output are those of one process. `local`: each is given a share of the
             nodes by the training loop, and batches are drawn inside of it; nothing is exchanged.
         redeal: steps after which the training loop deals the nodes anew, with `local`.
+        recompute: attend again for the gradient instead of keeping what it needs: less memory,
+            more time.
 
     >>> from zoo.attention import softmax
     >>> q, k, v = torch.randn(3, 1000, 4, 16)
@@ -62,7 +65,7 @@ def random_batch(
     torch.Size([1000, 4, 16])
     """
     keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}
-    return RandomBatch(attend, size, **keys, shard=shard, redeal=redeal)
+    return RandomBatch(attend, size, **keys, shard=shard, redeal=redeal, recompute=recompute)
 
 
 def local_redeal(model: nn.Module) -> int | None:
@@ -99,9 +102,10 @@ class RandomBatch(nn.Module):
     generator is left alone.
     """
 
-    def __init__(self, attend, size, *, evaluate, draws, seed, layer, shard, redeal):
+    def __init__(self, attend, size, *, evaluate, draws, seed, layer, shard, redeal, recompute):
         super().__init__()
         self.attend, self.size, self.shard, self.redeal = attend, size, shard, redeal
+        self.recompute = recompute
         counts = {"fixed": 1, "full": 0, "mean": draws}
         wrong = value_problems(Count, size, ("size",)) + value_problems(Count, draws, ("draws",))
         if wrong or evaluate not in counts:
@@ -117,113 +121,18 @@ class RandomBatch(nn.Module):
             return self.attend(q, k, v)
         if self.training:
             seed = int(torch.randint(2**62, ()))
-            return self._one_draw(q, k, v, partition(q.shape[-3], seed, device=q.device))
+            return self._attended(q, k, v, partition(q.shape[-3], seed, device=q.device), seed)
         if not self.keys:
             return self.attend(q, k, v)
         # Drawn on the CPU, so that a model answers the same wherever it is loaded.
         orders = (partition(q.shape[-3], seed_of(key)).to(q.device) for key in self.keys)
-        outs = [self._one_draw(q, k, v, order) for order in orders]
+        outs = [self._attended(q, k, v, order) for order in orders]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
-    def _one_draw(self, q: Tensor, k: Tensor, v: Tensor, order: Tensor) -> Tensor:
-        stretches = _batches(len(order), self.size)
-        if self.shard == "replicated":
-            shares = [_share(stretches, rank) for rank in range(processes.count())]
-        else:
-            shares = [stretches]
-        deal = _Deal(order, shares)
-        dealt = (_Hand.apply(each, deal) for each in (q, k, v))
-        return _Collect.apply(self._in_batches(*dealt, deal.own), deal)
-
-    def _in_batches(self, q: Tensor, k: Tensor, v: Tensor, stretches: list[Stretch]) -> Tensor:
-        if not stretches:  # more processes than batches: the others wait for these gradients
-            return v + q.sum() + k.sum()
-        rows = [len(stretch.rows) for stretch in stretches]
-        parts = zip(*(each.split(rows, dim=-3) for each in (q, k, v)), strict=True)
-        outs = [
-            self.attend(*(each.unflatten(-3, (-1, stretch.size)) for each in part))
-            for part, stretch in zip(parts, stretches, strict=True)
-        ]
-        return torch.cat([out.flatten(-4, -3) for out in outs], dim=-3)
-
-
-class Stretch(NamedTuple):
-    """Batches of one size, in the order of a partition: the rows they take up there."""
-
-    rows: range
-    size: int
-
-
-def _batches(n: int, size: int) -> list[Stretch]:
-    """Cut n rows into batches of at most `size` that differ by one at most, the larger first."""
-    small, larger = divmod(n, -(-n // size))  # `larger` batches hold one node more
-    cut = larger * (small + 1)
-    both = Stretch(range(0, cut), small + 1), Stretch(range(cut, n), small)
-    return [each for each in both if each.rows]
-
-
-def _share(stretches: list[Stretch], rank: int) -> list[Stretch]:
-    """Return the batches of one process: as many as the others have, or one more or less."""
-    counts = [len(rows) // size for rows, size in stretches]
-    first, last = (sum(counts) * each // processes.count() for each in (rank, rank + 1))
-    found = []
-    for count, (rows, size) in zip(counts, stretches, strict=True):
-        start, stop = (size * min(max(each, 0), count) for each in (first, last))
-        found.append(Stretch(rows[start:stop], size))
-        first, last = first - count, last - count
-    return [each for each in found if each.rows]
-
-
-class _Deal:
-    """Which rows go to which process: a partition in the order of the processes, and back."""
-
-    def __init__(self, order: Tensor, shares: list[list[Stretch]]):
-        if len(shares) > 1:
-            rows = [stretch.rows for share in shares for stretch in share]
-            places = torch.cat([torch.arange(each.start, each.stop) for each in rows])
-            order = order[places.to(order.device)]
-        self.inverse = torch.empty_like(order)
-        self.inverse[order] = torch.arange(len(order), device=order.device)
-        self.sizes = [sum(len(stretch.rows) for stretch in share) for share in shares]
-        rank = processes.rank() if len(shares) > 1 else 0
-        self.own = shares[rank]
-        self.rows = order.split(self.sizes)[rank]
-
-    def hand(self, x: Tensor) -> Tensor:
-        """Return the rows of this process, batch after batch, of x (..., N, H, D)."""
-        return x.index_select(-3, self.rows)
-
-    def collect(self, x: Tensor) -> Tensor:
-        """Return the rows of all processes in their places, (..., N, H, D)."""
-        if len(self.sizes) > 1:
-            x = processes.gather(x.movedim(-3, 0), self.sizes).movedim(0, -3)
-        return x.index_select(-3, self.inverse)
-
-
-class _Hand(torch.autograd.Function):
-    """Rows to their batches; the gradient is a gather too, not a scatter with collisions."""
-
-    @staticmethod
-    def forward(ctx, x, deal):
-        ctx.deal = deal
-        return deal.hand(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return _Collect.apply(gradient, ctx.deal), None
-
-
-class _Collect(torch.autograd.Function):
-    """Rows back to their places; all processes go on alike, and so each has the whole gradient."""
-
-    @staticmethod
-    def forward(ctx, x, deal):
-        ctx.deal = deal
-        return deal.collect(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return _Hand.apply(gradient, ctx.deal), None
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, order: Tensor, seed=None) -> Tensor:
+        deal = Deal(order, self.size, shared=self.shard == "replicated")
+        options = {"seed": seed, "recompute": self.recompute}
+        return attend_in_batches(self.attend, q, k, v, deal, **options)
 
 
 def partition(n: int, seed: int, *, device: torch.device | str = "cpu") -> Tensor:
