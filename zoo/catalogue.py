@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoo.attention import ATTENTIONS
+from zoo.card import summary
 from zoo.datasets import DATASETS
 from zoo.encodings import ENCODINGS
 from zoo.plan import load_recipe
@@ -16,11 +17,6 @@ from zoo.studies import STUDIES
 from zoo.table import Table, options_of
 
 Rows = list[dict[str, Any]]
-
-
-def summary(thing: object) -> str:
-    """Return the first line of a docstring."""
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def models() -> Rows:
