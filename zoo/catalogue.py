@@ -15,6 +15,7 @@ from zoo.recipe import recipe_names, word
 from zoo.registry import MODELS, list_models
 from zoo.studies import STUDIES
 from zoo.table import Table, options_of
+from zoo.weights_folder import index
 
 Rows = list[dict[str, Any]]
 
@@ -24,6 +25,20 @@ def models() -> Rows:
     return [
         {"name": name, "what": summary(MODELS[name]), "paper": MODELS[name].paper}
         for name in list_models()
+    ]
+
+
+def pretrained() -> Rows:
+    """Return a row per weights that come with the zoo."""
+    return [
+        {
+            "name": name,
+            "model": each.model,
+            "dataset": each.data,
+            each.metric: each.test,
+            "kB": round(each.bytes / 1000),
+        }
+        for name, each in index().items()
     ]
 
 
