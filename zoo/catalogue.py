@@ -35,7 +35,7 @@ def pretrained() -> Rows:
             "name": name,
             "model": each.model,
             "dataset": each.data,
-            each.metric: each.test,
+            each.metric: round(each.test, 4),
             "kB": round(each.bytes / 1000),
         }
         for name, each in index().items()
