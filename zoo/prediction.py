@@ -127,7 +127,10 @@ def evaluate(
     data = fitted(model, data)
     task = pick(TASKS, model.about.task or data.task)
     if task.name != data.task:
-        raise ZooError(f"the weights are of the task {task.name}, and {data.name} of {data.task}.")
+        raise ZooError(
+            f"the weights are of the task {task.name}, and {data.name} of {data.task}; write "
+            f"{{name: ..., task: {task.name}}} if that is what its labels are."
+        )
     y = numbered(model, data)
     logits, _ = _answers(model, data, _logits, batch_size, device)
     chosen = torch.arange(len(y)) if nodes is None else nodes
