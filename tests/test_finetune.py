@@ -1,7 +1,6 @@
 """Fine-tuning: what is carried over, by name; what is frozen; how fast which layer learns."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import torch
 
 import zoo
 from zoo.about import About
-from zoo.cli import main
 from zoo.errors import ZooError
 from zoo.finetune import layered, start
 from zoo.recipe import StartFrom
@@ -225,23 +223,6 @@ def test_what_cannot_be_a_start(source, sizes, how, words):
 def test_a_recipe_is_checked_before_it_runs(source, change, words):
     with pytest.raises(ZooError, match=words):
         zoo.load_recipe(recipe(source, **change))
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Call the command; return its exit code and what it says."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-            sys.exit(0)
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return call
 
 
 def test_the_command_writes_a_recipe_and_runs_it(command, tmp_path):

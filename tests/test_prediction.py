@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ import torch
 
 import zoo
 from zoo.about import About
-from zoo.cli import main
 from zoo.datasets import Parts, make_dataset, write_prepared
 from zoo.errors import ZooError
 
@@ -22,23 +20,6 @@ SMALL = {
     "train": {"epochs": 5},
     "seeds": [0],
 }
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Call the command; return its exit code and what it says."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-            sys.exit(0)
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return call
 
 
 @pytest.fixture
@@ -244,11 +225,13 @@ def test_parquet_or_the_line_that_installs_it(command, tmp_path):
         (("predict", "nowhere", "--data", "digits", "--out", "a.csv"), "no weights at"),
         (("evaluate", "gcn-digits", "--import", "x.py"), "there is no file"),
         (("embed", "gcn-digits", "--data", "digits", "--out", "a.csv"), ".npy"),
+        (("embed", "gcn-digits", "--data", "digits", "--out", "file/a.npy"), "cannot be written"),
         (("evaluate", "gcn-digits", "--part", "tset"), "'test'"),
         (("evaluate", "gcn-digits", "--data", "karate"), "34 features"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered(command, tmp_path, words, said):
+    (tmp_path / "file").write_text("in the way of a folder")
     before = sorted(tmp_path.iterdir())
     code, out, err = command(*words)
     assert code == 2 and said in err and "Traceback" not in err and not out

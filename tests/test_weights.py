@@ -6,7 +6,6 @@ import os
 import pickle
 import shutil
 import struct
-import sys
 import time
 import tomllib
 from pathlib import Path
@@ -18,7 +17,6 @@ import torch
 import zoo
 from zoo import weights_folder
 from zoo.about import About
-from zoo.cli import main
 from zoo.errors import ZooError
 from zoo.evaluation import evaluate_part
 from zoo.weights_folder import index, locate, read_folder, read_weights
@@ -38,23 +36,6 @@ SMALL = {
 def folder(tmp_path):
     """A copy of weights that come with the zoo, to be broken."""
     return Path(shutil.copytree(SHIPPED, tmp_path / "weights"))
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Call the command; return its exit code and what it says."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-            sys.exit(0)
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return call
 
 
 def test_a_run_says_all_that_is_known(tmp_path):

@@ -35,7 +35,8 @@ def pretrained() -> Rows:
             "name": name,
             "model": each.model,
             "dataset": each.data,
-            each.metric: round(each.test, 4),
+            "metric": each.metric,
+            "test": round(each.test, 4),
             "kB": round(each.bytes / 1000),
         }
         for name, each in index().items()
