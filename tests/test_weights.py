@@ -261,7 +261,7 @@ BROKEN = {
     "in_dim of another graph": (config(in_dim=65), "another shape"),
     "out_dim of another graph": (config(out_dim=3), "another shape"),
     "dim huge": (config(dim=10**9), "dim: 1000000000"),
-    "dim as large as the weights": (config(dim=8900, in_dim=8900), "another shape"),
+    "dim as large as the weights": (config(dim=8900, in_dim=8900, layers=9), "another shape"),
     "layers without end": (config(layers=10**9), "layers: 1000000000"),
     "another model": (config(model="sgformer"), "not fit|no option"),
     "a weight missing": (state(lambda found: found.pop(HEAD)), "missing"),
