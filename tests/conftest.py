@@ -1,12 +1,14 @@
 """What every test may use: real graphs by name, a tiny graph, and a quiet place to write."""
 
 import os
+import sys
 from pathlib import Path
 
 import dgl
 import pytest
 import torch
 
+from zoo.cli import main
 from zoo.errors import ZooError
 
 torch.set_num_threads(1)  # the graphs are tiny, and there is a process for each core
@@ -47,3 +49,20 @@ def tiny():
     graph.edata.clear()
     torch.manual_seed(1)
     return graph, torch.randn(12, 5), torch.arange(12) % 3
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Call the command; return its exit code and what it says."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+            sys.exit(0)
+        said = capsys.readouterr()
+        return left.value.code or 0, said.out, said.err
+
+    return call

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from zoo.card import citation
 from zoo.errors import ZooError
-from zoo.info import citation, info
+from zoo.info import info
 from zoo.registry import MODELS, list_models
 from zoo.table import options_of
 

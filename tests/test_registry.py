@@ -10,6 +10,7 @@ import torch
 from zoo import registry
 from zoo.errors import ZooError
 from zoo.registry import MODELS, Model, create_model, list_models, register_model
+from zoo.weights_folder import index
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +97,8 @@ def test_filters_agree_with_building():
         list_models(attention="softmx")
     with pytest.raises(ZooError, match="did you mean 'node-binary'"):
         list_models(task="node-binry")
-    assert list_models(pretrained=False) == list_models() and not list_models(pretrained=True)
+    assert set(list_models(pretrained=True)) == {each.model for each in index().values()}
+    assert sorted(list_models(pretrained=True) + list_models(pretrained=False)) == list_models()
 
 
 def test_a_taken_name_names_both_places(tmp_path):

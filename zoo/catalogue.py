@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoo.attention import ATTENTIONS
+from zoo.card import summary
 from zoo.datasets import DATASETS
 from zoo.encodings import ENCODINGS
 from zoo.plan import load_recipe
@@ -14,13 +15,9 @@ from zoo.recipe import recipe_names, word
 from zoo.registry import MODELS, list_models
 from zoo.studies import STUDIES
 from zoo.table import Table, options_of
+from zoo.weights_folder import index
 
 Rows = list[dict[str, Any]]
-
-
-def summary(thing: object) -> str:
-    """Return the first line of a docstring."""
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def models() -> Rows:
@@ -28,6 +25,21 @@ def models() -> Rows:
     return [
         {"name": name, "what": summary(MODELS[name]), "paper": MODELS[name].paper}
         for name in list_models()
+    ]
+
+
+def pretrained() -> Rows:
+    """Return a row per weights that come with the zoo."""
+    return [
+        {
+            "name": name,
+            "model": each.model,
+            "dataset": each.data,
+            "metric": each.metric,
+            "test": round(each.test, 4),
+            "kB": round(each.bytes / 1000),
+        }
+        for name, each in index().items()
     ]
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo import screen
+from zoo import screen, weights_command
+from zoo.command import AsJson, Device, DeviceName, Overrides, RecipeName, Runs, train_recipe
 from zoo.errors import ZooError
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
@@ -20,25 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A model zoo of graph transformers: train, reproduce and compare them by name.",
 )
-
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as model.attention=rba."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-class Device(StrEnum):
-    """Where to train."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
-Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
+app.add_typer(weights_command.app)
 
 
 class Kind(StrEnum):
@@ -74,14 +57,13 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder."""
-    if processes > 1:
-        from zoo.launch import launch
-        from zoo.plan import load_recipe
+    from zoo.launch import launch
+    from zoo.plan import load_recipe
 
-        sys.exit(launch(processes, load_recipe(recipe, overrides or [])))
-    summary = _run(recipe, overrides, device, runs)
-    if not _speaks():
-        return
+    plan = load_recipe(recipe, overrides or [])
+    if processes > 1:
+        sys.exit(launch(processes, plan))
+    summary = train_recipe(plan, device, runs)
     if as_json:
         typer.echo(json.dumps(summary))
     else:
@@ -102,12 +84,13 @@ def reproduce(
     from zoo.plan import load_recipe
     from zoo.run import verdict
 
-    if load_recipe(recipe, overrides or []).expect is None:
+    plan = load_recipe(recipe, overrides or [])
+    if plan.expect is None:
         raise ZooError(
             f"{recipe} says no number to reach; use `zoo train`, or write "
             "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
         )
-    summary = _run(recipe, overrides, device, runs)
+    summary = train_recipe(plan, device, runs)
     passed, sentence = verdict(summary)
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
@@ -127,11 +110,22 @@ def show(recipe: RecipeName, overrides: Overrides = None) -> None:
 
 
 @app.command("list")
-def list_(kind: Kind, as_json: AsJson = False) -> None:
+def list_(
+    kind: Kind,
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="Of models: the weights that come with the zoo.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the words that a recipe may use."""
     from zoo.catalogue import CATALOGUE
+    from zoo.catalogue import pretrained as weights
 
-    rows = CATALOGUE[kind]()
+    if pretrained and kind != Kind.models:
+        raise ZooError(
+            f"only models have weights; write `zoo list models --pretrained`, not {kind}."
+        )
+    rows = weights() if pretrained else CATALOGUE[kind]()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:
@@ -248,38 +242,3 @@ def _key_and_value(text: str) -> tuple[str, Any]:
         return key, yaml.safe_load(value)
     except yaml.YAMLError:
         raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None
-
-
-def _speaks() -> bool:
-    """Whether this process is the only one, or the first of several."""
-    from zoo.processes import rank
-
-    return rank() == 0
-
-
-def _run(recipe, overrides, device, runs) -> dict:
-    from tqdm import tqdm
-
-    from zoo.memory import keep_freed_memory
-    from zoo.plan import load_recipe
-    from zoo.processes import start
-    from zoo.run import run_recipe
-
-    plan = load_recipe(recipe, overrides or [])
-    keep_freed_memory()
-    start()
-    # tqdm draws on standard error, and nothing at all where that is not a terminal.
-    with tqdm(disable=None if _speaks() else True, unit="epoch", dynamic_ncols=True) as bar:
-
-        def watch(seed, epoch):
-            bar.total = epoch.of * len(plan.seeds)
-            bar.n = plan.seeds.index(seed) * epoch.of + epoch.epoch
-            score = "" if epoch.val is None else f" val {epoch.val:.4f}"
-            bar.set_description(f"seed {seed} loss {epoch.loss:.4f}{score}", refresh=False)
-            bar.update()
-
-        try:
-            return run_recipe(plan, device=device.value, runs=runs, watch=watch)
-        except KeyboardInterrupt:
-            screen.complain("stopped before a first result; nothing is left behind.")
-            sys.exit(130)

@@ -2,9 +2,9 @@
 
 import inspect
 import re
-from importlib.resources import files
 from typing import Any
 
+from zoo.card import citation
 from zoo.catalogue import recipes
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, list_models
@@ -56,13 +56,6 @@ def options(name: str) -> list[dict[str, Any]]:
         }
         for key, each in schema["properties"].items()
     ]
-
-
-def citation(name: str) -> str | None:
-    """Return the BibTeX entry of a model of the zoo, None where it has no paper."""
-    text = files("zoo.models").joinpath("papers.bib").read_text(encoding="utf-8")
-    entries = re.split(r"\n\n(?=@)", text.strip())
-    return next((each for each in entries if re.match(rf"@\w+{{{re.escape(name)},", each)), None)
 
 
 def _prose(thing: object) -> str:

@@ -25,6 +25,7 @@ from zoo.table import (
     value_problems,
 )
 from zoo.train import fit
+from zoo.weights_folder import CONFIG, PRETRAINED, locate, read_config
 
 
 def load_recipe(source: str | Path | dict, overrides: Sequence[str] = ()) -> Recipe:
@@ -52,6 +53,8 @@ def resolve(recipe: Recipe) -> dict[str, Any]:
     full["encoding"] = {**resolved(ENCODINGS, spec), "flip_signs": own.get("flip_signs", False)}
     full["model"] = resolved(MODELS, full["model"])
     full["train"] = resolved_options(fit, full["train"])
+    if recipe.start_from:
+        full["start_from"]["weights"] = _pinned(recipe.start_from.weights)
     if recipe.imports:
         full["imports"] = [_absolute(each, recipe) for each in recipe.imports]
     return full
@@ -127,6 +130,12 @@ def _import_file(path: Path) -> None:
         raise
 
 
+def _pinned(weights: str) -> str:
+    """Return weights as a recipe in any other folder has to name them: those of one seed."""
+    folder = locate(weights).folder
+    return folder.name if folder.parent == PRETRAINED else str(folder.resolve())
+
+
 def _absolute(source: str, recipe: Recipe) -> str:
     """Return a source as a recipe in any other folder has to name it."""
     folder = recipe.path.parent if recipe.path else Path()
@@ -161,7 +170,17 @@ def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
         found += problems(MODELS, data["model"], ("model",))
     if isinstance(data.get("train"), dict):
         found += option_problems("train", fit, data["train"], ("train",))
-    return found
+    return found + _start_problems(data.get("start_from"))
+
+
+def _start_problems(start: Any) -> list[Problem]:
+    if not isinstance(start, dict) or not isinstance(start.get("weights"), str):
+        return []  # the structure is looked at elsewhere
+    try:
+        read_config(locate(start["weights"]).folder / CONFIG)
+    except ZooError as error:
+        return [Problem(("start_from", "weights"), str(error))]
+    return []
 
 
 def divide(spec: Any, keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:

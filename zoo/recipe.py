@@ -70,12 +70,25 @@ class Expect(_Strict):
     verified: Verified | None = Field(None, description="what was measured here, null if nothing")
 
 
+class StartFrom(_Strict):
+    """Weights that training begins with, and how far they may move."""
+
+    weights: str = Field(min_length=1, description="a folder of weights, a run, or a shipped name")
+    freeze: str | list[str] = Field(
+        "none", description="none, backbone, except-head, or names of weights: layers.0, *.norm.*"
+    )
+    lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="factor of the learning rate per layer, from the head down"
+    )
+
+
 class _Contents(_Strict):
     dataset: _Named = Field(description="the graph, its split and its task")
     encoding: _Named = Field("none", description="features computed from the graph alone")
     model: _Named = Field(description="the model and its options")
     train: dict[str, Any] = Field({}, description="options of the training")
     seeds: _Seeds = Field([0], description="one run is made with each seed")
+    start_from: StartFrom | None = Field(None, description="weights to begin with: fine-tuning")
     expect: Expect | None = Field(None, description="the number that the recipe should reach")
     imports: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="Python files, relative to the recipe's folder, or modules to import first"
@@ -94,7 +107,7 @@ class Recipe(_Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        absent = {"expect": None, "imports": []}
+        absent = {"start_from": None, "expect": None, "imports": []}
         return {key: value for key, value in data.items() if absent.get(key, ...) != value}
 
     def text(self) -> str:
@@ -227,5 +240,6 @@ def _message(error: Mapping[str, Any]) -> str:
 _FIELDS = {
     (): _Contents.model_fields,
     ("expect",): Expect.model_fields,
+    ("start_from",): StartFrom.model_fields,
     ("expect", "verified"): Verified.model_fields,
 }

@@ -6,12 +6,16 @@ import inspect
 import logging
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
+from zoo.about import About
 from zoo.errors import ZooError, unknown
 from zoo.table import Count, Table, options_of, pick, table_of, value_problems
+from zoo.transfer import rebuild
+from zoo.weights_folder import Stored, index, locate, read_folder
 
 MODELS = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""
@@ -43,9 +47,9 @@ class Model(nn.Module):
 
     Attributes:
         config: how the model was made: `in_dim`, `out_dim` and the options that were given.
+        about: what is known of its weights, as `zoo.load` has found it.
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
-        weights: names of the pretrained weights that come with the zoo.
     """
 
     paper: ClassVar[str] = ""
@@ -54,9 +58,9 @@ class Model(nn.Module):
         "node-binary",
         "node-multilabel",
     )
-    weights: ClassVar[tuple[str, ...]] = ()
     head: nn.Module
     config: dict[str, Any]
+    about: About = About()
 
     def __new__(cls, in_dim: int = 0, out_dim: int = 0, **options: Any):
         """Remember how the model was made, so that it can be saved and made again."""
@@ -96,6 +100,17 @@ class Model(nn.Module):
         """Return parameter groups for the optimiser; a group may set its own `weight_decay`."""
         return [{"params": list(self.parameters())}]
 
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training, but for modules whose own weights are all frozen.
+
+        A batch norm that does not learn goes on using the statistics that it has.
+        """
+        super().train(mode)
+        for module in self.modules():
+            own = list(module.parameters(recurse=False))
+            module.training &= not own or any(each.requires_grad for each in own)
+        return self
+
 
 def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
     """Register a class of the contract `Model` under a name: `@register_model("sgformer")`.
@@ -121,19 +136,58 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
     return register
 
 
-def create_model(name: str, in_dim: int, out_dim: int, **options: Any) -> Model:
+def create_model(
+    name: str,
+    in_dim: int | None = None,
+    out_dim: int | None = None,
+    *,
+    pretrained: Path | str | None = None,
+    **options: Any,
+) -> Model:
     """Make a model by name.
 
     Args:
         name: a word of `list_models()`.
-        in_dim: number of node features F.
-        out_dim: number of logits C.
+        in_dim: number of node features F; may be left out with `pretrained`.
+        out_dim: number of logits C; may be left out with `pretrained`.
+        pretrained: weights to begin with: a folder, or a name of `zoo list models --pretrained`.
+            Their options hold unless others are given; stem and head are fresh where the number
+            of features, or of logits, is another.
         options: keyword-only options of the model's class, for example `attention="rba"`.
 
     Raises:
-        ZooError: an unknown name or option, or a value of the wrong type or out of range.
+        ZooError: an unknown name or option, a value of the wrong type or out of range, or weights
+            of another model.
     """
     discover()
+    given = {"in_dim": in_dim, "out_dim": out_dim, **options}
+    if pretrained is None:
+        return _create(name, **given)
+    stored = read_folder(locate(pretrained).folder)
+    if stored.model != name:
+        raise ZooError(f"{pretrained} holds weights of {stored.model}, not of {name}.")
+    sizes = ("in_dim", "out_dim")
+    changes = {key: given[key] for key in given if key not in sizes or given[key] is not None}
+    return restore(stored, **changes)
+
+
+def restore(stored: Stored, **changes: Any) -> Model:
+    """Make a model and give it the weights of a folder.
+
+    Args:
+        stored: what the folder holds.
+        changes: sizes and options that differ; stem and head may then stay fresh.
+
+    Raises:
+        ZooError: the folder does not hold what it says, or its weights do not fit the changes.
+    """
+    discover()
+    options = options_of(MODELS[stored.model]) if stored.model in MODELS else {}
+    counts = [key for key in options if options[key].annotation == Count]
+    return rebuild(stored, _create, ["in_dim", "out_dim", *counts], changes)
+
+
+def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     sizes = {"in_dim": in_dim, "out_dim": out_dim}
     wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
     if wrong:
@@ -180,12 +234,12 @@ def name_of(model: type[Model]) -> str | None:
 
 
 def _fits(name, pattern, attention, task, pretrained) -> bool:
-    model = MODELS[name]
+    model, shipped = MODELS[name], index().values() if pretrained is not None else ()
     return (
         (pattern is None or fnmatch.fnmatchcase(name, pattern))
         and (attention is None or attention in _attentions(model))
         and (task is None or task in model.tasks)
-        and (pretrained is None or pretrained == bool(model.weights))
+        and (pretrained is None or pretrained == any(each.model == name for each in shipped))
     )
 
 

@@ -20,15 +20,18 @@ import numpy as np
 import torch
 
 from zoo import processes
+from zoo.about import About
 from zoo.datasets import Dataset, load_graph
 from zoo.encodings import ENCODINGS, flip_signs
-from zoo.environment import choose_device, environment
+from zoo.environment import PACKAGES, choose_device, environment, installed_version
 from zoo.errors import ZooError
+from zoo.finetune import Start, layered
+from zoo.finetune import start as start_from
 from zoo.memory import peak_memory
 from zoo.plan import check_processes, divide, import_sources, load_recipe, resolve
-from zoo.recipe import Recipe, recipe_text
+from zoo.recipe import Recipe, recipe_text, word
 from zoo.registry import Model, create_model
-from zoo.splits import Split, make_split
+from zoo.splits import PARTS, Split, make_split
 from zoo.storage import write_whole
 from zoo.table import pick
 from zoo.tasks import TASKS, Task
@@ -45,6 +48,7 @@ class Prepared(NamedTuple):
     task: Task
     splits: list[Split]
     augment: Callable[[torch.Tensor], torch.Tensor]
+    about: About
 
 
 def run_recipe(
@@ -53,6 +57,7 @@ def run_recipe(
     device: str = "auto",
     runs: Path | str = "runs",
     watch: Watch = lambda seed, epoch: None,
+    begin: Callable[[Start], None] = lambda start: None,
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
 
@@ -64,6 +69,7 @@ def run_recipe(
         device: `auto` (CUDA where there is one), `cpu` or `cuda`.
         runs: the folder in which the run's own folder is made; no run is ever overwritten.
         watch: called after every epoch with the seed and the epoch.
+        begin: called before training, where the recipe starts from other weights.
 
     Returns:
         The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
@@ -75,18 +81,22 @@ def run_recipe(
     processes.start()
     if processes.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
-            return _run(recipe, device, folder, watch)
-    return _run(recipe, device, runs, watch)
+            return _run(recipe, device, folder, watch, lambda start: None)
+    return _run(recipe, device, runs, watch, begin)
 
 
-def _run(recipe, device, runs, watch) -> dict[str, Any]:
+def _run(recipe, device, runs, watch, begin) -> dict[str, Any]:
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     check_processes(recipe, processes.count())
     where = choose_device(device)
     prepared = prepare(recipe)
     with torch.random.fork_rng(devices=[]):
-        _build(recipe, prepared)  # what is wrong with the model is found before anything is written
+        # What is wrong with the model is found before anything is written.
+        start = _build(recipe, prepared)[1]
     folder = _new_folder(Path(runs), recipe.name)
+    if start is not None:
+        _write_json(folder / "start_from.json", start._asdict())
+        begin(start)
     _write_json(folder / "environment.json", environment(where))
     text = recipe_text(resolve(recipe))
     write_whole(folder / "recipe.yaml", lambda path: path.write_text(text))
@@ -137,6 +147,8 @@ def prepare(recipe: Recipe) -> Prepared:
     import_sources(recipe.imports, recipe.path.parent if recipe.path else Path())
     spec, own = divide(recipe.dataset, ("split",))
     data = load_graph(spec)
+    if not (data.y.isfinite() & (data.y != -1)).any():
+        raise ZooError(f"dataset {word(spec)}: no node has a label, so that nothing can be learnt.")
     task = pick(TASKS, data.task)
     split = own.get("split", data.split)
     splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
@@ -144,7 +156,8 @@ def prepare(recipe: Recipe) -> Prepared:
     encoding = pick(ENCODINGS, spec, data.graph)
     augment = functools.partial(flip_signs, columns=encoding.shape[1])
     keep = not own.get("flip_signs", False)
-    return Prepared(data.add_features(encoding), task, splits, _same if keep else augment)
+    about = _about(recipe, data)
+    return Prepared(data.add_features(encoding), task, splits, _same if keep else augment, about)
 
 
 def seed_everything(seed: int) -> None:
@@ -158,25 +171,49 @@ def _same(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _build(recipe: Recipe, prepared: Prepared) -> Model:
+def _build(recipe: Recipe, prepared: Prepared) -> tuple[Model, Start | None]:
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     outputs = prepared.task.outputs(prepared.data.classes)
+    name = options.pop("name")
     try:
-        return create_model(options.pop("name"), prepared.data.x.shape[1], outputs, **options)
+        model = create_model(name, prepared.data.x.shape[1], outputs, **options)
     except (MemoryError, RuntimeError) as error:
         raise ZooError(
             f"the model does not fit into memory; write a smaller `dim`. ({error})"
         ) from None
+    if recipe.start_from is None:
+        return model, None
+    return model, start_from(model, name, recipe.start_from, prepared.about)
 
 
 def _train(recipe, prepared, seed, split, device, report) -> tuple[dict[str, Any], Model]:
     seed_everything(seed)
-    model = _build(recipe, prepared)
+    model, start = _build(recipe, prepared)
     data, task, augment = prepared.data, prepared.task, prepared.augment
-    result: Fit = fit(model, data, split, task, device, augment, report, **recipe.train)
+    own = (layered(model, recipe.start_from.lr_decay),) if start else ()
+    result: Fit = fit(model, data, split, task, device, augment, report, *own, **recipe.train)
     weights = sum(each.numel() for each in model.parameters())
     record = {"parameters": weights, "split_sha256": split.sha256}
+    scores = {part: getattr(result, part) for part in PARTS}
+    model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
     return {"seed": seed, **result._asdict(), **record}, model
+
+
+def _about(recipe: Recipe, data: Dataset) -> About:
+    """Return what the weights of a recipe's runs will have to say of themselves."""
+    full = resolve(recipe)
+    return About(
+        data=data.name,
+        task=data.task,
+        metric=data.metric,
+        features=data.x.shape[1],
+        feature_names=list(data.feature_names) if data.feature_names else None,
+        labels=list(data.labels) if data.labels else None,
+        transform=data.transform,
+        encoding=divide(full["encoding"], ("flip_signs",))[0],
+        recipe=full,
+        versions={name: installed_version(name) for name in PACKAGES},
+    )
 
 
 def _summary(recipe, prepared, results, folder, device, *, interrupted) -> dict[str, Any]:

@@ -71,6 +71,33 @@ def result(summary: dict[str, Any]) -> None:
     )
 
 
+def start(found) -> None:
+    """Print what training begins with, weight by weight."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("weight")
+    table.add_column("begins")
+    for name in (*found.loaded, *found.fresh):
+        state = "loaded" if name in found.loaded else "fresh"
+        table.add_row(_plain(name), "frozen" if name in found.frozen else state)
+    for name in found.unused:
+        table.add_row(_plain(name), "unused")
+    _errors.print(table)
+    counts = ("loaded", "fresh", "frozen", "unused")
+    said = ", ".join(f"{len(getattr(found, each))} {each}" for each in counts)
+    _errors.print(f"Starts from {_plain(found.weights)}: {said}.")
+
+
+def score(found: dict[str, Any]) -> None:
+    """Print one score and what it was measured on."""
+    which = "" if found["part"] == "all" else f"{found['part']} "
+    seen = " Nodes that it was trained on are among them." if found["seen"] else ""
+    _out.print(
+        f"{found['metric']} {found['score']:.4f} on {found['nodes']:,} {which}nodes of "
+        f"{_plain(found['data'])}.{seen}",
+        soft_wrap=True,
+    )
+
+
 def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score in bold, and what to know of the rows."""
     first = found[0]

@@ -111,6 +111,7 @@ def fit(
     device: torch.device | str = "cpu",
     augment: Callable[[Tensor], Tensor] = lambda x: x,
     watch: Callable[[Epoch], None] = lambda epoch: None,
+    arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups,
     *,
     epochs: Count = 500,
     lr: Positive = 0.01,
@@ -134,6 +135,7 @@ def fit(
         device: where to train.
         augment: applied to the features x (N, F) in training only.
         watch: called after every epoch.
+        arrange: the model's parameter groups and `lr` to those of the optimiser.
         epochs: passes over the training nodes.
         lr: learning rate.
         weight_decay: of the parameter groups that do not set their own.
@@ -150,7 +152,8 @@ def fit(
     data = moved(data, device)
     model.to(device)
     steps = Steps(model, data, split, task, augment, precision, clip)
-    optimiser = pick(OPTIMIZERS, optimizer, model.parameter_groups(), lr, weight_decay)
+    groups = arrange(model.parameter_groups(), lr)
+    optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
     starts = model.phase_starts()
     best = _Best(model, optimiser, last_start=max(starts, default=0))
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))

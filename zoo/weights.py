@@ -1,36 +1,28 @@
-"""Weights on disk: safetensors and JSON in a folder, and their transfer to another model.
+"""Weights on disk: safetensors, JSON and a page for people, in a folder that anyone can load.
 
 Nothing is ever unpickled, and nothing that a file names is imported: `config.json` holds the name
 of a registered model and plain options.
 """
 
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import safetensors.torch
-import torch
-from safetensors import SafetensorError
-from torch import Tensor
-
+from zoo.about import About
+from zoo.card import card
 from zoo.errors import ZooError
-from zoo.registry import Model, create_model, discover, name_of
-from zoo.storage import write_whole
+from zoo.registry import Model, discover, name_of, restore
+from zoo.transfer import transfer
+from zoo.weights_folder import locate, read_folder, read_weights, write_folder
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
-
-
-class Transfer(NamedTuple):
-    """What `transfer` did, name by name: weights loaded, left fresh, and not used."""
-
-    loaded: list[str]
-    fresh: list[str]
-    unused: list[str]
+__all__ = ["load", "read_weights", "save", "transfer"]
 
 
-def save(model: Model, folder: Path | str) -> None:
-    """Write a registered model into a folder: `model.safetensors` and `config.json`.
+def save(model: Model, folder: Path | str, about: About | None = None) -> None:
+    """Write a registered model into a folder: `model.safetensors`, `config.json`, `README.md`.
+
+    Args:
+        model: any model of a registered class; what it is and was trained on is kept with it.
+        folder: where; the three files are replaced.
+        about: what it was trained on; left out it is `model.about`, what it was loaded with.
 
     Raises:
         ZooError: the model's class is not registered, so that it could not be loaded again.
@@ -42,74 +34,21 @@ def save(model: Model, folder: Path | str) -> None:
             f"{type(model).__name__} cannot be saved: it is not registered. Write "
             '`@register_model("a-name")` above the class.'
         )
+    about = about or model.about
     # Cloned, because safetensors refuses tensors that share memory.
     state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
-    config = {"model": name, **model.config}
-    folder = Path(folder)
-    write_whole(folder / WEIGHTS, lambda path: safetensors.torch.save_file(state, path))
-    write_whole(folder / CONFIG, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+    config = {"model": name, **model.config, "about": about.model_dump(exclude_defaults=True)}
+    write_folder(Path(folder), config, state, card(name, model, about))
 
 
-def load(folder: Path | str) -> Model:
+def load(source: Path | str) -> Model:
     """Make the model that `save` wrote; it comes back in evaluation mode.
+
+    Args:
+        source: a folder that `save` wrote; a run, of whose seeds the best is taken; or the name of
+            weights that come with the zoo.
 
     Raises:
         ZooError: a file is missing or damaged, or the weights do not fit the model.
     """
-    folder = Path(folder)
-    config = _read_config(folder / CONFIG)
-    state = read_weights(folder / WEIGHTS)
-    with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
-        model = create_model(config.pop("model"), **config)
-    report = _compare(model, state)
-    if report.fresh or report.unused:
-        raise ZooError(
-            f"{folder / WEIGHTS} does not fit the model of {folder / CONFIG}: "
-            f"missing or of another shape: {report.fresh or 'none'}; "
-            f"not in the model: {report.unused or 'none'}. Use the two files of one save."
-        )
-    model.load_state_dict(state)
-    return model.eval()
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file.
-
-    Raises:
-        ZooError: the file is missing, truncated or not in that format.
-    """
-    try:
-        return safetensors.torch.load_file(path)
-    except FileNotFoundError:
-        raise ZooError(f"no weights at {path}: name a folder that `zoo.save` wrote.") from None
-    except (SafetensorError, OSError) as error:
-        raise ZooError(f"{path} is damaged ({error}): copy or train it again.") from None
-
-
-def transfer(model: Model, state: dict[str, Tensor]) -> Transfer:
-    """Load into a model every weight that fits by name and shape; the others stay as they are."""
-    report = _compare(model, state)
-    model.load_state_dict({**model.state_dict(), **{key: state[key] for key in report.loaded}})
-    return report
-
-
-def _compare(model: Model, state: dict[str, Tensor]) -> Transfer:
-    own = model.state_dict()
-    loaded = [key for key in own if key in state and state[key].shape == own[key].shape]
-    fresh = [key for key in own if key not in loaded]
-    return Transfer(loaded, fresh, [key for key in state if key not in loaded])
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ZooError(f"no model at {path.parent}: {path.name} is missing.") from None
-    except (ValueError, OSError) as error:
-        raise ZooError(f"{path} is damaged ({error}): copy or train it again.") from None
-    wanted = {"model": str, "in_dim": int, "out_dim": int}
-    if not isinstance(config, dict) or any(
-        not isinstance(config.get(key), kind) for key, kind in wanted.items()
-    ):
-        raise ZooError(f"{path} must hold a mapping with `model`, `in_dim` and `out_dim`.")
-    return config
+    return restore(read_folder(locate(source).folder)).eval()

@@ -39,6 +39,10 @@ class Dataset:
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
         classes: how many classes, or targets, there are.
+        ids: the ids of the nodes (N,) as their owner writes them; None: they are 0 to N-1.
+        labels: names of the classes, or targets, by number; None: they have none.
+        feature_names: names of the columns of the features; None: they have none.
+        transform: what was done to the features, in the words of `FEATURES`.
     """
 
     name: str
@@ -50,6 +54,10 @@ class Dataset:
     split: str
     masks: dict[str, Tensor] | None
     classes: int
+    ids: np.ndarray | None = None
+    labels: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    transform: Spec = "raw"
 
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x."""
@@ -86,6 +94,7 @@ def make_dataset(
         split=split or ("benchmark" if masks else MASKLESS_SPLIT),
         masks=masks,
         classes=parts.labels.shape[1] if multilabel else int(parts.labels.max()) + 1,
+        transform=features,
     )
 
 

@@ -96,8 +96,6 @@ def _check_classes(labels: np.ndarray) -> np.ndarray:
             f"`node_labels` holds {labels[node]} at node {node}; number the classes 0, 1, 2, ... "
             "and write -1 where the label is unknown."
         )
-    if (labels == -1).all():
-        raise ZooError("`node_labels` is -1 (unknown) everywhere; label at least some nodes.")
     return labels.astype(np.int64, copy=False)
 
 
@@ -113,8 +111,6 @@ def _check_targets(labels: np.ndarray) -> np.ndarray:
             f"`node_labels` holds {labels[node, target]:g} at node {node}, target {target}; write "
             "0 or 1, NaN where it is unknown, or labels of shape (N,) for one class per node."
         )
-    if unknown.all():
-        raise ZooError("`node_labels` is NaN (unknown) everywhere; label at least some nodes.")
     return labels
 
 

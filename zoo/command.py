@@ -1,0 +1,67 @@
+"""What the commands share: the types of their options, and training behind a progress bar."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo import screen
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as model.attention=rba."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Device(StrEnum):
+    """Where to train."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
+Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
+
+
+def train_recipe(recipe, device: Device, runs: Path) -> dict[str, Any]:
+    """Train a loaded recipe behind a progress bar and return its summary.
+
+    What it takes over from other weights is printed before training begins. Ctrl-C before there is
+    a result leaves with exit code 130. Of several processes the first alone returns: it speaks for
+    all.
+    """
+    from tqdm import tqdm
+
+    from zoo import processes
+    from zoo.memory import keep_freed_memory
+    from zoo.run import run_recipe
+
+    keep_freed_memory()
+    processes.start()
+    silent = processes.rank() > 0
+    # tqdm draws on standard error, and nothing at all where that is not a terminal.
+    with tqdm(disable=silent or None, unit="epoch", dynamic_ncols=True) as bar:
+
+        def watch(seed, epoch):
+            bar.total = epoch.of * len(recipe.seeds)
+            bar.n = recipe.seeds.index(seed) * epoch.of + epoch.epoch
+            score = "" if epoch.val is None else f" val {epoch.val:.4f}"
+            bar.set_description(f"seed {seed} loss {epoch.loss:.4f}{score}", refresh=False)
+            bar.update()
+
+        try:
+            summary = run_recipe(
+                recipe, device=device.value, runs=runs, watch=watch, begin=screen.start
+            )
+        except KeyboardInterrupt:
+            screen.complain("stopped before a first result; nothing is left behind.")
+            sys.exit(130)
+    if silent:
+        sys.exit(0)
+    return summary
