@@ -198,7 +198,6 @@ BROKEN = {
     "too few labels": (swap(node_labels=np.zeros(39, int)), ["40 rows", "39"]),
     "a label below -1": (put("node_labels", 5, -3), ["-3", "node 5", "-1"]),
     "a label out of all range": (put("node_labels", 5, 10**9), ["node 5", "number the classes"]),
-    "nothing labelled": (swap(node_labels=np.full(40, -1)), ["node_labels", "everywhere"]),
     "targets of 2": (swap(node_labels=np.full((40, 2), 2)), ["node_labels", "0 or 1"]),
     "an empty graph": (
         swap(

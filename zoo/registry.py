@@ -53,6 +53,7 @@ class Model(nn.Module):
         "node-classification",
         "node-binary",
         "node-multilabel",
+        "node-regression",
     )
     weights: ClassVar[tuple[str, ...]] = ()
     head: nn.Module

@@ -130,6 +130,11 @@ def prepare(recipe: Recipe) -> Prepared:
     splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
     spec, own = divide(recipe.encoding, ("flip_signs",))
     encoding = pick(ENCODINGS, spec, data.graph)
+    if data.x.shape[1] + encoding.shape[1] == 0:
+        raise ZooError(
+            f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
+            "such as `encoding: {name: laplacian, k: 8}`."
+        )
     augment = functools.partial(flip_signs, columns=encoding.shape[1])
     keep = not own.get("flip_signs", False)
     return Prepared(data.add_features(encoding), task, splits, _same if keep else augment)

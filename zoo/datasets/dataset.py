@@ -12,7 +12,8 @@ from torch import Tensor
 
 from zoo.datasets.canonical import canonical
 from zoo.datasets.features import FEATURES
-from zoo.datasets.parts import Parts, check_parts, first_true
+from zoo.datasets.labels import check_task
+from zoo.datasets.parts import Parts, check_parts
 from zoo.errors import ZooError
 from zoo.table import Spec, pick
 
@@ -20,6 +21,7 @@ METRICS = {
     "node-classification": "accuracy",
     "node-binary": "roc-auc",
     "node-multilabel": "roc-auc",
+    "node-regression": "r2",
 }
 """Word of a task to the metric that it is measured by."""
 
@@ -44,12 +46,16 @@ class Dataset:
         name: the word that names it, or the stem of its file.
         graph: both directions of every edge, no duplicates, one self-loop per node.
         x: features (N, F), fp32.
-        y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown.
+        y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown; of
+            `node-regression` numbers (N,) or (N, T), fp32, NaN where unknown.
         task: word of the task.
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
         classes: how many classes, or targets, there are.
+        ids: what the user calls each node (N,), int64 or text; None: by their numbers.
+        labels: the name of each class; None where classes have none.
+        feature_names: the name of each column of x; None where columns have none.
     """
 
     name: str
@@ -61,11 +67,18 @@ class Dataset:
     split: str
     masks: dict[str, Tensor] | None
     classes: int
+    ids: np.ndarray | None = None
+    labels: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
 
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x."""
         columns = encoding.to(self.x.device, self.x.dtype)
-        return dataclasses.replace(self, x=torch.cat([self.x, columns], dim=1))
+        names = self.feature_names
+        if names is not None:
+            names = (*names, *(f"encoding {each}" for each in range(columns.shape[1])))
+        x = torch.cat([self.x, columns], dim=1)
+        return dataclasses.replace(self, x=x, feature_names=names)
 
     def batches(self, nodes: Tensor) -> Iterator[Batch]:
         """Give the batches in which each of the nodes (an int64 index) is counted once."""
@@ -87,10 +100,9 @@ def make_dataset(
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
     """
-    parts = check_parts(parts)
-    _check_task(parts.labels, task)
+    parts = check_parts(parts._replace(task=task))
+    check_task(parts.labels, task)
     masks = parts.masks and {key: torch.from_numpy(mask) for key, mask in parts.masks.items()}
-    multilabel = parts.labels.ndim == 2
     return Dataset(
         name=name,
         graph=canonical(parts.edges, nodes=len(parts.labels)),
@@ -100,13 +112,19 @@ def make_dataset(
         metric=METRICS[task],
         split=split or ("benchmark" if masks else MASKLESS_SPLIT),
         masks=masks,
-        classes=parts.labels.shape[1] if multilabel else int(parts.labels.max()) + 1,
+        classes=_classes(parts),
+        ids=parts.ids,
+        labels=parts.label_names,
+        feature_names=parts.feature_names,
     )
 
 
-def infer_task(labels: np.ndarray) -> str:
-    """Return the task that labels are for: one class per node (N,), or many targets (N, T)."""
-    return "node-multilabel" if labels.ndim == 2 else "node-classification"
+def _classes(parts: Parts) -> int:
+    if parts.labels.ndim == 2:
+        return parts.labels.shape[1]
+    if parts.labels.dtype.kind == "f":
+        return 1
+    return len(parts.label_names or ()) or int(parts.labels.max()) + 1
 
 
 def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -120,18 +138,3 @@ def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
             f"the features take {size:,.0f} GB as a dense array, more than there is memory; keep "
             "fewer columns."
         ) from None
-
-
-def _check_task(labels: np.ndarray, task: str) -> None:
-    wanted = 2 if task == "node-multilabel" else 1
-    if labels.ndim != wanted:
-        raise ZooError(
-            f"`node_labels` has {labels.ndim} dimensions and {task} needs {wanted}; write the "
-            f"task {infer_task(labels)}, or labels of shape {('(N,)', '(N, T)')[wanted - 1]}."
-        )
-    if task == "node-binary" and (labels > 1).any():
-        node = first_true(labels > 1)[0]
-        raise ZooError(
-            f"`node_labels` holds {labels[node]} at node {node} and node-binary knows 0, 1 and -1 "
-            "(unknown); renumber the labels, or write the task node-classification."
-        )
