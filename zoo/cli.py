@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo import screen
+from zoo import data_command, screen
 from zoo.errors import ZooError
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
@@ -20,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A model zoo of graph transformers: train, reproduce and compare them by name.",
 )
+
+app.add_typer(data_command.app, name="data")
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
 Overrides = Annotated[

@@ -97,7 +97,8 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     mean = y.nan_to_num().sum(dim=0) / count
     spread = (y - mean).square().masked_fill(~known, 0).sum(dim=0)
     error = (y - logits.double()).square().masked_fill(~known, 0).sum(dim=0)
-    told = (count > 0) & (spread > 0)
+    lowest = y.masked_fill(~known, float("inf")).amin(dim=0)
+    told = lowest < y.masked_fill(~known, -float("inf")).amax(dim=0)
     if not told.any():
         raise ZooError(
             "R² compares errors with how far the targets lie apart, and in this part of the split "

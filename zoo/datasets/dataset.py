@@ -1,18 +1,21 @@
 """What every source of data gives: one canonical graph with features, labels and its own splits."""
 
 import dataclasses
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from dgl import DGLGraph
+from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
+from zoo.datasets import objects
 from zoo.datasets.canonical import canonical
+from zoo.datasets.columns import Columns
 from zoo.datasets.features import FEATURES
-from zoo.datasets.labels import check_task
+from zoo.datasets.labels import check_task, infer_task
 from zoo.datasets.parts import Parts, check_parts
 from zoo.errors import ZooError
 from zoo.table import Spec, pick
@@ -70,6 +73,87 @@ class Dataset:
     ids: np.ndarray | None = None
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        edges: ArrayLike,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        masks: Mapping[str, ArrayLike] | None = None,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of arrays, lists or tensors.
+
+        Args:
+            edges: (E, 2) numbers of nodes, or their ids where these are given.
+            features: (N, F), dense or scipy sparse.
+            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
+            masks: `train`, `val` and `test`, (N,) or (S, N) bool.
+            ids: (N,) what each node is called.
+            feature_names: a name for each feature.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+
+        Raises:
+            ZooError: the arrays do not fit together, or the labels not the task.
+        """
+        parts = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
+    @classmethod
+    def from_dgl(
+        cls,
+        graph: DGLGraph,
+        *,
+        label: str | None = None,
+        feature: str | None = None,
+        weights: str | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of a DGLGraph and its node data; see `zoo.datasets.readers.read_dgl`."""
+        parts = objects.from_dgl(graph, label, feature, weights)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        label: str | list[str] | None = None,
+        columns: list[str] | None = None,
+        one_hot: Sequence[str] = (),
+        weights: str | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of a NetworkX graph; see `zoo.datasets.readers.read_graphml`."""
+        choice = Columns(None, label, None, columns, list(one_hot), None, task)
+        parts = objects.from_networkx(graph, choice, weights)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: sparse.sparray,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        weights: str | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of an adjacency matrix (N, N) in any sparse form; see `from_arrays`."""
+        nodes = None
+        if features is not None or labels is not None:
+            nodes = objects.from_arrays([], features, labels, task=task)
+        parts = objects.from_scipy(adjacency, nodes, weights)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
 
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x."""

@@ -90,7 +90,7 @@ def _csv_problem(message: str, names: list[str]) -> str:
     if found is None:
         line = " ".join(message.split())[:160].removeprefix("CSV parse error: ")
         return f"the table is damaged ({line}). Give every row a cell for every column."
-    column, row = names[int(found[1])], f" in row {found[2]}" if found[2] else ""
+    column, row = names[int(found[1])], f" in line {found[2]}" if found[2] else ""
     if found[4]:
         return f"the column {column!r} is not UTF-8{row}; save the file as UTF-8 text."
     return (

@@ -102,8 +102,9 @@ def _read_nodes(path: Path, choice: Columns, separator: str | None) -> Parts:
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
         need(wanted, names, path.name, option)
-    text, features = choice.text(names), choice.features(names)
-    only = list(dict.fromkeys([*text, *features]))
+    text = choice.text(names)
+    wanted = {*text, *choice.features(names)}
+    only = [each for each in names if each in wanted]
     return node_parts(read_table(path, text, only, separator), choice, path.name)
 
 
