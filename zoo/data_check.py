@@ -184,8 +184,8 @@ def check_balance(parts: Parts, task: str) -> list[Finding]:
     counts = np.bincount(labels[known], minlength=classes)
     names = parts.label_names or tuple(map(str, range(classes)))
     order = (-counts).argsort(kind="stable")
-    text = ", ".join(f"{names[each]} {counts[each]:,}" for each in order[:8])
-    text += "" if classes <= 8 else f", ... {names[order[-1]]} {counts[order[-1]]:,}"
+    text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
+    text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
     values = {name: int(each) for name, each in zip(names, counts, strict=True)}
     if classes == 1:
         fix = "there is nothing to tell apart: label nodes of another class"

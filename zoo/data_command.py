@@ -43,10 +43,12 @@ def check(
         typer.echo(json.dumps([each._asdict() for each in found]))
     else:
         screen.data(found)
-    if plot is not None:
+    broken = any(each.verdict == "fix" for each in found)
+    if plot is not None and not broken:
         draw(parts, plot)
-        screen.remark(f"written: {plot}")
-    sys.exit(1 if any(each.verdict == "fix" for each in found) else 0)
+    if plot is not None:
+        screen.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
+    sys.exit(1 if broken else 0)
 
 
 @app.command()

@@ -22,6 +22,7 @@ def draw(parts: Parts, path: Path) -> None:
     _draw_degrees(left, np.diff(shape_of(parts).pattern.indptr))
     _draw_labels(right, parts)
     for axes in (left, right):
+        axes.locator_params(axis="x" if axes is right else "y", integer=True)
         axes.spines[["top", "right"]].set_visible(False)
     write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120))
 

@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     label: str | list[str] | None = None
     split_column: str | None = None
     columns: list[str] | None = None
-    one_hot: list[str] = ()
+    one_hot: list[str] | None = None
     unknown: str | int | None = None
     task: str | None = None
 
@@ -52,12 +52,12 @@ class Columns(NamedTuple):
     def text(self, names: list[str]) -> list[str]:
         """Return the columns that are read as text."""
         named = [] if self.id is None else [self.id]
-        return [*named, *self.labels(names), *self.split(names), *self.one_hot]
+        return [*named, *self.labels(names), *self.split(names), *(self.one_hot or [])]
 
     def features(self, names: list[str]) -> list[str]:
         """Return the columns of features among those of a table."""
         if self.columns is not None:
-            return list(dict.fromkeys([*self.columns, *self.one_hot]))
+            return list(dict.fromkeys([*self.columns, *(self.one_hot or [])]))
         taken = {self.id, *self.labels(names), *self.split(names)}
         return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
 
@@ -151,7 +151,7 @@ def _features(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str
     blocks, names = [np.zeros((table.num_rows, 0), np.float32)], []
     for name in choice.features(table.column_names):
         column = _decoded(table[name])
-        block, own = (_one_hot if name in choice.one_hot else _numbers)(column, name, where)
+        block, own = (_one_hot if name in (choice.one_hot or []) else _numbers)(column, name, where)
         blocks.append(block)
         names += own
     return np.concatenate(blocks, axis=1), tuple(names)

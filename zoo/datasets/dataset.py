@@ -127,13 +127,13 @@ class Dataset:
         *,
         label: str | list[str] | None = None,
         columns: list[str] | None = None,
-        one_hot: Sequence[str] = (),
+        one_hot: list[str] | None = None,
         weights: str | None = None,
         task: str | None = None,
         name: str = "mine",
     ) -> "Dataset":
         """Make a data set of a NetworkX graph; see `zoo.datasets.readers.read_graphml`."""
-        choice = Columns(None, label, None, columns, list(one_hot), None, task)
+        choice = Columns(None, label, None, columns, one_hot, None, task)
         parts = objects.from_networkx(graph, choice, weights)
         return make_dataset(name, parts, task=task or infer_task(parts.labels))
 

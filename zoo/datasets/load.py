@@ -100,8 +100,8 @@ def read_graph(spec: Spec | Path) -> Parts:
         parts = reader_of(path)(path, task, **own)
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
-    except (MemoryError, KeyboardInterrupt):
-        raise
+    except MemoryError:
+        raise ZooError(f"{path}: it does not fit into memory; keep fewer columns.") from None
     except Exception as error:  # readers of ten formats raise nearly anything
         cause = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         raise ZooError(

@@ -16,6 +16,9 @@ LABELS = ("label", "labels", "y")
 FEATURES = ("feat", "feature", "features", "x", "attr")
 """What node data is called by custom: the first that is there is taken."""
 
+_MANY = 1_000_000
+"""Nodes from which on a file must have edges for a thousandth of them to be believed."""
+
 _WEIGHTED = (
     "no model here uses weights or features of edges; write `weights: ignore` to read the graph "
     "without them."
@@ -89,7 +92,7 @@ def from_dgl(
         raise ZooError(
             "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
         )
-    _refuse_weights([key for key in graph.edata if not key.startswith("_")], weights)
+    refuse_weights([key for key in graph.edata if not key.startswith("_")], weights)
     edges = np.stack([ends.cpu().numpy() for ends in graph.edges()], axis=1)
     return from_tensors(dict(graph.ndata), edges, graph.num_nodes(), label, feature)
 
@@ -102,6 +105,7 @@ def from_tensors(
     feature: str | None = None,
 ) -> Parts:
     """Return node data by name, such as DGL's or PyG's, as parts; see `from_dgl`."""
+    nodes = _plausible(nodes, len(edges))
     named = _named(data, label, LABELS, "label")
     labels = unlabelled(nodes) if named is None else _array(data[named])
     if labels.ndim == 2 and labels.shape[1] == 1:  # PyG and OGB write (N, 1) for one class
@@ -131,7 +135,8 @@ def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> Pa
     """
     import pyarrow
 
-    _refuse_weights(sorted({key for *_, data in graph.edges(data=True) for key in data}), weights)
+    attributes = {key for *_, data in graph.edges(data=True) for key in data}
+    refuse_weights(sorted(attributes - {"id"}), weights)  # GraphML numbers parallel edges
     rows = [data for _, data in graph.nodes(data=True)]
     names = sorted({str(key) for row in rows for key in row})
     columns = {name: _column(name, [row.get(name) for row in rows]) for name in names}
@@ -168,7 +173,7 @@ def from_scipy(adjacency: Any, nodes: Parts | None = None, weights: str | None =
     if not (entries.data[filled] == 1).all() and weights is None:
         raise ZooError(f"the matrix has other entries than 0 and 1: weights, and {_WEIGHTED}")
     edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
-    count = adjacency.shape[0]
+    count = _plausible(adjacency.shape[0], len(edges))
     if nodes is None:
         return Parts(edges, unlabelled(count), np.zeros((count, 0), np.float32))
     if len(nodes.labels) != count:
@@ -177,6 +182,16 @@ def from_scipy(adjacency: Any, nodes: Parts | None = None, weights: str | None =
             "write a row per node, in the order of the matrix."
         )
     return nodes._replace(edges=edges)
+
+
+def _plausible(nodes: int, edges: int) -> int:
+    """Return a number of nodes that a file claims, unless hardly any of them can have an edge."""
+    if nodes > _MANY and nodes > _MANY * max(edges, 1) / 1000:
+        raise ZooError(
+            f"there would be {nodes:,} nodes with {edges:,} edges; number the nodes 0, 1, 2, ... "
+            "so that there are only as many as take part."
+        )
+    return nodes
 
 
 def _named(data: Mapping, given: str | None, known: tuple[str, ...], option: str) -> str | None:
@@ -207,7 +222,8 @@ def _column(name: str, values: list):
     raise ZooError(f"the node attribute {name!r} is of type {found}; write numbers, or text.")
 
 
-def _refuse_weights(names: list[str], weights: str | None) -> None:
+def refuse_weights(names: list[str], weights: str | None) -> None:
+    """Refuse edge data of these names, unless `weights` is `ignore`."""
     if names and weights is None:
         raise ZooError(f"the edges have {', '.join(map(repr, map(str, names)))}, and {_WEIGHTED}")
 

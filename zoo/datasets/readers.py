@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from zoo.datasets.columns import Columns
-from zoo.datasets.objects import from_dgl, from_networkx, from_scipy, from_tensors
+from zoo.datasets.dgl_file import dgl_arrays
+from zoo.datasets.objects import from_networkx, from_scipy, from_tensors, refuse_weights
 from zoo.datasets.parts import Parts
 from zoo.datasets.prepared import read_unchecked
 from zoo.datasets.tables import read_node_table, read_tables
@@ -87,15 +88,9 @@ def read_dgl(
         feature: the node data that is the features; left out, `feat`, `x` and the like.
         weights: `ignore` reads the graph without its edge data.
     """
-    import dgl
-
-    with path.open("rb") as file:
-        if file.read(8) != _DGL:
-            raise ZooError("this is no file of DGL; write it with dgl.save_graphs(path, [graph]).")
-    graphs, _ = dgl.load_graphs(str(path))
-    if len(graphs) != 1:
-        raise ZooError(f"the file holds {len(graphs)} graphs; save the one to train on.")
-    return from_dgl(graphs[0], label, feature, weights)
+    data, edges, nodes, edge_data = dgl_arrays(path)
+    refuse_weights(edge_data, weights)
+    return from_tensors(data, edges, nodes, label, feature)
 
 
 def read_pyg(
@@ -129,11 +124,7 @@ def read_pyg(
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
         raise ZooError(f"`edge_index` has the shape {tuple(edges.shape)}; write (2, E), int64.")
     extra = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
-    if extra and weights is None:
-        raise ZooError(
-            f"the file has {' and '.join(extra)}, and no model here uses weights or features of "
-            "edges; write `weights: ignore` to read the graph without them."
-        )
+    refuse_weights(extra, weights)
     tensors = {key: each for key, each in data.items() if hasattr(each, "shape")}
     of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
     sizes = [len(each) for each in of_nodes.values() if each.ndim]
@@ -148,7 +139,7 @@ def read_graphml(
     label: str | None = None,
     split_column: str | None = None,
     columns: list[str] | None = None,
-    one_hot: list[str] = (),
+    one_hot: list[str] | None = None,
     unknown: str | int | None = None,
     weights: Weights = None,
 ) -> Parts:
@@ -177,7 +168,7 @@ def read_gml(
     label: str | None = None,
     split_column: str | None = None,
     columns: list[str] | None = None,
-    one_hot: list[str] = (),
+    one_hot: list[str] | None = None,
     unknown: str | int | None = None,
     weights: Weights = None,
 ) -> Parts:
@@ -222,8 +213,6 @@ READERS = Table(
     },
 )
 """What a path ends in, to function `(path, task, *, options) -> Parts`, unchecked."""
-
-_DGL = (0xDD2E4FF046B4A13F).to_bytes(8, "little")
 
 
 def reader_of(path: Path) -> Callable[..., Parts]:

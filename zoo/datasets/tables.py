@@ -20,7 +20,7 @@ def read_tables(
     label: str | list[str] | None = None,
     split_column: str | None = None,
     columns: list[str] | None = None,
-    one_hot: list[str] = (),
+    one_hot: list[str] | None = None,
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
