@@ -13,7 +13,14 @@ from scipy import sparse
 
 from zoo.datasets import Parts
 from zoo.datasets.labels import REGRESSION, check_labels, check_task, infer_task
-from zoo.datasets.parts import SPLITS, check_edges, check_features, check_ids, check_masks
+from zoo.datasets.parts import (
+    SPLITS,
+    check_edges,
+    check_features,
+    check_ids,
+    check_masks,
+    check_names,
+)
 from zoo.errors import ZooError
 
 _FEW = 5
@@ -52,7 +59,10 @@ def check_graph(parts: Parts) -> list[Finding]:
     ids = _refused("ids", lambda: parts.ids is None or check_ids(parts.ids, nodes))
     edges = _refused("edges", lambda: check_edges(parts.edges, nodes))
     labels = _refused("labels", lambda: check_task(check_labels(parts.labels, task), task))
-    found = [*ids, *edges]
+    names = [] if labels else _refused("names", lambda: check_names(parts))
+    if names:  # the rest is told without them
+        parts = parts._replace(label_names=None, feature_names=None)
+    found = [*ids, *edges, *names]
     shape = None if edges else shape_of(parts)
     if shape:
         found += check_shape(shape)

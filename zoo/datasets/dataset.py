@@ -15,18 +15,10 @@ from zoo.datasets import objects
 from zoo.datasets.canonical import canonical
 from zoo.datasets.columns import Columns
 from zoo.datasets.features import FEATURES
-from zoo.datasets.labels import check_task, infer_task
+from zoo.datasets.labels import METRICS, check_task, infer_task
 from zoo.datasets.parts import Parts, check_parts
 from zoo.errors import ZooError
 from zoo.table import Spec, pick
-
-METRICS = {
-    "node-classification": "accuracy",
-    "node-binary": "roc-auc",
-    "node-multilabel": "roc-auc",
-    "node-regression": "r2",
-}
-"""Word of a task to the metric that it is measured by."""
 
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""

@@ -2,9 +2,17 @@
 
 import numpy as np
 
-from zoo.errors import ZooError
+from zoo.errors import ZooError, unknown
 
 REGRESSION = "node-regression"
+
+METRICS = {
+    "node-classification": "accuracy",
+    "node-binary": "roc-auc",
+    "node-multilabel": "roc-auc",
+    REGRESSION: "r2",
+}
+"""Word of a task to the metric that it is measured by."""
 
 _MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {"node-multilabel": (2,), REGRESSION: (1, 2)}
@@ -52,7 +60,9 @@ def unlabelled(nodes: int, task: str | None = None) -> np.ndarray:
 
 
 def check_task(labels: np.ndarray, task: str) -> None:
-    """Refuse checked labels (N,) or (N, T) that are not those of a task."""
+    """Refuse checked labels (N,) or (N, T) that are not those of a task, and unknown tasks."""
+    if task not in METRICS:
+        raise ZooError(unknown("task", task, METRICS))
     wanted = _DIMENSIONS.get(task, (1,))
     if labels.ndim not in wanted:
         raise ZooError(

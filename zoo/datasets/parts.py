@@ -50,11 +50,7 @@ def check_parts(parts: Parts) -> Parts:
     edges = check_edges(parts.edges, len(labels))
     masks = check_masks(parts.masks, len(labels))
     ids = None if parts.ids is None else check_ids(parts.ids, len(labels))
-    _check_names(parts.feature_names, features.shape[1], "feature_names", "column of features")
-    if parts.label_names is not None:
-        classes = labels.shape[1] if labels.ndim == 2 else max(int(labels.max()) + 1, 0)
-        least = max(classes, len(parts.label_names)) if labels.ndim == 1 else classes
-        _check_names(parts.label_names, least, "label_names", "class")
+    check_names(parts._replace(labels=labels))
     return parts._replace(edges=edges, labels=labels, features=features, masks=masks, ids=ids)
 
 
@@ -79,9 +75,22 @@ def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
     return ids.astype(np.int64, copy=False) if ids.dtype.kind == "i" else ids
 
 
-def _check_names(names: tuple[str, ...] | None, count: int, key: str, what: str) -> None:
-    if names is not None and len(names) != count:
-        raise ZooError(f"`{key}` has {len(names)} names; write {count}, one for each {what}.")
+def check_names(parts: Parts) -> None:
+    """Refuse names that are not one for each column of features, or for each class or target."""
+    columns, labels = parts.features.shape[1], parts.labels
+    if parts.feature_names is not None and len(parts.feature_names) != columns:
+        raise ZooError(
+            f"`feature_names` has {len(parts.feature_names)} names; write {columns}, one for each "
+            "column of features."
+        )
+    if parts.label_names is None:
+        return
+    if labels.ndim == 1 and labels.dtype.kind == "f":
+        raise ZooError("`label_names` are names of classes, and numbers have none; leave it out.")
+    count = len(parts.label_names)
+    least = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+    if count < least or (labels.ndim == 2 and count > least):
+        raise ZooError(f"`label_names` has {count} names; write {least}, one for each class.")
 
 
 def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
