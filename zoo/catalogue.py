@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoo.attention import ATTENTIONS
-from zoo.datasets import DATASETS
+from zoo.datasets import DATASETS, READERS
 from zoo.encodings import ENCODINGS
 from zoo.plan import load_recipe
 from zoo.propagation import PROPAGATIONS
@@ -99,6 +99,7 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
     "datasets": _rows_of(DATASETS),
+    "files": _rows_of(READERS),
     "studies": _rows_of(STUDIES),
 }
 """Kind of thing to the function that lists it."""

@@ -52,6 +52,7 @@ class Kind(StrEnum):
     propagations = "propagations"
     encodings = "encodings"
     datasets = "datasets"
+    files = "files"
     studies = "studies"
 
 

@@ -17,10 +17,12 @@ from zoo.datasets.load import (
 )
 from zoo.datasets.parts import Parts, check_parts
 from zoo.datasets.prepared import read_prepared, write_prepared
+from zoo.datasets.readers import READERS
 
 __all__ = [
     "DATASETS",
     "FEATURES",
+    "READERS",
     "Batch",
     "Dataset",
     "Parts",
