@@ -115,6 +115,7 @@ BAD = {
     "an edge to nobody": (tables(edges=EDGES + "ann,zoe\n"), ["row 4", "'zoe'"]),
     "ids of numbers, edges of words": (
         tables("id,x\n1,2\n2,3\n", "source,target\n1,two\n"), ["'two'"]),
+    "an endless id": (tables(NODES + "e" * 5000 + ",1,1,dog\n"), ["5,000 characters"]),
     "a fraction as an id": (tables("id,x\n1,2\n2,3\n", "source,target\n1,2.0\n"), ["'2.0'"]),
     "words among numbers": (tables(NODES + "eve,old,1,dog\n"), ["'age'", "'old'", "line 6"]),
     "UTF-16": (tables(NODES.encode("utf-16")), ["UTF-16", "UTF-8"]),
@@ -175,6 +176,11 @@ BAD = {
     # other programs
     "mtx that is not square": (file("g.mtx", MTX + "3 4 1\n1 2\n"), ["(3, 4)"]),
     "mtx cut short": (file("g.mtx", MTX + "3 3 2\n1 2\n"), ["damaged"]),
+    "mtx with something behind": (file("g.mtx", MTX.encode() + b"3 3 1\n1 2\x99"), ["damaged"]),
+    "mtx of complex numbers": (
+        file("g.mtx", MTX.replace("pattern", "complex") + "3 3 1\n1 2 3 4\n"), ["complex"]),
+    "mtx that is dense": (
+        file("g.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n"), ["coordinate"]),
     "mtx of nothing": (file("g.mtx", ""), ["damaged"]),
     "mtx with node 0": (file("g.mtx", MTX + "3 3 1\n0 2\n"), ["damaged"]),
     "mtx of absurd size": (file("g.mtx", MTX + f"{10**10} {10**10} 1\n1 2\n"), ["10,000,000,000"]),

@@ -164,6 +164,7 @@ def test_several_columns_of_yes_and_no(tmp_path):
     nodes = NODES.drop(columns="label").assign(a=[1, 0, 1, 0, 1], b=[0, 0, "", 1, 1])
     data = load_graph(write_tables(tmp_path / "mine", nodes=nodes), label=["a", "b"])
     assert data.task == "node-multilabel" and data.feature_names == ("age", "score")
+    assert data.labels == ("a", "b")
     wanted = [[1, 0], [0, 0], [1, np.nan], [0, 1], [1, 1]]
     assert np.array_equal(data.y, wanted, equal_nan=True)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
+_LONGEST = 1000
 _SUSPECT = ("-1", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
@@ -112,6 +113,19 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
             return numbers.to_numpy()
     except pyarrow.ArrowInvalid:
         pass
+    return _short(column)
+
+
+def _short(column: "pyarrow.ChunkedArray") -> np.ndarray:
+    """Return a column of text as an array, in which every text takes the room of the longest."""
+    from pyarrow import compute
+
+    longest = compute.max(compute.utf8_length(column)).as_py() or 0
+    if longest > _LONGEST:
+        raise ZooError(
+            f"a text of {longest:,} characters is no id and no name of a class; write at most "
+            f"{_LONGEST:,}."
+        )
     return column.to_numpy(zero_copy_only=False).astype(str)
 
 
@@ -141,8 +155,9 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
                 "`unknown: ''` if it is a class."
             )
     try:
-        stacked = np.stack(texts, axis=1) if len(texts) > 1 else texts[0]
-        return encode_text(stacked, choice.task)
+        if len(texts) > 1:
+            return encode_text(np.stack(texts, axis=1), choice.task)[0], tuple(names)
+        return encode_text(texts[0], choice.task)
     except ZooError as error:
         raise ZooError(f"{where}: {', '.join(map(repr, names))}: {error}") from None
 
@@ -218,8 +233,7 @@ def _texts(column: "pyarrow.ChunkedArray", whole: bool = False) -> np.ndarray:
             column = column.cast(pyarrow.int64(), safe=False)
     if pyarrow.types.is_nested(column.type):
         raise ZooError(f"a column of type {column.type} is neither text nor numbers.")
-    texts = column.cast(pyarrow.string()).fill_null("")
-    return texts.to_numpy(zero_copy_only=False).astype(str)
+    return _short(column.cast(pyarrow.string()).fill_null(""))
 
 
 def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":

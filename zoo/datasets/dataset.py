@@ -49,7 +49,7 @@ class Dataset:
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
         classes: how many classes, or targets, there are.
         ids: what the user calls each node (N,), int64 or text; None: by their numbers.
-        labels: the name of each class; None where classes have none.
+        labels: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
     """
 

@@ -24,7 +24,7 @@ class Parts(NamedTuple):
         features: (N, F) numbers, dense or a scipy CSR array.
         masks: `train`, `val` and `test`, each (S, N) bool: S fixed splits; None without any.
         ids: (N,) what the user calls each node, whole numbers or text; None: by their numbers.
-        label_names: the name of each class; None where classes have none.
+        label_names: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of `features`; None where columns have none.
         task: what the labels are for; None: as their shape says.
     """

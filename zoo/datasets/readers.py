@@ -7,6 +7,7 @@ from typing import Literal
 
 from zoo.datasets.columns import Columns
 from zoo.datasets.dgl_file import dgl_arrays
+from zoo.datasets.matrix_market import read_coordinates
 from zoo.datasets.objects import from_networkx, from_scipy, from_tensors, refuse_weights
 from zoo.datasets.parts import Parts
 from zoo.datasets.prepared import read_unchecked
@@ -66,9 +67,7 @@ def read_matrix_market(
         label: its column, or columns, of labels; left out, `label`.
         weights: `ignore` reads the graph without the values of the matrix.
     """
-    from scipy import io, sparse
-
-    return from_scipy(sparse.coo_array(io.mmread(path)), _nodes(nodes, label, task), weights)
+    return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights)
 
 
 def read_dgl(
@@ -237,7 +236,7 @@ def _is_scipy(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return "format.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
         return False
 
 
