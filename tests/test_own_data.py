@@ -335,6 +335,8 @@ def test_a_shipped_recipe_trains_on_it_by_one_override(tmp_path, monkeypatch):
     friends(tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
     recipe = load_recipe("sgformer-cora", ["dataset=mine", "train.epochs=30", "seeds=[0]"])
+    assert recipe.expect is None, "what Cora should reach says nothing of another graph"
+    assert load_recipe("sgformer-cora", ["dataset.split=ratio-60-20-20"]).expect is not None
     summary = run_recipe(recipe)
     assert summary["dataset"] == "mine" and summary["test"]["mean"] > 0.7
     written = load_recipe(f"{summary['folder']}/recipe.yaml")
@@ -350,6 +352,13 @@ def test_regression_learns_the_mean_of_the_neighbours(tmp_path):
     summary = run_recipe(recipe, runs=tmp_path)
     assert summary["metric"] == "r2" and summary["test"]["mean"] > 0.8
     assert json.loads((tmp_path / summary["folder"] / "summary.json").read_text())
+
+
+def test_ids_past_64_bits(tmp_path):
+    ids = np.array([2**63 + each for each in range(5)], np.uint64)
+    edges = [(ids[a], ids[b]) for a, b in PLACES]
+    data = load_graph(write_tables(tmp_path / "mine", ".parquet", NODES.assign(id=ids), edges))
+    assert data.ids.tolist() == [str(each) for each in ids] and pairs(data) == BOTH
 
 
 def test_a_graph_without_features_wants_an_encoding(tmp_path):

@@ -91,4 +91,6 @@ def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
     for number, text in enumerate(options or []):
         draft.override(text, number)
     draft.finish()
+    if "features" in draft.data:
+        raise ZooError("`features` is what training does to them; write it there, not here.")
     return draft.data

@@ -24,7 +24,7 @@ from zoo.environment import choose_device, environment
 from zoo.errors import ZooError
 from zoo.memory import peak_memory
 from zoo.plan import divide, import_sources, load_recipe, resolve
-from zoo.recipe import Recipe, recipe_text
+from zoo.recipe import Recipe, recipe_text, word
 from zoo.registry import Model, create_model
 from zoo.splits import Split, make_split
 from zoo.storage import write_whole
@@ -127,7 +127,10 @@ def prepare(recipe: Recipe) -> Prepared:
     data = load_graph(spec)
     task = pick(TASKS, data.task)
     split = own.get("split", data.split)
-    splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
+    try:
+        splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
+    except ZooError as error:
+        raise ZooError(f"dataset {word(spec)}: {error}") from None
     spec, own = divide(recipe.encoding, ("flip_signs",))
     encoding = pick(ENCODINGS, spec, data.graph)
     if data.x.shape[1] + encoding.shape[1] == 0:

@@ -103,7 +103,9 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
         column = column.cast(pyarrow.int64(), safe=False)
     if pyarrow.types.is_integer(column.type):
         _refuse_gaps(column.is_null(), where)
-        return column.cast(pyarrow.int64()).to_numpy()
+        if compute.max(column).as_py() < 2**63:
+            return column.cast(pyarrow.int64()).to_numpy()
+        column = column.cast(pyarrow.string())
     if not _is_text(column.type):
         raise ZooError(f"{where} is of type {column.type}; ids are whole numbers or text.")
     _refuse_gaps(compute.or_kleene(column.is_null(), compute.equal(column, "")), where)

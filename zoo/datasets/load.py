@@ -90,6 +90,8 @@ def read_graph(spec: Spec | Path) -> Parts:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    if spec["name"] in DATASETS and not _path(spec["name"]).exists():
+        raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())
     if wrong:
         raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
