@@ -354,6 +354,12 @@ def test_regression_learns_the_mean_of_the_neighbours(tmp_path):
     assert json.loads((tmp_path / summary["folder"] / "summary.json").read_text())
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_graph_may_have_no_edges(suffix, tmp_path):
+    data = load_graph(write_tables(tmp_path / "mine", suffix, edges=[]))
+    assert pairs(data) == set() and data.graph.num_nodes() == 5 and data.y.tolist() == Y
+
+
 def test_ids_past_64_bits(tmp_path):
     ids = np.array([2**63 + each for each in range(5)], np.uint64)
     edges = [(ids[a], ids[b]) for a, b in PLACES]

@@ -95,6 +95,8 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
     import pyarrow
     from pyarrow import compute
 
+    if len(column) == 0:  # of whatever type it was then written
+        return np.zeros(0, np.int64)
     column = _decoded(column)
     if pyarrow.types.is_floating(column.type):  # what pandas makes of whole numbers with gaps
         _refuse_gaps(compute.or_kleene(column.is_null(), compute.is_nan(column)), where)
