@@ -22,7 +22,6 @@ def draw(parts: Parts, path: Path) -> None:
     _draw_degrees(left, np.diff(shape_of(parts).pattern.indptr))
     _draw_labels(right, parts)
     for axes in (left, right):
-        axes.locator_params(axis="x" if axes is right else "y", integer=True)
         axes.spines[["top", "right"]].set_visible(False)
     write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120))
 
@@ -36,14 +35,17 @@ def _draw_degrees(axes, degree: np.ndarray) -> None:
     axes.bar(range(len(counts)), counts, color="C0")
     axes.set_xticks(range(len(counts)), names, rotation=45 if len(counts) > 6 else 0, ha="center")
     axes.set(title="edges of a node", ylabel="nodes")
+    axes.locator_params(axis="y", integer=True)
 
 
 def _draw_labels(axes, parts: Parts) -> None:
     labels, names = parts.labels, parts.label_names
     if (parts.task or infer_task(labels)) == REGRESSION:
         for target in labels.reshape(len(labels), -1).T:
-            axes.hist(target[np.isfinite(target)], bins=40, histtype="step")
+            known = target[np.isfinite(target)]
+            axes.hist(known, bins=int(np.clip(len(known) ** 0.5, 5, 40)), histtype="step")
         axes.set(title="targets", ylabel="nodes")
+        axes.locator_params(axis="y", integer=True)
         return
     if labels.ndim == 2:
         counts, title = np.nansum(labels == 1, axis=0), "nodes with each target"
@@ -57,3 +59,4 @@ def _draw_labels(axes, parts: Parts) -> None:
     axes.invert_yaxis()
     axes.set(title=title + (f", the largest {_MOST} of {len(counts)}" if left_out else ""))
     axes.set_xlabel("nodes")
+    axes.locator_params(axis="x", integer=True)
