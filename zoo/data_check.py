@@ -98,45 +98,27 @@ def check_shape(shape: Shape) -> list[Finding]:
     largest = float(np.bincount(groups).max() / nodes)
     alone = int((degree == 0).sum())
     spread = {name: float(np.quantile(degree, each)) for name, each in _QUANTILES.items()}
+    text = f"{count:,}, the largest with {largest:.1%} of the nodes"
+    values_of = {"components": int(count), "largest": largest}
     return [
         Finding("size", "good", size, values=values),
-        Finding(
-            "components",
-            "look" if count > 1 else "good",
-            f"{count:,}, the largest with {largest:.1%} of the nodes",
-            "no message passes between components, only attention" if count > 1 else "",
-            {"components": int(count), "largest": largest},
-        ),
-        Finding(
-            "isolated nodes",
-            "look" if alone else "good",
-            f"{alone:,}",
-            "only its features tell of a node without edges: see that no edge is lost"
-            if alone
-            else "",
-            {"isolated": alone},
-        ),
-        Finding(
-            "duplicates",
-            "look" if shape.repeated else "good",
-            f"{shape.repeated:,} rows repeat an edge",
-            "an edge counts once, however often it is there" if shape.repeated else "",
-            {"repeated": shape.repeated},
-        ),
-        Finding(
-            "self-loops",
-            "look" if shape.loops else "good",
-            f"{shape.loops:,}",
-            "every node gets one here in any case" if shape.loops else "",
-            {"loops": shape.loops},
-        ),
-        Finding(
-            "degrees",
-            "good",
-            ", ".join(f"{name} {each:g}" for name, each in spread.items()),
-            values=spread,
-        ),
-    ]
+        _none("components", count - 1, text, "no message passes between them, only attention",
+              values_of),
+        _none("isolated nodes", alone, f"{alone:,}",
+              "only its features tell of a node without edges: see that no edge is lost",
+              {"isolated": alone}),
+        _none("duplicates", shape.repeated, f"{shape.repeated:,} rows repeat an edge",
+              "an edge counts once, however often it is there", {"repeated": shape.repeated}),
+        _none("self-loops", shape.loops, f"{shape.loops:,}",
+              "every node gets one here in any case", {"loops": shape.loops}),
+        Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
+                values=spread),
+    ]  # fmt: skip
+
+
+def _none(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
+    """Return a finding that is good where there is none of something, else advice to look."""
+    return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
 
 
 def check_columns(parts: Parts) -> list[Finding]:
