@@ -56,7 +56,8 @@ def tiny_recipe(tmp_path):
 def test_help_names_every_command(zoo):
     done = zoo("--help")
     assert done.returncode == 0
-    for word in ("train", "reproduce", "compare", "info", "list", "show", "schema", "doctor"):
+    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "schema", "doctor")
+    for word in words:
         assert word in done.stdout
 
 

@@ -132,9 +132,12 @@ def test_benchmark_takes_the_masks_in_turn(masks):
     assert pinned.sha256 == make_split("benchmark", CLASSES, masks, seed=2).sha256
 
 
-def test_targets_count_as_labelled():
+def test_nodes_with_any_target_count_as_labelled():
     y = torch.full((50, 3), float("nan"))
-    assert sum(sizes(make_split("ratio-60-20-20", y, None, seed=0))) == 50
+    y[:40, 1] = -1.5
+    split = make_split("ratio-60-20-20", y, None, seed=0)
+    assert sum(sizes(split)) == 40 and max(split.train.max(), split.test.max()) < 40
+    assert sum(sizes(make_split("ratio-60-20-20", y[:, 1], None, seed=0))) == 40
 
 
 def test_a_permutation_of_the_same_seed_is_not_followed():
@@ -157,8 +160,10 @@ FEW = torch.arange(30) % 3
         ("per-class-5", FEW, None, ["500", "1000", "15", "val: 5, test: 10"]),
         ("per-class-20", torch.zeros(9, 2), None, ["targets", "ratio-60-20-20"]),
         ("ratio-60-1-20", FEW, None, ["no labelled node for val", "30"]),
-        ("ratio-60-20-20", torch.full((9,), -1), None, ["no labelled node", "0 labelled"]),
-        ("benchmark", torch.full((8,), -1), masks_of(8, 1), ["no labelled node"]),
+        ("per-class-2", torch.rand(40), None, ["a number", "ratio-60-20-20"]),
+        ("ratio-60-20-20", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
+        ("per-class-2", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
+        ("benchmark", torch.full((8,), -1), masks_of(8, 1), ["no node", "label: COLUMN"]),
     ],
 )
 def test_a_graph_that_is_too_small_is_answered(spec, y, masks, words):

@@ -21,6 +21,10 @@ def example(word, nodes=60):
         y = torch.randint(2, (nodes, 3)).float()
         y[::7, 1] = NAN
         classes = 3
+    elif word == "node-regression":
+        y = torch.rand(nodes, 3)
+        y[::7, 1] = NAN
+        classes = 3
     else:
         classes = 2 if word == "node-binary" else 4
         y = torch.randint(classes, (nodes,))
@@ -41,16 +45,17 @@ def test_a_perfect_answer_scores_one_and_a_better_one_loses_less(word):
         right = functional.one_hot(y.clamp(0), 4).float()
     else:
         right = y.nan_to_num(0).float().clamp(0).reshape(len(y), -1)
+    sure = right if word == "node-regression" else 20 * right - 10
     assert task.metric(right, y) == 1
-    assert 0 <= task.metric(logits, y) < 1
-    assert task.loss(20 * right - 10, y) < 0.01 < task.loss(logits, y)
+    assert task.metric(logits, y) < 1
+    assert task.loss(sure, y) < 0.01 < task.loss(logits, y)
     assert task.name == word
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_unknown_labels_count_for_nothing(word):
     task, logits, y = example(word)
-    known = ~y.isnan() if word == "node-multilabel" else y >= 0
+    known = ~y.isnan() if y.is_floating_point() else y >= 0
     other = logits.clone()
     other[~known] += 5
     assert not torch.equal(other, logits)
@@ -69,7 +74,7 @@ def test_losses_are_in_fp32(word):
     assert short.grad.isfinite().all() and short.grad.abs().sum() > 0
     large = torch.full_like(logits, 300.0).bfloat16()
     assert task.loss(large, y).isfinite()
-    assert 0 <= task.metric(short, y) <= 1
+    assert task.metric(short, y) <= 1
 
 
 def test_losses_are_their_formulas():
@@ -88,6 +93,33 @@ def test_losses_are_their_formulas():
              strict=True) if label == label]  # fmt: skip
     slow = sum(math.log1p(math.exp(-z if label else z)) for z, label in pairs) / len(pairs)
     assert task.loss(logits, y).item() == pytest.approx(slow, rel=1e-5)
+    task, logits, y = example("node-regression")
+    pairs = [(z, t) for z, t in zip(logits.flatten().tolist(), y.flatten().tolist(), strict=True)]
+    known = [(z - t) ** 2 for z, t in pairs if t == t]
+    assert task.loss(logits, y).item() == pytest.approx(sum(known) / len(known), rel=1e-5)
+    assert task.loss(logits[:, :1], y[:, 0]) == task.loss(logits[:, :1], y[:, :1])
+
+
+def slow_r_squared(scores, y):
+    pairs = [(z, t) for z, t in zip(scores.tolist(), y.tolist(), strict=True) if t == t]
+    mean = sum(t for _, t in pairs) / len(pairs)
+    return 1 - sum((z - t) ** 2 for z, t in pairs) / sum((t - mean) ** 2 for _, t in pairs)
+
+
+def test_r_squared_is_its_slow_twin():
+    task, logits, y = example("node-regression")
+    scores = [slow_r_squared(logits[:, each], y[:, each]) for each in range(3)]
+    assert task.metric(logits, y) == pytest.approx(sum(scores) / 3)
+    y[:, 2] = 0.1  # a target without variance is left out
+    assert task.metric(logits, y) == pytest.approx(sum(scores[:2]) / 2)
+    far = y + 1e6  # what a float32 sum of squares would lose
+    moved = logits + 1e6
+    slow = sum(slow_r_squared(moved[:, each], far[:, each]) for each in range(2)) / 2
+    assert task.metric(moved, far) == pytest.approx(slow)
+    constant = y[:, :2].nanmean(dim=0).expand(len(y), 2)
+    assert task.metric(constant, y[:, :2]) == pytest.approx(0, abs=1e-6)
+    with pytest.raises(ZooError, match="two different numbers"):
+        task.metric(logits[:, 2:], y[:, 2:])
 
 
 def test_metrics_are_their_slow_twins():
@@ -106,7 +138,7 @@ def test_metrics_are_their_slow_twins():
 
 
 def test_heads_have_the_width_of_the_task():
-    assert [pick(TASKS, word).outputs(7) for word in WORDS] == [7, 1, 7]
+    assert [pick(TASKS, word).outputs(7) for word in WORDS] == [7, 1, 7, 7]
 
 
 def test_what_cannot_be_measured_is_answered():

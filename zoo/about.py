@@ -1,10 +1,10 @@
 """What is known of trained weights beside their numbers, in the words of `config.json`."""
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from zoo.table import Count, Seed, Spec
+from zoo.table import Seed, Spec
 
 
 class About(BaseModel):
@@ -15,7 +15,9 @@ class About(BaseModel):
     data: str | None = Field(None, description="name of the data set")
     task: str | None = Field(None, description="word of the task")
     metric: str | None = Field(None, description="what the scores measure")
-    features: Count | None = Field(None, description="features of a node, without the encoding")
+    features: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="features of a node, without the encoding"
+    )
     feature_names: list[str] | None = Field(None, description="their names, in order")
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
     transform: Spec = Field("raw", description="what is done to the features first")

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.attention import ATTENTIONS
 from zoo.card import summary
-from zoo.datasets import DATASETS
+from zoo.datasets import DATASETS, READERS
 from zoo.encodings import ENCODINGS
 from zoo.plan import load_recipe
 from zoo.propagation import PROPAGATIONS
@@ -111,6 +111,7 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
     "datasets": _rows_of(DATASETS),
+    "files": _rows_of(READERS),
     "studies": _rows_of(STUDIES),
 }
 """Kind of thing to the function that lists it."""

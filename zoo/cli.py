@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo import screen, weights_command
+from zoo import data_command, screen, weights_command
 from zoo.command import AsJson, Device, DeviceName, Overrides, RecipeName, Runs, train_recipe
 from zoo.errors import ZooError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     help="A model zoo of graph transformers: train, reproduce and compare them by name.",
 )
 app.add_typer(weights_command.app)
+app.add_typer(data_command.app, name="data")
 
 
 class Kind(StrEnum):
@@ -33,6 +34,7 @@ class Kind(StrEnum):
     propagations = "propagations"
     encodings = "encodings"
     datasets = "datasets"
+    files = "files"
     studies = "studies"
 
 

@@ -21,6 +21,7 @@ _PACKAGES = {
     "sklearn": "pip install scikit-learn",
     "ogb": "pip install ogb",
     "yaml": "pip install PyYAML",
+    "pyarrow": "pip install pyarrow",
     "pydantic": 'pip install "pydantic>=2.7"',
     "safetensors": "pip install safetensors",
     "matplotlib": "pip install matplotlib",

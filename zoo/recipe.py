@@ -140,8 +140,11 @@ def load_recipe(
     if path is None:
         draft.data = draft.copy_plain(source, ())
         draft.finish()
+    graph = _graph(draft.data)
     for number, text in enumerate(overrides):
         draft.override(text, number)
+    if _graph(draft.data) != graph and not any(each.startswith("expect") for each in overrides):
+        draft.data.pop("expect", None)  # a number holds for its graph only
     _check(draft, check)
     draft.finish()
     return Recipe(**draft.data, name="recipe" if path is None else path.stem, path=path)
@@ -213,6 +216,12 @@ def _check(draft: Draft, check: Check | None) -> None:
     found = found + [each for each in _structure(draft.data) if each.path not in told]
     for problem in found:
         draft.refuse(draft.place(problem.path), problem)
+
+
+def _graph(data: dict[str, Any]) -> Any:
+    """Return the word of the data set, of whatever type it is."""
+    spec = data.get("dataset")
+    return spec.get("name") if isinstance(spec, Mapping) else spec
 
 
 def _structure(data: dict[str, Any]) -> list[Problem]:

@@ -57,6 +57,7 @@ class Model(nn.Module):
         "node-classification",
         "node-binary",
         "node-multilabel",
+        "node-regression",
     )
     head: nn.Module
     config: dict[str, Any]

@@ -147,13 +147,19 @@ def prepare(recipe: Recipe) -> Prepared:
     import_sources(recipe.imports, recipe.path.parent if recipe.path else Path())
     spec, own = divide(recipe.dataset, ("split",))
     data = load_graph(spec)
-    if not (data.y.isfinite() & (data.y != -1)).any():
-        raise ZooError(f"dataset {word(spec)}: no node has a label, so that nothing can be learnt.")
     task = pick(TASKS, data.task)
     split = own.get("split", data.split)
-    splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
+    try:
+        splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
+    except ZooError as error:
+        raise ZooError(f"dataset {word(spec)}: {error}") from None
     spec, own = divide(recipe.encoding, ("flip_signs",))
     encoding = pick(ENCODINGS, spec, data.graph)
+    if data.x.shape[1] + encoding.shape[1] == 0:
+        raise ZooError(
+            f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
+            "such as `encoding: {name: laplacian, k: 8}`."
+        )
     augment = functools.partial(flip_signs, columns=encoding.shape[1])
     keep = not own.get("flip_signs", False)
     about = _about(recipe, data)

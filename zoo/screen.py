@@ -48,6 +48,20 @@ def findings(found: list) -> None:
     _out.print(table)
 
 
+def data(found: list) -> None:
+    """Print what `zoo data check` found: a line each, and below it what to do about it."""
+    marks = {"good": "[green]good[/]", "look": "[yellow]look[/]", "fix": "[bold red]fix[/]"}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in found:
+        table.add_row(marks[each.verdict], each.name, _plain(each.found))
+        if each.fix:
+            table.add_row("", "", f"[bold]{_plain(each.fix)}[/]")
+    _out.print(table)
+
+
 def result(summary: dict[str, Any]) -> None:
     """Print the scores of each seed, their mean, and what the run cost."""
     title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"

@@ -44,8 +44,8 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
 
     Args:
         spec: a word of `SPLITS`, with or without its numbers, or a mapping of name and options.
-        y: classes (N,), -1 = unknown, whose nodes are left out; or targets (N, T), of which every
-            node counts as labelled.
+        y: classes (N,), -1 = unknown, or numbers (N,) or targets (N, T), NaN = unknown; nodes of
+            which nothing is known are left out.
         masks: the benchmark's own splits, `train`, `val` and `test` (S, N) bool, or None.
         seed: of the run; it draws the nodes, or chooses one of the benchmark's splits.
 
@@ -55,6 +55,11 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
     wrong = split_problems(spec, ())
     if wrong:
         raise ZooError(f"split {spec!r}: " + " ".join(each.message for each in wrong))
+    if len(_labelled(y.cpu().numpy())) == 0:
+        raise ZooError(
+            "no node of the graph has a label, so that there is nothing to learn from; label some, "
+            "or name what holds the labels (of a table its column: `label: COLUMN`)."
+        )
     dealt = pick(SPLITS, _spelled_out(spec), y.cpu().numpy(), masks, seed)
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
     together = np.concatenate(list(parts.values()))
@@ -134,9 +139,10 @@ def per_class(
     Raises:
         ZooError: a class, or the graph, has too few labelled nodes.
     """
-    if y.ndim == 2:
+    if y.ndim == 2 or y.dtype.kind == "f":
         raise ZooError(
-            "split per-class: a node has many targets here; write split: ratio-60-20-20."
+            "split per-class: a node has no class here but targets or a number; write split: "
+            "ratio-60-20-20."
         )
     labelled = _labelled(y)
     classes, members = np.unique(y[labelled], return_counts=True)
@@ -241,7 +247,8 @@ def _where_written(problem: Problem, spec: object, path: tuple[str | int, ...]) 
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(y >= 0) if y.ndim == 1 else np.arange(len(y))
+    known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
+    return np.flatnonzero(known if y.ndim == 1 else known.any(axis=1))
 
 
 def _hash(parts: Parts) -> str:

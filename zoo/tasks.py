@@ -23,7 +23,7 @@ class Task:
         name: its word.
         metric_name: what the metric is called.
         loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
-        metric: `(logits, y)` to a number between 0 and 1; higher is better.
+        metric: `(logits, y)` to a number of at most 1; higher is better.
         outputs: the number of classes, or of targets, to the width of the head.
     """
 
@@ -49,12 +49,21 @@ def node_multilabel() -> Task:
     return Task("node-multilabel", "roc-auc", _multilabel_loss, _multilabel_auc, _same)
 
 
+def node_regression() -> Task:
+    """Numbers for each node: mean squared error, mean R² (1 - error / variance) of the targets.
+
+    Nothing is standardised: the loss has the unit of the targets, squared.
+    """
+    return Task("node-regression", "r2", _squared_error, r_squared, _same)
+
+
 TASKS = Table(
     "task",
     {
         "node-classification": node_classification,
         "node-binary": node_binary,
         "node-multilabel": node_multilabel,
+        "node-regression": node_regression,
     },
 )
 """Word to builder `() -> Task`."""
@@ -68,6 +77,40 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
     """
     logits, y = _labelled(logits, y)
     return (logits.argmax(dim=1) == y).double().mean().item()
+
+
+def r_squared(logits: Tensor, y: Tensor) -> float:
+    """Return the mean over targets of 1 - squared error / squared distance from their mean.
+
+    Args:
+        logits: predictions (N, T).
+        y: targets (N,) or (N, T), NaN where unknown, which is left out. A target of which all
+            nodes have the same number is left out of the mean.
+
+    Raises:
+        ZooError: a prediction is not finite, or no target has two numbers.
+    """
+    _check_finite(logits)
+    y = y.double().reshape(len(y), -1)
+    known = ~y.isnan()
+    count = known.sum(dim=0)
+    mean = y.nan_to_num().sum(dim=0) / count
+    spread = (y - mean).square().masked_fill(~known, 0).sum(dim=0)
+    error = (y - logits.double()).square().masked_fill(~known, 0).sum(dim=0)
+    lowest = y.masked_fill(~known, float("inf")).amin(dim=0)
+    told = lowest < y.masked_fill(~known, -float("inf")).amax(dim=0)
+    if not told.any():
+        raise ZooError(
+            "R² compares errors with how far the targets lie apart, and in this part of the split "
+            "no target has two different numbers; choose another split or seed, or more nodes."
+        )
+    return (1 - error[told] / spread[told]).mean().item()
+
+
+def _squared_error(logits: Tensor, y: Tensor) -> Tensor:
+    y = y.reshape(len(y), -1)
+    known = ~y.isnan()
+    return functional.mse_loss(logits.float()[known], y[known])
 
 
 def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:

@@ -1,25 +1,24 @@
 """What every source of data gives: one canonical graph with features, labels and its own splits."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from dgl import DGLGraph
+from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
+from zoo.datasets import objects
 from zoo.datasets.canonical import canonical
+from zoo.datasets.columns import Columns
 from zoo.datasets.features import FEATURES
-from zoo.datasets.parts import Parts, check_parts, first_true
+from zoo.datasets.labels import METRICS, check_task, infer_task
+from zoo.datasets.parts import Parts, check_parts
 from zoo.errors import ZooError
 from zoo.table import Spec, pick
-
-METRICS = {
-    "node-classification": "accuracy",
-    "node-binary": "roc-auc",
-    "node-multilabel": "roc-auc",
-}
-"""Word of a task to the metric that it is measured by."""
 
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""
@@ -33,15 +32,16 @@ class Dataset:
         name: the word that names it, or the stem of its file.
         graph: both directions of every edge, no duplicates, one self-loop per node.
         x: features (N, F), fp32.
-        y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown.
+        y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown; of
+            `node-regression` numbers (N,) or (N, T), fp32, NaN where unknown.
         task: word of the task.
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
         classes: how many classes, or targets, there are.
-        ids: the ids of the nodes (N,) as their owner writes them; None: they are 0 to N-1.
-        labels: names of the classes, or targets, by number; None: they have none.
-        feature_names: names of the columns of the features; None: they have none.
+        ids: what the user calls each node (N,), int64 or text; None: by their numbers.
+        labels: the name of each class, or of each target; None where they have none.
+        feature_names: the name of each column of x; None where columns have none.
         transform: what was done to the features, in the words of `FEATURES`.
     """
 
@@ -59,10 +59,95 @@ class Dataset:
     feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
 
+    @classmethod
+    def from_arrays(
+        cls,
+        edges: ArrayLike,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        masks: Mapping[str, ArrayLike] | None = None,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of arrays, lists or tensors.
+
+        Args:
+            edges: (E, 2) numbers of nodes, or their ids where these are given.
+            features: (N, F), dense or scipy sparse.
+            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
+            masks: `train`, `val` and `test`, (N,) or (S, N) bool.
+            ids: (N,) what each node is called.
+            feature_names: a name for each feature.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+
+        Raises:
+            ZooError: the arrays do not fit together, or the labels not the task.
+        """
+        parts = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
+    @classmethod
+    def from_dgl(
+        cls,
+        graph: DGLGraph,
+        *,
+        label: str | None = None,
+        feature: str | None = None,
+        weights: str | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of a DGLGraph and its node data; see `zoo.datasets.readers.read_dgl`."""
+        parts = objects.from_dgl(graph, label, feature, weights)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        label: str | list[str] | None = None,
+        columns: list[str] | None = None,
+        one_hot: list[str] | None = None,
+        weights: str | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of a NetworkX graph; see `zoo.datasets.readers.read_graphml`."""
+        choice = Columns(None, label, None, columns, one_hot, None, task)
+        parts = objects.from_networkx(graph, choice, weights)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: sparse.sparray,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        weights: str | None = None,
+        task: str | None = None,
+        name: str = "mine",
+    ) -> "Dataset":
+        """Make a data set of an adjacency matrix (N, N) in any sparse form; see `from_arrays`."""
+        nodes = None
+        if features is not None or labels is not None:
+            nodes = objects.from_arrays([], features, labels, task=task)
+        parts = objects.from_scipy(adjacency, nodes, weights)
+        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x."""
         columns = encoding.to(self.x.device, self.x.dtype)
-        return dataclasses.replace(self, x=torch.cat([self.x, columns], dim=1))
+        names = self.feature_names
+        if names is not None:
+            names = (*names, *(f"encoding {each}" for each in range(columns.shape[1])))
+        x = torch.cat([self.x, columns], dim=1)
+        return dataclasses.replace(self, x=x, feature_names=names)
 
 
 def make_dataset(
@@ -80,10 +165,9 @@ def make_dataset(
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
     """
-    parts = check_parts(parts)
-    _check_task(parts.labels, task)
+    parts = check_parts(parts._replace(task=task))
+    check_task(parts.labels, task)
     masks = parts.masks and {key: torch.from_numpy(mask) for key, mask in parts.masks.items()}
-    multilabel = parts.labels.ndim == 2
     return Dataset(
         name=name,
         graph=canonical(parts.edges, nodes=len(parts.labels)),
@@ -93,14 +177,20 @@ def make_dataset(
         metric=METRICS[task],
         split=split or ("benchmark" if masks else MASKLESS_SPLIT),
         masks=masks,
-        classes=parts.labels.shape[1] if multilabel else int(parts.labels.max()) + 1,
+        classes=_classes(parts),
+        ids=parts.ids,
+        labels=parts.label_names,
+        feature_names=parts.feature_names,
         transform=features,
     )
 
 
-def infer_task(labels: np.ndarray) -> str:
-    """Return the task that labels are for: one class per node (N,), or many targets (N, T)."""
-    return "node-multilabel" if labels.ndim == 2 else "node-classification"
+def _classes(parts: Parts) -> int:
+    if parts.labels.ndim == 2:
+        return parts.labels.shape[1]
+    if parts.labels.dtype.kind == "f":
+        return 1
+    return len(parts.label_names or ()) or int(parts.labels.max()) + 1
 
 
 def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -114,18 +204,3 @@ def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
             f"the features take {size:,.0f} GB as a dense array, more than there is memory; keep "
             "fewer columns."
         ) from None
-
-
-def _check_task(labels: np.ndarray, task: str) -> None:
-    wanted = 2 if task == "node-multilabel" else 1
-    if labels.ndim != wanted:
-        raise ZooError(
-            f"`node_labels` has {labels.ndim} dimensions and {task} needs {wanted}; write the "
-            f"task {infer_task(labels)}, or labels of shape {('(N,)', '(N, T)')[wanted - 1]}."
-        )
-    if task == "node-binary" and (labels > 1).any():
-        node = first_true(labels > 1)[0]
-        raise ZooError(
-            f"`node_labels` holds {labels[node]} at node {node} and node-binary knows 0, 1 and -1 "
-            "(unknown); renumber the labels, or write the task node-classification."
-        )

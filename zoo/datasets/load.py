@@ -4,24 +4,37 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, infer_task, make_dataset
+from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.features import FEATURES
 from zoo.datasets.generated import GENERATED
+from zoo.datasets.labels import infer_task
 from zoo.datasets.named import NAMED
-from zoo.datasets.prepared import has_masks, read_prepared
+from zoo.datasets.parts import Parts
+from zoo.datasets.prepared import read_prepared
+from zoo.datasets.readers import READERS, reader_of
 from zoo.datasets.sources import obtain
 from zoo.errors import Problem, ZooError, unknown
 from zoo.storage import data_folders
-from zoo.table import Spec, Table, option_problems, pick, problems, resolved, resolved_options
+from zoo.table import (
+    Spec,
+    Table,
+    option_problems,
+    options_of,
+    pick,
+    problems,
+    resolved,
+    resolved_options,
+)
 
-Task = Literal["node-classification", "node-binary", "node-multilabel"]
+Task = Literal["node-classification", "node-binary", "node-multilabel", "node-regression"]
 
 
 def _builder(name: str) -> Callable[..., Dataset]:
     def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
         record = NAMED[name]
         path = _find(name) or obtain(name, record.source, record.nodes)
-        return _load(path, name, record.task, record.split, features)
+        parts = read_prepared(path)
+        return _made(path, name, parts, record.task, record.split, features)
 
     what, nodes = NAMED[name].what, NAMED[name].nodes
     build.__name__ = build.__qualname__ = name
@@ -37,17 +50,17 @@ DATASETS = Table("dataset", {**{name: _builder(name) for name in NAMED}, **GENER
 
 
 def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
-    """Load a graph by name, from a prepared file, or draw one.
+    """Load a graph by name, from files, or draw one.
 
-    A name is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded once if it is
-    in none. A path (it ends in `.npz`, or names a file) is read; see `data/README.md` for what it
-    holds.
+    A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
+    once if it is in none. The path of a folder or a file is read (`zoo.datasets.readers.READERS`
+    says what a path may end in); any other name is that of a prepared graph in those folders.
 
     Args:
         spec: a word of `DATASETS`, a path, or a mapping of `name` and options.
         features: a word of `FEATURES`: what is done to the features first.
         options: further options of that data set, such as `nodes=100_000` of `sbm`; of a file,
-            `task`.
+            `task` and the options of its reader.
 
     Raises:
         ZooError: an unknown name or option, a graph that cannot be had, or a file that is wrong.
@@ -62,8 +75,7 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
     try:
         if name in DATASETS:
             return pick(DATASETS, spec)
-        del spec["name"]
-        return prepared_file(Path(name).expanduser(), **spec)
+        return own_graph(name, read_graph(spec), spec.get("features", "raw"))
     except MemoryError as error:
         raise ZooError(
             f"dataset {name}: it does not fit into memory ({error}); choose a smaller one, or "
@@ -71,28 +83,66 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
         ) from None
 
 
-def prepared_file(
-    path: Path, *, features: Annotated[Spec, FEATURES] = "raw", task: Task | None = None
-) -> Dataset:
-    """Load a graph of one's own from a prepared file.
+def read_graph(spec: Spec | Path) -> Parts:
+    """Read a graph of one's own as it is in its files; `zoo.datasets.check_parts` checks it.
 
-    Args:
-        path: the `.npz`; one called like a named graph has its task and default split.
-        features: what is done to the features first.
-        task: what the labels are for; left out it is that of the named graph, or one class per
-            node (`node-multilabel` where labels are (N, T)).
+    Raises:
+        ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
-    record = NAMED.get(path.stem)
-    return _load(path, path.stem, task or (record and record.task), _split(path), features)
+    spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    if spec["name"] in DATASETS and not _path(spec["name"]).exists():
+        raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
+    wrong = _file_problems(spec, (), ())
+    if wrong:
+        raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
+    path = _path(spec["name"])
+    own, common = _divided(spec)
+    task = common.get("task")
+    try:
+        parts = reader_of(path)(path, task, **own)
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+    except MemoryError:
+        raise ZooError(f"{path}: it does not fit into memory; keep fewer columns.") from None
+    except Exception as error:  # readers of ten formats raise nearly anything
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        raise ZooError(
+            f"{path}: the file is damaged, or is not what it ends in ({cause}). Write it again."
+        ) from None
+    return parts._replace(task=task or parts.task)
 
 
-def _load(path: Path, name: str, task: str | None, split: str, features: Spec) -> Dataset:
-    parts = read_prepared(path)
+def own_graph(name: str, parts: Parts, features: Spec = "raw") -> Dataset:
+    """Make a data set of the parts that a path, or a prepared graph's name, was read to.
+
+    One that is called like a named graph has its task and default split.
+
+    Raises:
+        ZooError: the parts are no graph, or the labels not those of the task.
+    """
+    path = _path(name)
+    stem = path.resolve().name if path.is_dir() else path.stem
+    record = NAMED.get(stem)
+    task = parts.task or (record and record.task)
+    return _made(path, stem, parts, task, record and record.split, features)
+
+
+def _made(path, name: str, parts: Parts, task, split, features: Spec) -> Dataset:
     task = task or infer_task(parts.labels)
     try:
         return make_dataset(name, parts, task=task, split=split, features=features)
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
+
+
+def _common(*, features: Annotated[Spec, FEATURES] = "raw", task: Task | None = None) -> None:
+    """Say what may be set for every graph of one's own, whatever reads it.
+
+    Args:
+        features: what is done to the features first.
+        task: what the labels are for; left out, one class per node, or targets of 0 and 1 where
+            there are several.
+    """
 
 
 def dataset_problems(
@@ -105,15 +155,25 @@ def dataset_problems(
     name = spec.get("name") if isinstance(spec, Mapping) else spec
     if not isinstance(name, str) or name in DATASETS:
         return problems(DATASETS, spec, path, also)
-    options = {key: spec[key] for key in spec if key != "name"} if isinstance(spec, Mapping) else {}
+    return _file_problems(spec if isinstance(spec, Mapping) else name, path, also)
+
+
+def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem]:
+    name = spec["name"] if isinstance(spec, Mapping) else spec
     where = (*path, "name") if isinstance(spec, Mapping) else path
-    file = Path(name).expanduser()
-    if file.is_file():
-        return option_problems(name, prepared_file, options, path, also)
-    if file.suffix == ".npz":
-        return [Problem(where, f"there is no file {name}; write the path of a prepared graph.")]
-    hint = "A graph of your own is named by its path, such as graphs/mine.npz."
-    return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
+    file = _path(name)
+    if not file.exists():
+        if file.suffix.lower() in READERS:
+            return [Problem(where, f"there is no file {name}; write the path of a graph.")]
+        hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
+        return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
+    try:
+        reader = reader_of(file)
+    except ZooError as error:
+        return [Problem(where, str(error))]
+    own, common = _divided(spec)
+    found = option_problems(name, reader, own, path, [*options_of(_common), *also])
+    return found + option_problems(name, _common, common, path)
 
 
 def resolved_dataset(spec: Spec) -> dict[str, Any]:
@@ -122,15 +182,28 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
     if name in DATASETS:
         split = NAMED[name].split if name in NAMED else MASKLESS_SPLIT
         return {**resolved(DATASETS, spec), "split": split}
-    options = {} if isinstance(spec, str) else spec
-    file = Path(name).expanduser()
-    return {"name": name, **resolved_options(prepared_file, options), "split": _split(file)}
+    own, common = _divided(spec)
+    options = {**resolved_options(_common, common), **resolved_options(reader_of(_path(name)), own)}
+    return {"name": name, **options, "split": _split(spec, name)}
 
 
-def _split(path: Path) -> str:
-    if path.stem in NAMED:
-        return NAMED[path.stem].split
-    return "benchmark" if has_masks(path) else MASKLESS_SPLIT
+def _split(spec: Spec, name: str) -> str:
+    if _path(name).stem in NAMED:
+        return NAMED[_path(name).stem].split
+    return MASKLESS_SPLIT if read_graph(spec).masks is None else "benchmark"
+
+
+def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the options of a graph of one's own into those of its reader and the common ones."""
+    options = {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
+    common = {key: options.pop(key) for key in options_of(_common) if key in options}
+    return options, common
+
+
+def _path(name: str) -> Path:
+    """Return the path that a name is, or that of the prepared graph of this name."""
+    path = Path(name).expanduser()
+    return path if path.exists() or path.name != name else _find(name) or path
 
 
 def _find(name: str) -> Path | None:

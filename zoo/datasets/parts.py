@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from zoo.datasets.labels import check_labels, check_plain, first_true
 from zoo.errors import ZooError
 
 SPLITS = ("train", "val", "test")
-
-_MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 
 
 class Parts(NamedTuple):
@@ -20,15 +19,24 @@ class Parts(NamedTuple):
 
     Attributes:
         edges: (E, 2) node numbers from 0; one direction of an edge is enough.
-        labels: (N,) classes from 0, -1 = unknown; or (N, T) targets of 0 and 1, NaN = unknown.
+        labels: (N,) classes from 0, -1 = unknown; or (N, T) targets of 0 and 1, NaN = unknown; or
+            numbers of either shape, NaN = unknown, where `task` is `node-regression`.
         features: (N, F) numbers, dense or a scipy CSR array.
         masks: `train`, `val` and `test`, each (S, N) bool: S fixed splits; None without any.
+        ids: (N,) what the user calls each node, whole numbers or text; None: by their numbers.
+        label_names: the name of each class, or of each target; None where they have none.
+        feature_names: the name of each column of `features`; None where columns have none.
+        task: what the labels are for; None: as their shape says.
     """
 
     edges: np.ndarray
     labels: np.ndarray
     features: np.ndarray | sparse.csr_array
     masks: dict[str, np.ndarray] | None = None
+    ids: np.ndarray | None = None
+    label_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    task: str | None = None
 
 
 def check_parts(parts: Parts) -> Parts:
@@ -37,15 +45,57 @@ def check_parts(parts: Parts) -> Parts:
     Raises:
         ZooError: one paragraph with the key that is wrong, where, and what to write instead.
     """
-    labels = check_labels(parts.labels)
-    features = check_features(parts.features, len(labels))
+    labels = check_labels(parts.labels, parts.task)
+    features = check_features(parts.features, len(labels), parts.ids, parts.feature_names)
     edges = check_edges(parts.edges, len(labels))
-    return Parts(edges, labels, features, check_masks(parts.masks, len(labels)))
+    masks = check_masks(parts.masks, len(labels))
+    ids = None if parts.ids is None else check_ids(parts.ids, len(labels))
+    check_names(parts._replace(labels=labels))
+    return parts._replace(edges=edges, labels=labels, features=features, masks=masks, ids=ids)
+
+
+def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
+    """Return ids (N,) as int64 or text, all different."""
+    if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iuU":
+        kind = getattr(ids, "dtype", type(ids).__name__)
+        raise ZooError(
+            f"`node_ids` is of type {kind}; write a plain numpy array of whole numbers or of text "
+            "(np.array(ids, dtype=str))."
+        )
+    if ids.shape != (nodes,):
+        raise ZooError(f"`node_ids` has the shape {ids.shape} and should have ({nodes},).")
+    unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
+    if len(unique) < nodes:
+        twice = ids[first[counts > 1].min()]
+        rows = np.flatnonzero(ids == twice)[:2].tolist()
+        raise ZooError(
+            f"the id {twice!s} is that of several nodes (rows {rows[0]} and {rows[1]}, of "
+            f"{(counts > 1).sum():,} such ids); give each node an id of its own."
+        )
+    return ids.astype(np.int64, copy=False) if ids.dtype.kind == "i" else ids
+
+
+def check_names(parts: Parts) -> None:
+    """Refuse names that are not one for each column of features, or for each class or target."""
+    columns, labels = parts.features.shape[1], parts.labels
+    if parts.feature_names is not None and len(parts.feature_names) != columns:
+        raise ZooError(
+            f"`feature_names` has {len(parts.feature_names)} names; write {columns}, one for each "
+            "column of features."
+        )
+    if parts.label_names is None:
+        return
+    if labels.ndim == 1 and labels.dtype.kind == "f":
+        raise ZooError("`label_names` are names of classes, and numbers have none; leave it out.")
+    count = len(parts.label_names)
+    least = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+    if count < least or (labels.ndim == 2 and count > least):
+        raise ZooError(f"`label_names` has {count} names; write {least}, one for each class.")
 
 
 def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     """Return edges (E, 2) as int64, all between nodes 0 and N-1."""
-    _check_plain("edges", edges)
+    check_plain("edges", edges)
     if edges.ndim != 2 or edges.shape[1] != 2:
         turned = edges.ndim == 2 and edges.shape[0] == 2
         fix = "write edges.T" if turned else "write one row per edge: its two nodes"
@@ -66,58 +116,15 @@ def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     return edges.astype(np.int64, copy=False)
 
 
-def check_labels(labels: np.ndarray) -> np.ndarray:
-    """Return labels (N,) as int64, -1 = unknown, or targets (N, T) as fp32, NaN = unknown."""
-    _check_plain("node_labels", labels)
-    if labels.ndim not in (1, 2):
-        raise ZooError(
-            f"`node_labels` has the shape {labels.shape} and should have (N,): a class per node, "
-            "or (N, T): targets of 0 and 1."
-        )
-    if labels.size == 0:
-        raise ZooError(
-            f"`node_labels` has the shape {labels.shape}: the graph is empty; write a label per "
-            "node, -1 where it is unknown."
-        )
-    return _check_classes(labels) if labels.ndim == 1 else _check_targets(labels)
-
-
-def _check_classes(labels: np.ndarray) -> np.ndarray:
-    if labels.dtype.kind not in "iu":
-        raise ZooError(
-            f"`node_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
-            "and -1 where unknown; write labels.astype('int64')."
-        )
-    most = max(len(labels), _MOST_CLASSES)
-    wrong = (labels < -1) | (labels >= most)
-    if wrong.any():
-        node = first_true(wrong)[0]
-        raise ZooError(
-            f"`node_labels` holds {labels[node]} at node {node}; number the classes 0, 1, 2, ... "
-            "and write -1 where the label is unknown."
-        )
-    return labels.astype(np.int64, copy=False)
-
-
-def _check_targets(labels: np.ndarray) -> np.ndarray:
-    if labels.dtype.kind not in "iufb":
-        raise ZooError(f"`node_labels` is of type {labels.dtype} and should be float32: 0, 1, NaN.")
-    labels = labels.astype(np.float32, copy=False)
-    unknown = np.isnan(labels)
-    wrong = ~unknown & (labels != 0) & (labels != 1)
-    if wrong.any():
-        node, target = first_true(wrong)
-        raise ZooError(
-            f"`node_labels` holds {labels[node, target]:g} at node {node}, target {target}; write "
-            "0 or 1, NaN where it is unknown, or labels of shape (N,) for one class per node."
-        )
-    return labels
-
-
-def check_features(features: np.ndarray | sparse.csr_array, nodes: int):
+def check_features(
+    features: np.ndarray | sparse.csr_array,
+    nodes: int,
+    ids: np.ndarray | None = None,
+    names: tuple[str, ...] | None = None,
+) -> np.ndarray | sparse.csr_array:
     """Return features (N, F) as finite fp32, dense or sparse as they were."""
     if not sparse.issparse(features):
-        _check_plain("node_features", features)
+        check_plain("node_features", features)
     if features.ndim != 2 or features.dtype.kind not in "iufb":
         raise ZooError(
             f"`node_features` is {features.dtype} of the shape {features.shape} and should be "
@@ -133,9 +140,12 @@ def check_features(features: np.ndarray | sparse.csr_array, nodes: int):
     values = features.data if sparse.issparse(features) else features
     if not np.isfinite(values).all():
         row, column = _place(features, first_true(~np.isfinite(values)))
+        node = "" if ids is None or len(ids) != nodes else f" (the node {ids[row]})"
+        name = "" if names is None else f" ({names[column]!r})"
         raise ZooError(
-            f"`node_features` is not finite at row {row}, column {column}; replace what is "
-            "missing, for example np.nan_to_num(features), and values too large for float32."
+            f"`node_features` is not finite at row {row}{node}, column {column}{name}; replace "
+            "what is missing, for example np.nan_to_num(features), and values too large for "
+            "float32."
         )
     return features
 
@@ -154,7 +164,7 @@ def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np
         raise ZooError(f"masks are a dict of {', '.join(SPLITS)}, not of {', '.join(masks)}.")
     for part, mask in masks.items():
         key = f"{part}_masks"
-        _check_plain(key, mask)
+        check_plain(key, mask)
         if mask.dtype != bool:
             raise ZooError(f"`{key}` is of type {mask.dtype}; write mask.astype(bool).")
         if mask.ndim != 2 or mask.shape[1] != nodes:
@@ -194,14 +204,3 @@ def checked(matrix: sparse.sparray) -> sparse.csr_array:
     """
     matrix.check_format(full_check=True)
     return sparse.csr_array(matrix)
-
-
-def first_true(wrong: np.ndarray) -> tuple[int, ...]:
-    """Return the index of the first True, as plain numbers."""
-    return tuple(int(each) for each in np.unravel_index(wrong.argmax(), wrong.shape))
-
-
-def _check_plain(key: str, array: np.ndarray) -> None:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufb":
-        kind = getattr(array, "dtype", type(array).__name__)
-        raise ZooError(f"`{key}` is of type {kind}; write a plain numpy array of numbers.")

@@ -2,7 +2,8 @@
 
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
-`test_masks` (S, N). Other keys are ignored. `data/README.md` describes the format for people.
+`test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,) and `task` (). Other
+keys are ignored. `data/README.md` describes the format for people.
 """
 
 import zipfile
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from zoo.datasets.labels import check_plain
 from zoo.datasets.parts import SPLITS, Parts, check_parts, checked
 from zoo.errors import ZooError
 from zoo.storage import write_whole
@@ -35,16 +37,26 @@ def read_prepared(path: Path) -> Parts:
             to write instead.
     """
     try:
-        with _open(path) as stored:
-            parts = Parts(
-                _array(stored, "edges"),
-                _array(stored, "node_labels"),
-                _features(stored),
-                _masks(stored),
-            )
-        return check_parts(parts)
+        return check_parts(read_unchecked(path))
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
+
+
+def read_unchecked(path: Path) -> Parts:
+    """Read a prepared file as it is; raise ZooError, without the path, if it cannot be read."""
+    with _open(path) as stored:
+        labels = _array(stored, "node_labels")
+        check_plain("node_labels", labels)
+        return Parts(
+            _array(stored, "edges"),
+            labels,
+            _features(stored),
+            _masks(stored),
+            _array(stored, "node_ids") if "node_ids" in stored.files else None,
+            _words(stored, "label_names"),
+            _words(stored, "feature_names"),
+            (_words(stored, "task") or (None,))[0],
+        )
 
 
 def write_prepared(parts: Parts, path: Path | str) -> None:
@@ -59,16 +71,11 @@ def write_prepared(parts: Parts, path: Path | str) -> None:
     parts = check_parts(parts)
     arrays = {"edges": parts.edges, "node_labels": parts.labels, **_stored(parts.features)}
     arrays |= {f"{part}_masks": mask for part, mask in (parts.masks or {}).items()}
+    named = {"label_names": parts.label_names, "feature_names": parts.feature_names}
+    arrays |= {key: np.array(names, str) for key, names in named.items() if names is not None}
+    arrays |= {"node_ids": parts.ids} if parts.ids is not None else {}
+    arrays |= {"task": np.array(parts.task)} if parts.task is not None else {}
     write_whole(path, lambda draft: np.savez_compressed(draft, **arrays))
-
-
-def has_masks(path: Path) -> bool:
-    """Return whether a prepared file holds splits of its own."""
-    try:
-        with _open(path) as stored:
-            return f"{SPLITS[0]}_masks" in stored.files
-    except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
 
 
 def _open(path: Path) -> NpzFile:
@@ -138,6 +145,15 @@ def _masks(stored: NpzFile) -> dict[str, np.ndarray] | None:
     if not any(f"{part}_masks" in stored.files for part in SPLITS):
         return None
     return {part: _array(stored, f"{part}_masks") for part in SPLITS}
+
+
+def _words(stored: NpzFile, key: str) -> tuple[str, ...] | None:
+    if key not in stored.files:
+        return None
+    words = _array(stored, key)
+    if words.dtype.kind != "U":
+        raise ZooError(f"`{key}` is of type {words.dtype}; write text, np.array(names, dtype=str).")
+    return tuple(map(str, words.ravel()))
 
 
 def _stored(features: np.ndarray | sparse.csr_array) -> dict[str, np.ndarray]:

@@ -1,0 +1,96 @@
+"""The command `zoo data`: check a graph of one's own, and prepare it under a name."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo import screen
+from zoo.errors import ZooError
+
+app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your own.")
+
+Source = Annotated[
+    str, typer.Argument(metavar="PATH", help="A folder with nodes.csv and edges.csv, or a file.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="How to read it, such as label=species."),
+]
+
+
+@app.command()
+def check(
+    path: Source,
+    options: Options = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw degrees and classes into this PNG.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
+    from zoo.data_check import check_graph
+    from zoo.data_plot import draw
+    from zoo.datasets import read_graph
+
+    if plot is not None and plot.suffix != ".png":
+        raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
+    parts = read_graph(_spec(path, options))
+    found = check_graph(parts)
+    if as_json:
+        typer.echo(json.dumps([each._asdict() for each in found]))
+    else:
+        screen.data(found)
+    broken = any(each.verdict == "fix" for each in found)
+    if plot is not None and not broken:
+        draw(parts, plot)
+    if plot is not None:
+        screen.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
+    sys.exit(1 if broken else 0)
+
+
+@app.command()
+def prepare(
+    path: Source,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes will call it.")],
+    options: Options = None,
+    again: Annotated[bool, typer.Option("--again", help="Replace the graph of that name.")] = False,
+) -> None:
+    """Write a graph as NAME.npz into the first data folder, so that `dataset: NAME` is it."""
+    from zoo.datasets import check_parts, own_graph, read_graph, write_prepared
+
+    written = _destination(name, again)
+    parts = read_graph(_spec(path, options))
+    task = own_graph(path, parts).task
+    write_prepared(check_parts(parts._replace(task=task)), written)
+    screen.remark(f"written: {written}; write `dataset={name}`, such as zoo train gcn-cora "
+                  f"dataset={name}")  # fmt: skip
+
+
+def _destination(name: str, again: bool) -> Path:
+    from zoo.datasets import DATASETS
+    from zoo.storage import data_folders
+
+    if Path(name).name != name or name.startswith(".") or not name.isprintable() or "=" in name:
+        raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
+    if name in DATASETS:
+        raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
+    written = data_folders()[0] / f"{name}.npz"
+    if written.exists() and not again:
+        raise ZooError(f"{written} is there already; write --again to replace it, or another name.")
+    return written
+
+
+def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
+    from zoo.yaml_reader import Draft
+
+    draft = Draft("the options")
+    draft.data = {"name": path}
+    for number, text in enumerate(options or []):
+        draft.override(text, number)
+    draft.finish()
+    if "features" in draft.data:
+        raise ZooError("`features` is what training does to them; write it there, not here.")
+    return draft.data

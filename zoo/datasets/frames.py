@@ -1,0 +1,145 @@
+"""Tables on disk, CSV or Parquet, as Arrow tables: text columns as they stand, numbers as numbers.
+
+Arrow reads strictly: a row with a cell too few or too many is an error, never a guess.
+"""
+
+import csv
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.errors import ZooError, suggestion
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+"""The endings of tables."""
+
+_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00": "binary", b"PK": "Excel or zip"}
+_BAD_CELL = re.compile(
+    r"CSV column #(\d+): (?:Row #(\d+): )?.*(?:invalid value '(.*)'|(UTF8))", re.S
+)
+
+
+def read_table(
+    path: Path, text: Collection[str], only: Collection[str] | None, separator: str | None = None
+) -> "pyarrow.Table":
+    """Read a table.
+
+    Args:
+        path: a `.csv`, `.tsv` or `.parquet`.
+        text: the columns of a CSV that are read as text, just as they stand; others are numbers.
+        only: the columns that are read; None: all.
+        separator: of the cells of a CSV; None: a comma, in a `.tsv` a tab.
+
+    Raises:
+        ZooError: it cannot be read: what is wrong where, without the path.
+    """
+    if not path.is_file():
+        raise ZooError(f"there is no file {path}; write the path of a CSV or Parquet table.")
+    if path.suffix.lower() == ".parquet":
+        return _read_parquet(path, only)
+    return _read_csv(path, text, only, separator or ("\t" if path.suffix == ".tsv" else ","))
+
+
+def header(path: Path, separator: str | None = None) -> list[str]:
+    """Return the names of the columns of a table."""
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet
+
+        return _arrow(path, lambda: pyarrow.parquet.read_schema(path).names)
+    return _header(path, separator or ("\t" if path.suffix == ".tsv" else ","))
+
+
+def need(columns: Collection[str], present: Collection[str], where: str, option: str = "") -> None:
+    """Refuse a table that lacks one of the columns; `option` is what names another."""
+    for each in columns:
+        if each not in present:
+            fix = f"write `{option}: COLUMN`, or " if option else ""
+            raise ZooError(
+                f"{where} has no column {each!r}; it has {', '.join(map(repr, present))}. "
+                f"{fix[:1].upper()}{fix[1:]}{'r' if fix else 'R'}ename a column; "
+                f"{suggestion(each, present)}"
+            )
+
+
+def _read_csv(path: Path, text, only, separator: str) -> "pyarrow.Table":
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    names = _header(path, separator)
+    types = {each: pyarrow.string() if each in text else pyarrow.float64() for each in names}
+    convert = arrow_csv.ConvertOptions(
+        column_types=types, include_columns=None if only is None else list(only)
+    )
+    # One thread: its errors name the row. A cell in quotes may hold a line's end.
+    read = arrow_csv.ReadOptions(use_threads=False)
+    parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+    try:
+        return arrow_csv.read_csv(
+            path, read_options=read, parse_options=parse, convert_options=convert
+        )
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
+        raise ZooError(f"{path.name}: {_csv_problem(str(error), names)}") from None
+
+
+def _csv_problem(message: str, names: list[str]) -> str:
+    found = _BAD_CELL.search(message)
+    if found is None:
+        line = " ".join(message.split())[:160].removeprefix("CSV parse error: ")
+        return f"the table is damaged ({line}). Give every row a cell for every column."
+    column, row = names[int(found[1])], f" in line {found[2]}" if found[2] else ""
+    if found[4]:
+        return f"the column {column!r} is not UTF-8{row}; save the file as UTF-8 text."
+    return (
+        f"the column {column!r} holds {found[3][:40]!r}{row}, which is no number. If it is a kind "
+        f"of thing, write `one_hot: [{column}]`; else leave it out: name those that are features, "
+        "`columns: [...]`, or the one that is the class, `label: COLUMN`."
+    )
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    if not path.is_file():
+        raise ZooError(f"there is no file {path}; write the path of a CSV or Parquet table.")
+    with path.open("rb") as file:
+        first = file.readline(1_000_000)
+    if not first.strip():
+        raise ZooError(f"{path.name} is empty; write a line of column names, then a line per row.")
+    kind = next((kind for mark, kind in _MARKS.items() if first.startswith(mark)), None)
+    if kind is not None or b"\x00" in first:
+        raise ZooError(f"{path.name} is {kind or 'binary'}, no text; save the table as UTF-8 CSV.")
+    try:
+        line = first.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ZooError(f"{path.name} is not UTF-8; save the file as UTF-8 text.") from None
+    names = next(csv.reader([line], delimiter=separator))
+    if len(names) == 1 and (other := next((each for each in ";\t," if each in line), None)):
+        raise ZooError(
+            f"{path.name} has a single column, {line[:60]!r}; write `separator: {other!r}`."
+        )
+    twice = [each for each in names if names.count(each) > 1]
+    if twice:
+        raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")
+    return names
+
+
+def _read_parquet(path: Path, only: Collection[str] | None) -> "pyarrow.Table":
+    import pyarrow.parquet
+
+    columns = None if only is None else list(only)
+    return _arrow(path, lambda: pyarrow.parquet.read_table(path, columns=columns))
+
+
+def _arrow(path: Path, read):
+    import pyarrow
+
+    try:
+        return read()
+    except (pyarrow.ArrowException, OSError) as error:
+        line = " ".join(str(error).split())[:160]
+        raise ZooError(
+            f"{path.name} cannot be read as Parquet ({line}): it is damaged or something else. "
+            "Write it again, for example with pandas: frame.to_parquet(path)."
+        ) from None

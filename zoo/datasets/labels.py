@@ -1,0 +1,182 @@
+"""Labels: classes, targets of 0 and 1, or numbers; what is wrong with them is said with its fix."""
+
+import numpy as np
+
+from zoo.errors import ZooError, unknown
+
+REGRESSION = "node-regression"
+
+METRICS = {
+    "node-classification": "accuracy",
+    "node-binary": "roc-auc",
+    "node-multilabel": "roc-auc",
+    REGRESSION: "r2",
+}
+"""Word of a task to the metric that it is measured by."""
+
+_MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
+_DIMENSIONS = {"node-multilabel": (2,), REGRESSION: (1, 2)}
+_SHAPES = {1: "(N,)", 2: "(N, T)"}
+
+
+def infer_task(labels: np.ndarray) -> str:
+    """Return the task that labels are for: one class per node (N,), or many targets (N, T)."""
+    return "node-multilabel" if labels.ndim == 2 else "node-classification"
+
+
+def check_labels(labels: np.ndarray, task: str | None = None) -> np.ndarray:
+    """Return labels in the type of their task.
+
+    Args:
+        labels: (N,) or (N, T) plain numbers.
+        task: what they are for; `node-regression` has to be said, the others follow from them.
+
+    Returns:
+        Classes (N,) int64, -1 = unknown; or targets (N, T) fp32, NaN = unknown; or, for
+        `node-regression`, numbers (N,) or (N, T) fp32, NaN = unknown.
+
+    Raises:
+        ZooError: the labels are no such numbers.
+    """
+    check_plain("node_labels", labels)
+    if labels.ndim not in (1, 2):
+        raise ZooError(
+            f"`node_labels` has the shape {labels.shape} and should have (N,): a class per node, "
+            "or (N, T): targets of 0 and 1."
+        )
+    if labels.size == 0:
+        raise ZooError(
+            f"`node_labels` has the shape {labels.shape}: the graph is empty; write a label per "
+            "node, -1 where it is unknown."
+        )
+    if task == REGRESSION:
+        return _check_numbers(labels)
+    return _check_classes(labels) if labels.ndim == 1 else _check_targets(labels)
+
+
+def unlabelled(nodes: int, task: str | None = None) -> np.ndarray:
+    """Return labels (N,) that are all unknown."""
+    return np.full(nodes, np.nan, np.float32) if task == REGRESSION else np.full(nodes, -1)
+
+
+def check_task(labels: np.ndarray, task: str) -> None:
+    """Refuse checked labels (N,) or (N, T) that are not those of a task, and unknown tasks."""
+    if task not in METRICS:
+        raise ZooError(unknown("task", task, METRICS))
+    wanted = _DIMENSIONS.get(task, (1,))
+    if labels.ndim not in wanted:
+        raise ZooError(
+            f"`node_labels` has {labels.ndim} dimensions and {task} needs {wanted[0]}; write the "
+            f"task {infer_task(labels)}, or labels of shape {_SHAPES[wanted[0]]}."
+        )
+    if task == "node-binary" and (labels > 1).any():
+        node = first_true(labels > 1)[0]
+        raise ZooError(
+            f"`node_labels` holds {labels[node]} at node {node} and node-binary knows 0, 1 and -1 "
+            "(unknown); renumber the labels, or write the task node-classification."
+        )
+
+
+def encode_text(
+    labels: np.ndarray, task: str | None = None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return labels written as text, "" = unknown, as numbers, and the names of classes if any.
+
+    Classes (N,) are numbered in the order of their names, which is that of numbers where all
+    names are whole numbers. Numbers, and tables of targets (N, T), have no names.
+
+    Raises:
+        ZooError: something else than a number where the task needs one, or fractions where
+            nothing says that they are not classes.
+    """
+    if task == REGRESSION or labels.ndim == 2:
+        return _numbers(labels), None
+    names = np.unique(labels[labels != ""])
+    values = _all_numbers(names)
+    if task is None and values is not None and (values != np.floor(values)).any():
+        shown = names[values != np.floor(values)][0]
+        raise ZooError(
+            f"the labels are numbers such as {shown}, and each would be a class of its own; write "
+            "`task: node-regression`, or `task: node-classification` if they are classes."
+        )
+    if values is not None:
+        names = names[np.lexsort((names, values))]
+    order = np.argsort(names)
+    places = order[np.searchsorted(names, labels, sorter=order).clip(max=max(len(names) - 1, 0))] \
+        if len(names) else np.zeros(len(labels), np.int64)  # fmt: skip
+    return np.where(labels == "", -1, places).astype(np.int64), tuple(map(str, names))
+
+
+def _numbers(labels: np.ndarray) -> np.ndarray:
+    filled = np.where(labels == "", "nan", labels)
+    try:
+        return filled.astype(np.float64)
+    except ValueError:
+        wrong = next(each for each in filled.ravel() if _all_numbers(np.array([each])) is None)
+        raise ZooError(
+            f"the label {str(wrong)!r} is no number; write numbers, nothing where it is unknown, "
+            "or one column of classes with `task: node-classification`."
+        ) from None
+
+
+def _all_numbers(names: np.ndarray) -> np.ndarray | None:
+    try:
+        values = names.astype(np.float64)
+    except ValueError:
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _check_classes(labels: np.ndarray) -> np.ndarray:
+    if labels.dtype.kind not in "iu":
+        raise ZooError(
+            f"`node_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
+            "and -1 where unknown; write labels.astype('int64'), or `task: node-regression` if "
+            "they are numbers to predict."
+        )
+    most = max(len(labels), _MOST_CLASSES)
+    wrong = (labels < -1) | (labels >= most)
+    if wrong.any():
+        node = first_true(wrong)[0]
+        raise ZooError(
+            f"`node_labels` holds {labels[node]} at node {node}; number the classes 0, 1, 2, ... "
+            "and write -1 where the label is unknown."
+        )
+    return labels.astype(np.int64, copy=False)
+
+
+def _check_targets(labels: np.ndarray) -> np.ndarray:
+    labels = labels.astype(np.float32, copy=False)
+    wrong = ~np.isnan(labels) & (labels != 0) & (labels != 1)
+    if wrong.any():
+        node, target = first_true(wrong)
+        raise ZooError(
+            f"`node_labels` holds {labels[node, target]:g} at node {node}, target {target}; write "
+            "0 or 1, NaN where it is unknown, labels of shape (N,) for one class per node, or "
+            "`task: node-regression` for numbers."
+        )
+    return labels
+
+
+def _check_numbers(labels: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
+        labels = labels.astype(np.float32, copy=False)
+    if np.isinf(labels).any():
+        node = first_true(np.isinf(labels))[0]
+        raise ZooError(
+            f"`node_labels` is infinite, or too large for float32, at node {node}; write NaN where "
+            "a number is unknown, and numbers below 1e38."
+        )
+    return labels
+
+
+def first_true(wrong: np.ndarray) -> tuple[int, ...]:
+    """Return the index of the first True, as plain numbers."""
+    return tuple(int(each) for each in np.unravel_index(wrong.argmax(), wrong.shape))
+
+
+def check_plain(key: str, array: np.ndarray) -> None:
+    """Refuse what is no plain numpy array of numbers, and say what its key is."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufb":
+        kind = getattr(array, "dtype", type(array).__name__)
+        raise ZooError(f"`{key}` is of type {kind}; write a plain numpy array of numbers.")
