@@ -49,10 +49,16 @@ def main() -> None:
 
 @app.command()
 def train(
-    recipe: RecipeName,
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")
+    ] = None,
     overrides: Overrides = None,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with a run that was ended, in its own folder."),
+    ] = None,
     processes: Annotated[
         int, typer.Option(min=1, help="How many share the work; see model.attention.shard.")
     ] = 1,
@@ -61,11 +67,17 @@ def train(
     """Train a recipe with each of its seeds and write the run's folder."""
     from zoo.launch import launch
     from zoo.plan import load_recipe
+    from zoo.run import unfinished
 
-    plan = load_recipe(recipe, overrides or [])
+    if (recipe is None) == (resume is None) or (resume is not None and processes > 1):
+        raise ZooError(
+            "name a recipe, `zoo train sgformer-cora`, or a run to go on with in one process, "
+            "`zoo train --resume runs/sgformer-cora-20261121-120000`."
+        )
+    plan = load_recipe(recipe, overrides or []) if resume is None else unfinished(resume)[1]
     if processes > 1:
         sys.exit(launch(processes, plan))
-    summary = train_recipe(plan, device, runs)
+    summary = train_recipe(plan, device, runs, resume)
     if as_json:
         typer.echo(json.dumps(summary))
     else:

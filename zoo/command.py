@@ -29,8 +29,8 @@ DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
 Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
 
 
-def train_recipe(recipe, device: Device, runs: Path) -> dict[str, Any]:
-    """Train a loaded recipe behind a progress bar and return its summary.
+def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None) -> dict[str, Any]:
+    """Train a loaded recipe behind a progress bar, or go on with a run, and return its summary.
 
     What it takes over from other weights is printed before training begins. Ctrl-C before there is
     a result leaves with exit code 130. Of several processes the first alone returns: it speaks for
@@ -40,7 +40,7 @@ def train_recipe(recipe, device: Device, runs: Path) -> dict[str, Any]:
 
     from zoo import processes
     from zoo.memory import keep_freed_memory
-    from zoo.run import run_recipe
+    from zoo.run import resume_run, run_recipe
 
     keep_freed_memory()
     processes.start()
@@ -56,11 +56,13 @@ def train_recipe(recipe, device: Device, runs: Path) -> dict[str, Any]:
             bar.update()
 
         try:
-            summary = run_recipe(
-                recipe, device=device.value, runs=runs, watch=watch, begin=screen.start
-            )
+            hooks = {"device": device.value, "watch": watch, "begin": screen.start}
+            if resume is not None:
+                summary = resume_run(resume, **hooks)
+            else:
+                summary = run_recipe(recipe, runs=runs, **hooks)
         except KeyboardInterrupt:
-            screen.complain("stopped before a first result; nothing is left behind.")
+            screen.complain("stopped before a first result.")
             sys.exit(130)
     if silent:
         sys.exit(0)

@@ -1,17 +1,15 @@
 """Run a recipe: the one place that puts data, encoding, model and training together.
 
-A run leaves a folder behind that says what was run, on what, and what came of it: `recipe.yaml`
-with every value, `environment.json`, a line per epoch in `metrics.jsonl`, the weights of each seed
-in `seed-<s>/`, and `summary.json`.
+A run leaves a folder behind that says what was run, on what, and what came of it, see
+`zoo.record`; one that was killed goes on from there.
 """
 
 import functools
 import json
+import math
 import random
-import shutil
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +19,7 @@ import torch
 
 from zoo import processes
 from zoo.about import About
+from zoo.checkpoint import EVERY
 from zoo.datasets import Dataset, load_graph
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.environment import PACKAGES, choose_device, environment, installed_version
@@ -30,13 +29,12 @@ from zoo.finetune import start as start_from
 from zoo.memory import peak_memory
 from zoo.plan import check_processes, divide, import_sources, load_recipe, resolve
 from zoo.recipe import Recipe, recipe_text, word
+from zoo.record import Record, new_record
 from zoo.registry import Model, create_model
 from zoo.splits import PARTS, Split, make_split
-from zoo.storage import write_whole
 from zoo.table import pick
 from zoo.tasks import TASKS, Task
-from zoo.train import Epoch, Fit, fit
-from zoo.weights import save
+from zoo.train import Epoch, fit
 
 Watch = Callable[[int, Epoch], None]
 
@@ -58,11 +56,12 @@ def run_recipe(
     runs: Path | str = "runs",
     watch: Watch = lambda seed, epoch: None,
     begin: Callable[[Start], None] = lambda start: None,
+    checkpoint: float = EVERY,
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
 
     Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`. Of several
-    processes (`torchrun`, `zoo train --processes`) the first one writes.
+    processes (`torchrun`, `zoo train --processes`) the first one writes. `resume_run` goes on.
 
     Args:
         recipe: a recipe, or what `load_recipe` takes.
@@ -70,6 +69,7 @@ def run_recipe(
         runs: the folder in which the run's own folder is made; no run is ever overwritten.
         watch: called after every epoch with the seed and the epoch.
         begin: called before training, where the recipe starts from other weights.
+        checkpoint: seconds between two writings of all that a killed run needs to go on.
 
     Returns:
         The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
@@ -79,51 +79,92 @@ def run_recipe(
             anything is written.
     """
     processes.start()
-    if processes.rank() > 0:  # what the others write is thrown away
-        with tempfile.TemporaryDirectory() as folder:
-            return _run(recipe, device, folder, watch, lambda start: None)
-    return _run(recipe, device, runs, watch, begin)
-
-
-def _run(recipe, device, runs, watch, begin) -> dict[str, Any]:
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     check_processes(recipe, processes.count())
+    if processes.rank() > 0:  # what the others write is thrown away
+        with tempfile.TemporaryDirectory() as folder:
+            return _run(recipe, device, lambda: Record(Path(folder), math.inf), watch, _same)
+    every = checkpoint if processes.count() == 1 else math.inf
+    return _run(recipe, device, lambda: new_record(Path(runs), recipe.name, every), watch, begin)
+
+
+def resume_run(
+    folder: Path | str,
+    *,
+    device: str = "auto",
+    watch: Watch = lambda seed, epoch: None,
+    begin: Callable[[Start], None] = lambda start: None,
+    checkpoint: float = EVERY,
+) -> dict[str, Any]:
+    """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
+
+    One of several processes (`zoo train --processes`) keeps nothing to go on from.
+
+    Args:
+        folder: the run's folder.
+        device: as for `run_recipe`.
+        watch: as for `run_recipe`.
+        begin: as for `run_recipe`.
+        checkpoint: as for `run_recipe`.
+
+    Returns:
+        The content of `summary.json`.
+
+    Raises:
+        ZooError: the folder is none of a run, or that of a finished one, or damaged.
+    """
+    record, recipe = unfinished(Path(folder), checkpoint)
+    return _run(recipe, device, lambda: record, watch, begin)
+
+
+def unfinished(folder: Path, checkpoint: float = EVERY) -> tuple[Record, Recipe]:
+    """Return the record and the recipe of a run that has not come to its end.
+
+    Raises:
+        ZooError: as `resume_run`.
+    """
+    record = Record(folder, checkpoint)
+    name = record.read("environment.json").get("recipe", folder.name)
+    recipe = load_recipe(folder / "recipe.yaml").model_copy(update={"name": name})
+    if all(record.result(seed) for seed in recipe.seeds):
+        raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
+    return record, recipe
+
+
+def _run(recipe, device, find: Callable[[], Record], watch, begin) -> dict[str, Any]:
     where = choose_device(device)
     prepared = prepare(recipe)
     with torch.random.fork_rng(devices=[]):
         # What is wrong with the model is found before anything is written.
         start = _build(recipe, prepared)[1]
-    folder = _new_folder(Path(runs), recipe.name)
+    record = find()
     if start is not None:
-        _write_json(folder / "start_from.json", start._asdict())
+        record.write("start_from.json", start._asdict())
         begin(start)
-    _write_json(folder / "environment.json", environment(where))
-    text = recipe_text(resolve(recipe))
-    write_whole(folder / "recipe.yaml", lambda path: path.write_text(text))
+    record.write("environment.json", {"recipe": recipe.name, **environment(where)})
+    record.write_text("recipe.yaml", recipe_text(resolve(recipe)))
     results: list[dict[str, Any]] = []
     error: BaseException | None = None
-    with (folder / "metrics.jsonl").open("a", buffering=1) as lines:
-        for seed, split in zip(recipe.seeds, prepared.splits, strict=True):
-
-            def report(epoch: Epoch, seed=seed) -> None:
-                lines.write(json.dumps({"seed": seed, **epoch._asdict()}) + "\n")
-                watch(seed, epoch)
-
+    for seed, split in zip(recipe.seeds, prepared.splits, strict=True):
+        result = record.result(seed)
+        if result is None:
             try:
-                result, model = _train(recipe, prepared, seed, split, where, report)
-                save(model, folder / f"seed-{seed}")
+                result, model = _train(recipe, prepared, seed, split, where, record, watch)
+                record.keep(result, model)
             except BaseException as caught:  # the seeds before are kept, whatever it is
                 error = caught
                 break
-            results.append(result)
-            if result["interrupted"]:
-                error = KeyboardInterrupt()
-                break
+        results.append(result)
+        if result["interrupted"]:
+            error = KeyboardInterrupt()
+            break
     if not results:
-        shutil.rmtree(folder)
+        record.discard_unless_begun()
         raise error
-    summary = _summary(recipe, prepared, results, folder, where, interrupted=error is not None)
-    _write_json(folder / "summary.json", summary)
+    summary = _summary(
+        recipe, prepared, results, record.folder, where, interrupted=error is not None
+    )
+    record.write("summary.json", summary)
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
     return summary
@@ -192,17 +233,28 @@ def _build(recipe: Recipe, prepared: Prepared) -> tuple[Model, Start | None]:
     return model, start_from(model, name, recipe.start_from, prepared.about)
 
 
-def _train(recipe, prepared, seed, split, device, report) -> tuple[dict[str, Any], Model]:
+def _train(
+    recipe, prepared, seed, split, device, record: Record, watch
+) -> tuple[dict[str, Any], Model]:
     seed_everything(seed)
     model, start = _build(recipe, prepared)
-    data, task, augment = prepared.data, prepared.task, prepared.augment
-    own = (layered(model, recipe.start_from.lr_decay),) if start else ()
-    result: Fit = fit(model, data, split, task, device, augment, report, *own, **recipe.train)
+    checkpoint = record.checkpoint(seed)
+    record.forget_after(seed, checkpoint.epochs())
+    with record.lines() as lines:
+
+        def report(epoch: Epoch) -> None:
+            lines.write(json.dumps({"seed": seed, **epoch._asdict()}) + "\n")
+            watch(seed, epoch)
+
+        hooks = {"augment": prepared.augment, "watch": report, "checkpoint": checkpoint}
+        if start is not None:
+            hooks["arrange"] = layered(model, recipe.start_from.lr_decay)
+        result = fit(model, prepared.data, split, prepared.task, device, **hooks, **recipe.train)
     weights = sum(each.numel() for each in model.parameters())
-    record = {"parameters": weights, "split_sha256": split.sha256}
+    own = {"parameters": weights, "split_sha256": split.sha256}
     scores = {part: getattr(result, part) for part in PARTS}
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
-    return {"seed": seed, **result._asdict(), **record}, model
+    return {"seed": seed, **result._asdict(), **own}, model
 
 
 def _about(recipe: Recipe, data: Dataset) -> About:
@@ -243,20 +295,3 @@ def _summary(recipe, prepared, results, folder, device, *, interrupted) -> dict[
 def _spread(scores: list[float]) -> dict[str, float | int | None]:
     std = statistics.stdev(scores) if len(scores) > 1 else None
     return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}
-
-
-def _new_folder(runs: Path, name: str) -> Path:
-    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
-        try:
-            (runs / f"{stem}{suffix}").mkdir(parents=True)
-            return runs / f"{stem}{suffix}"
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise ZooError(f"{runs} cannot hold runs ({error}); name another folder.") from None
-    raise ZooError(f"{runs} holds a thousand runs of this second; name another folder.")
-
-
-def _write_json(path: Path, data: dict[str, Any]) -> None:
-    write_whole(path, lambda draft: draft.write_text(json.dumps(data, indent=2) + "\n"))

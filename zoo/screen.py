@@ -76,7 +76,11 @@ def result(summary: dict[str, Any]) -> None:
         table.add_row("mean", "", *(_spread(summary[part]) for part in ("val", "test")))
     _out.print(table)
     if summary["interrupted"]:
-        _out.print(f"[yellow]stopped early, after {len(summary['seeds'])} seeds[/]")
+        _out.print(
+            f"[yellow]stopped early, in seed {summary['seeds'][-1]['seed']}; go on with[/] "
+            f"zoo train --resume {_plain(summary['folder'])}",
+            soft_wrap=True,
+        )
     _out.print(
         f"{summary['parameters']:,} parameters, {_milliseconds(summary)} ms per epoch, "
         f"{_gigabytes(summary)} GiB at most, on {summary['device']}\n"

@@ -163,7 +163,7 @@ class Steps:
         return part.weight * loss + part.share * penalty
 
 
-def predict(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
+def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     """Return the logits of every node, (N, C) fp32 where the data is, model in evaluation mode."""
     return _logits(model, Whole(data, torch.empty(0, dtype=torch.int64)), precision)
 

@@ -8,12 +8,13 @@ import copy
 import math
 import statistics
 import time
-from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from zoo.checkpoint import Checkpoint, generators, restore_generators
 from zoo.datasets import Dataset
 from zoo.registry import Model
 from zoo.splits import Split
@@ -112,6 +113,7 @@ def fit(
     augment: Callable[[Tensor], Tensor] = lambda x: x,
     watch: Callable[[Epoch], None] = lambda epoch: None,
     arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups,
+    checkpoint: Checkpoint | None = None,
     *,
     epochs: Count = 500,
     lr: Positive = 0.01,
@@ -136,6 +138,8 @@ def fit(
         augment: applied to the features x (N, F) in training only.
         watch: called after every epoch.
         arrange: the model's parameter groups and `lr` to those of the optimiser.
+        checkpoint: where the training begins if it holds a state, and what is offered all of it
+            after every epoch.
         epochs: passes over the training nodes.
         lr: learning rate.
         weight_decay: of the parameter groups that do not set their own.
@@ -154,15 +158,20 @@ def fit(
     steps = Steps(model, data, split, task, augment, precision, clip)
     groups = arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
-    starts = model.phase_starts()
-    best = _Best(model, optimiser, last_start=max(starts, default=0))
+    best = _Best(model, optimiser, model.phase_starts())
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))
     seconds: list[float] = []
+    state = checkpoint.read() if checkpoint else None
+    if state is not None:
+        _restore(state, model, optimiser, rates, best)
+        seconds += state["seconds"]
     interrupted = False
     try:
-        for epoch in range(epochs):
+        for epoch in range(len(seconds), epochs):
+            if patience is not None and best.scores and epoch - best.epoch > patience:
+                break
             start, rate = time.perf_counter(), rates.get_last_lr()[-1]
-            if epoch in starts:
+            if epoch in best.starts:
                 best.rewind()
             model.begin_epoch(epoch)
             loss = steps.train(optimiser, epoch)
@@ -174,8 +183,8 @@ def fit(
                 best.offer(epoch, train, val, lambda: score("test"))  # noqa: B023 (called at once)
             seconds.append(time.perf_counter() - start)
             watch(Epoch(epoch, epochs, loss, train, val, rate, seconds[-1]))
-            if patience is not None and best.scores and epoch - best.epoch >= patience:
-                break
+            if checkpoint:
+                checkpoint.offer(lambda: _state(model, optimiser, rates, best, seconds))
     except KeyboardInterrupt:
         if not best.scores:
             raise
@@ -186,23 +195,52 @@ def fit(
                interrupted=interrupted)  # fmt: skip
 
 
+def _state(model, optimiser, rates, best, seconds) -> dict[str, Any]:
+    """Return all that a training needs to go on, between two epochs."""
+    return {
+        "epochs": len(seconds),
+        "seconds": seconds,
+        "model": model.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "rates": rates.state_dict(),
+        "best": best.state(),
+        "generators": generators(),
+    }
+
+
+def _restore(state, model, optimiser, rates, best) -> None:
+    """Go on from a state, as if nothing had happened."""
+    model.load_state_dict(state["model"])
+    optimiser.load_state_dict(state["optimiser"])
+    rates.load_state_dict(state["rates"])
+    best.go_on(state["best"])
+    restore_generators(state["generators"])
+
+
 class _Best:
     """The best validation score so far and the weights that reached it.
 
     The optimiser's state is kept beside them until the last phase of training has begun.
+
+    Args:
+        model: what is trained.
+        optimiser: what trains it.
+        starts: the epochs in which a phase begins.
     """
 
-    def __init__(self, model: Model, optimiser: torch.optim.Optimizer, last_start: int):
-        self.model, self.optimiser, self.last_start = model, optimiser, last_start
+    def __init__(self, model: Model, optimiser: torch.optim.Optimizer, starts: Iterable[int]):
+        self.model, self.optimiser, self.starts = model, optimiser, tuple(starts)
         self.epoch = -1
         self.scores: dict[str, float] = {}
+        self.weights: dict[str, Tensor] = {}
+        self.moments: dict[int, Any] = {}
 
     def offer(self, epoch: int, train: float, val: float, test: Callable[[], float]) -> None:
         """Keep weights and scores if the validation score is better than any before."""
         if not self.scores or val > self.scores["val"]:
             scores = {"train": train, "val": val, "test": test()}
             self.weights = copy.deepcopy(self.model.state_dict())
-            if epoch < self.last_start:
+            if epoch < max(self.starts, default=0):
                 self.moments = copy.deepcopy(self.optimiser.state_dict()["state"])
             self.scores, self.epoch = scores, epoch  # last: Ctrl-C may come at any time
 
@@ -217,3 +255,13 @@ class _Best:
     def restore(self) -> None:
         """Give the model its best weights back."""
         self.model.load_state_dict(self.weights)
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it."""
+        kept = ("starts", "epoch", "scores", "weights", "moments")
+        return {name: getattr(self, name) for name in kept}
+
+    def go_on(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned."""
+        for name, value in state.items():
+            setattr(self, name, value)

@@ -18,7 +18,7 @@ from zoo.errors import ZooError
 from zoo.plan import load_recipe, resolve
 from zoo.registry import create_model
 from zoo.run import prepare, seed_everything
-from zoo.steps import predict
+from zoo.steps import all_logits
 from zoo.studies.study import Row, Series, Study
 from zoo.table import Count
 from zoo.train import fit
@@ -91,7 +91,7 @@ class _Answers:
     def _logits(self, options: dict[str, Any]) -> Tensor:
         model = self._model(options)
         model.load_state_dict(self.weights)
-        return predict(model, self.prepared.data)
+        return all_logits(model, self.prepared.data)
 
     def _model(self, options: dict[str, Any]):
         data, task = self.prepared.data, self.prepared.task
