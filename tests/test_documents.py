@@ -33,6 +33,8 @@ def run(line, folder):
     """Run a command of a page; training is cut short, a missing graph skips the page's test."""
     words = shlex.split(line)
     if words[0] == "zoo":
+        words = [name for word in words for name in _expanded(word, folder)]
+    if words[0] == "zoo":
         short = QUICK if words[1] in ("train", "reproduce", "compare") else []
         words = [sys.executable, "-m", *words, *short]
     elif words[0] == "python":
@@ -47,6 +49,12 @@ def run(line, folder):
     assert done.returncode in allowed, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
+def _expanded(word, folder):
+    """What a shell makes of a pattern that files match."""
+    found = sorted(folder.glob(word)) if "*" in word else []
+    return map(str, found) if found else [word]
+
+
 def agrees_with_the_makefile(line):
     """A line of the set-up, which no test can run inside itself, is what `make` would run."""
     if line.startswith("make "):
@@ -59,16 +67,34 @@ def agrees_with_the_makefile(line):
     assert line in makefile or "download.pytorch.org" in line, f"{line}: not in the Makefile"
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "data/README.md"])
-def test_a_page_does_what_it_says(page, checkout):
-    for kind, where, text in FENCE.findall((ROOT / page).read_text()):
-        if where.startswith("append "):
-            with (checkout / where.removeprefix("append ")).open("a") as file:
-                file.write(text)
-        elif where:
-            path = checkout / where
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+def sections():
+    """Every section of every page that has something to run, with what was written above it."""
+    for page in ("README.md", "CONTRIBUTING.md", "data/README.md"):
+        above = []
+        for section in re.split(r"^## ", (ROOT / page).read_text(), flags=re.MULTILINE):
+            blocks = FENCE.findall(section)
+            title = section.partition("\n")[0]
+            if blocks:
+                yield pytest.param(page, above, blocks, id=f"{page}: {title}")
+            above = [*above, *(block for block in blocks if block[1])]
+
+
+def write(where, text, folder):
+    if where.startswith("append "):
+        with (folder / where.removeprefix("append ")).open("a") as file:
+            file.write(text)
+    else:
+        (folder / where).parent.mkdir(parents=True, exist_ok=True)
+        (folder / where).write_text(text)
+
+
+@pytest.mark.parametrize(("page", "above", "blocks"), list(sections()))
+def test_a_page_does_what_it_says(page, above, blocks, checkout):
+    for _, where, text in above:
+        write(where, text, checkout)
+    for kind, where, text in blocks:
+        if where:
+            write(where, text, checkout)
         elif kind == "console":
             for line in text.splitlines():
                 run(line, checkout)

@@ -11,7 +11,18 @@ import torch
 from zoo.attention import softmax
 from zoo.errors import ZooError
 from zoo.run import run_recipe
-from zoo.studies import Row, Series, Study, control, cost, evaluation, theory, write_study
+from zoo.studies import (
+    Row,
+    Series,
+    Study,
+    control,
+    cost,
+    devices,
+    evaluation,
+    theory,
+    transfer,
+    write_study,
+)
 
 
 def assert_agrees(study):
@@ -173,3 +184,30 @@ def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
 def test_a_recipe_without_random_batches_has_no_spread():
     with pytest.raises(ZooError, match="has no `attention: rba`"):
         evaluation.rba_evaluation(recipe="gcn-cora")
+
+
+def test_the_largest_graph_is_on_the_line_through_two():
+    costs = {1000: devices.Cost(0, 3_000_000, 0, 0.0), 2000: devices.Cost(0, 5_000_000, 0, 0.0)}
+    assert devices._fitting(costs, 101_000_000) == 50_000
+
+
+def test_two_processes_hold_half_of_the_attention_each():
+    (alone,) = devices._measure("none", 1, [4096], 16).values()
+    (local,) = devices._measure("local", 2, [4096], 16).values()
+    assert local.attention < 0.6 * alone.attention
+    assert alone.sent == 0 and local.sent > 0
+
+
+def test_a_gain_is_that_of_the_pairs():
+    pair = transfer.Pair([0.5, 0.6, 0.7], [0.6, 0.72, 0.78])
+    assert abs(pair.gain - 0.1) < 1e-12
+    assert abs(pair.margin - 4.302653 * 0.02 / 3**0.5) < 1e-6  # t(2), 97.5 %
+    assert transfer._wins(pair) and not transfer._wins(transfer.Pair(pair.tuned, pair.scratch))
+
+
+def test_weights_are_transferred_and_scratch_is_its_twin(tmp_path):
+    study = transfer.transfer_study(quick=True, source="digits", targets="digits", epochs=1)
+    assert [row["model"] for row in study.table] == ["gcn", "sgformer"]
+    for row in study.table:  # the same graph: its weights are better than none
+        assert float(row["gain"].split(" ")[0]) > 0.1
+    write_study(study, tmp_path)

@@ -6,6 +6,7 @@ from zoo.studies.devices import rba_devices
 from zoo.studies.evaluation import rba_evaluation
 from zoo.studies.study import Row, Series, Study, write_study
 from zoo.studies.theory import rba_theory
+from zoo.studies.transfer import transfer_study
 from zoo.table import Table
 
 STUDIES = Table(
@@ -16,6 +17,7 @@ STUDIES = Table(
         "rba-devices": rba_devices,
         "rba-evaluation": rba_evaluation,
         "rba-theory": rba_theory,
+        "transfer": transfer_study,
     },
 )
 """Word to builder `(*, quick, options) -> Study`."""

@@ -1,0 +1,188 @@
+"""Whether weights of one graph help on another, with few labels: the Twitch graphs.
+
+Users of one country's Twitch are trained on first; those of others have the same features and the
+same question, whether a user streams games with explicit language. Each run from the weights has a
+twin from scratch, with the same split, seed and epochs; what counts is the difference of the two.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+from scipy import stats
+from tqdm import tqdm
+
+from zoo.plan import load_recipe
+from zoo.run import run_recipe
+from zoo.studies.study import Row, Series, Study
+from zoo.table import Count
+
+MODELS: dict[str, dict[str, Any]] = {
+    "gcn": {"name": "gcn", "dim": 64, "layers": 2, "dropout": 0.5},
+    "sgformer": {"name": "sgformer", "dim": 64, "graph_layers": 2},
+    "sgformer, rba": {"name": "sgformer", "dim": 64, "graph_layers": 2, "attention": "rba"},
+    "polynormer": {
+        "name": "polynormer",
+        "dim": 64,
+        "local_layers": 3,
+        "global_layers": 1,
+        "local_epochs": 20,
+        "propagation": "gcn",
+    },
+}
+"""What is trained, by name: two propagations each, or three gated ones."""
+
+BASELINES = ("gcn",)
+
+SOURCE, TARGETS = "twitch-de", "twitch-engb,twitch-fr,twitch-ru"
+
+LABELS = (1, 5, 50)
+"""Percent of the target's labels that are trained on; another 10 choose the epoch."""
+
+TRAIN = {"lr": 0.01, "weight_decay": 5e-4}
+
+
+class Pair(NamedTuple):
+    """Test scores of runs from scratch and from the weights, seed by seed."""
+
+    scratch: list[float]
+    tuned: list[float]
+
+    @property
+    def gain(self) -> float:
+        """The mean difference."""
+        return statistics.fmean(self._differences())
+
+    @property
+    def margin(self) -> float:
+        """Half the width of its 95 % interval, by Student's t for paired runs."""
+        differences = self._differences()
+        quantile = stats.t.ppf(0.975, len(differences) - 1)
+        return float(quantile * statistics.stdev(differences) / len(differences) ** 0.5)
+
+    def _differences(self) -> list[float]:
+        return [each - other for each, other in zip(self.tuned, self.scratch, strict=True)]
+
+
+def transfer_study(
+    *,
+    quick: bool = False,
+    source: Annotated[str, Field(min_length=1)] = SOURCE,
+    targets: Annotated[str, Field(min_length=1)] = TARGETS,
+    seeds: Annotated[int, Field(ge=2)] = 5,
+    epochs: Count = 60,
+) -> Study:
+    """Test score of fine-tuned models and of their twins from scratch, against the labels.
+
+    Args:
+        quick: two models, one target, one share of the labels, two seeds, few epochs.
+        source: the data set that is trained on first.
+        targets: data sets with the same features and classes, with commas between.
+        seeds: pairs of runs.
+        epochs: of every training on a target; the source gets twice as many.
+    """
+    names = [each.strip() for each in targets.split(",")]
+    labels, models = LABELS, list(MODELS)
+    if quick:
+        names, labels, models, seeds, epochs = names[:1], LABELS[1:2], models[:2], 2, 10
+    found: dict[tuple[str, str, int], Pair] = {}
+    total = len(models) * (1 + len(names) * len(labels))
+    # tqdm draws on standard error, and nothing at all where that is not a terminal.
+    with tempfile.TemporaryDirectory() as folder, tqdm(total=total, disable=None) as bar:
+        for model in models:
+            at = Path(folder)
+            weights = _train(at, model, source, "ratio-80-10-10", list(range(seeds)), 2 * epochs)
+            bar.update()
+            for target in names:
+                for share in labels:
+                    split = f"ratio-{share}-10-{90 - share}"
+                    found[model, target, share] = _pair(
+                        at, model, target, split, Path(weights["folder"]), seeds, epochs
+                    )
+                    bar.update()
+    table = [_line(*key, pair) for key, pair in found.items()]
+    rows = [] if quick else _rows(found, names)  # two pairs make nothing clear
+    return Study("transfer", rows, [_plot(found, each) for each in names], table)
+
+
+def _pair(
+    at: Path, model: str, target: str, split: str, weights: Path, seeds: int, epochs: int
+) -> Pair:
+    every = list(range(seeds))
+    scratch = _train(at, model, target, split, every, epochs)
+    tuned = [
+        _train(at, model, target, split, [seed], epochs, weights / f"seed-{seed}") for seed in every
+    ]
+    return Pair(
+        [each["test"] for each in scratch["seeds"]],
+        [each["seeds"][0]["test"] for each in tuned],
+    )
+
+
+def _train(
+    at: Path,
+    model: str,
+    dataset: str,
+    split: str,
+    seeds: list[int],
+    epochs: int,
+    weights: Path | None = None,
+) -> dict[str, Any]:
+    """Run a recipe, which is what `zoo train` and `zoo finetune` do too; return its summary."""
+    recipe = {
+        "dataset": {"name": dataset, "split": split},
+        "model": MODELS[model],
+        "train": {**TRAIN, "epochs": epochs},
+        "seeds": seeds,
+        "start_from": weights and {"weights": str(weights)},
+    }
+    return run_recipe(load_recipe(recipe), runs=at)
+
+
+def _rows(found: dict[tuple[str, str, int], Pair], targets: list[str]) -> list[Row]:
+    """Return on how many targets the best transformer wins clearly with the fewest labels."""
+    fewest = min(share for _, _, share in found)
+    wins = {
+        model: sum(_wins(found[model, target, fewest]) for target in targets)
+        for model in dict.fromkeys(model for model, _, _ in found)
+        if model not in BASELINES
+    }
+    best = max(wins, key=wins.__getitem__)
+    name = f"targets won clearly with {fewest} % of the labels, {best}"
+    return [Row(name, wins[best], len(targets), 0.34)]  # two of three will do
+
+
+def _wins(pair: Pair) -> bool:
+    return pair.gain > pair.margin
+
+
+def _line(model: str, target: str, share: int, pair: Pair) -> dict[str, Any]:
+    return {
+        "model": model,
+        "target": target,
+        "labels %": share,
+        "from scratch": _spread(pair.scratch),
+        "from weights": _spread(pair.tuned),
+        "gain": f"{pair.gain:+.4f} ± {pair.margin:.4f}",
+        "clear": "yes" if _wins(pair) else "no",
+    }
+
+
+def _spread(scores: list[float]) -> str:
+    return f"{statistics.fmean(scores):.4f} ± {statistics.stdev(scores):.4f}"
+
+
+def _plot(found: dict[tuple[str, str, int], Pair], target: str) -> Series:
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    for (model, at, share), pair in found.items():
+        if at == target:
+            for label, scores in (("", pair.tuned), (", from scratch", pair.scratch)):
+                x, y = lines.setdefault(model + label, ([], []))
+                x.append(share)
+                y.append(statistics.fmean(scores))
+    scratch = tuple(name for name in lines if name.endswith("scratch"))
+    return Series(f"Test score on {target}", "% of the labels", lines, dashed=scratch, flat=True)
