@@ -47,7 +47,10 @@ EXPONENT = {"softmax": 2.0, "softmax, N x N": 2.0}
 LONGEST = {"quick": 0.5, "full": 20.0}
 """A method is not taken to a size at which one pass would take longer than this, in seconds."""
 
-LARGEST = 4 * 2**30
+SLOW = 2.0
+"""A pass of as many seconds is not repeated: what is noise in it is small."""
+
+LARGEST = 2**30
 """Nor to one at which N x N scores would be larger than this, in bytes."""
 
 
@@ -84,7 +87,7 @@ def rba_cost(
             layers[name] = curve(functools.partial(layer, spec), [n for n in counts if n <= most])
             continue
         layers[name] = curve(functools.partial(layer, spec), counts)
-        steps[name] = curve(functools.partial(step, spec), counts[: -2 if quick else None])
+        steps[name] = curve(functools.partial(step, spec), counts[:-3])
     sizes = [2**power for power in range(4, 13 if quick else 15, 2)]
     nodes = 2**14 if quick else 2**15
     against_size = {
@@ -107,17 +110,18 @@ def rba_cost(
 
 
 def cost_of(step: Callable[[], object], device: torch.device, repeats: int = 3) -> Cost:
-    """Return what a call costs, after one to warm up."""
-    step()
-    memory = peak_during(step, device)
-    seconds = []
-    for _ in range(repeats):
+    """Return what a call costs, after one to warm up; a call that takes long is timed once."""
+
+    def seconds() -> float:
         start = time.perf_counter()
         step()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        seconds.append(time.perf_counter() - start)
-    return Cost(statistics.median(seconds), memory)
+        return time.perf_counter() - start
+
+    times = repeats if seconds() < SLOW else 1
+    memory = peak_during(step, device)
+    return Cost(statistics.median(seconds() for _ in range(times)), memory)
 
 
 def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -177,12 +181,11 @@ def exponent(costs: dict[int, Cost]) -> float:
 
 
 def _rows(costs: dict[str, dict[int, Cost]], tolerance: float) -> list[Row]:
+    """Return what is claimed: how softmax and random batches grow, and how much faster they are."""
     rows = [
-        Row(
-            f"exponent of the time in N: {name}", exponent(each), EXPONENT.get(name, 1.0), tolerance
-        )
-        for name, each in costs.items()
-        if len(each) > 1 and name != "softmax, N x N"  # memory slows it down before its time
+        Row(f"exponent of the time in N: {name}", exponent(costs[name]), growth, tolerance)
+        for name, growth in (*EXPONENT.items(), *((each, 1.0) for each in costs if "rba" in each))
+        if len(costs[name]) > 1 and name != "softmax, N x N"  # memory slows it down too early
     ]
     common = max(set(costs["softmax"]) & set(costs["rba around softmax"]))
     faster = costs["softmax"][common].seconds / costs["rba around softmax"][common].seconds

@@ -140,13 +140,12 @@ def _plots(found: dict, nodes: int, counts: list[int]) -> list[Series]:
             for shard in _SHARED
         }
 
-    return [
-        Series("MiB of a process in a step", "processes", lines(lambda cost: cost.step / 2**20)),
-        Series("Milliseconds of a step", "processes", lines(lambda cost: 1000 * cost.seconds)),
-        Series(
-            "MB that a process sends", "processes", lines(lambda cost: max(cost.sent / 1e6, 0.01))
-        ),
-    ]
+    every = {
+        "MiB of a process in a step": lambda cost: cost.step / 2**20,
+        "Milliseconds of a step": lambda cost: 1000 * cost.seconds,
+        "MB that a process sends in a step": lambda cost: cost.sent / 1e6,
+    }
+    return [Series(title, "processes", lines(of), flat=True) for title, of in every.items()]
 
 
 def _measure(shard: str, count: int, nodes: list[int], dim: int) -> dict[int, Cost]:
