@@ -95,16 +95,19 @@ def _draw(study: Study, path: Path) -> None:
     columns = min(3, len(study.plots))
     rows = -(-len(study.plots) // columns)
     figure = Figure(figsize=(5 * columns, 4 * rows), layout="constrained")
+    names = dict.fromkeys(name for plot in study.plots for name in plot.lines)
+    colours = {name: f"C{number % 10}" for number, name in enumerate(names)}  # in every plot alike
     for number, plot in enumerate(study.plots, start=1):
-        _draw_lines(figure.add_subplot(rows, columns, number), plot)
+        _draw_lines(figure.add_subplot(rows, columns, number), plot, colours)
     figure.savefig(path, format="png", dpi=120)
 
 
-def _draw_lines(axes, plot: Series) -> None:
+def _draw_lines(axes, plot: Series, colours: dict[str, str]) -> None:
     from matplotlib.ticker import FormatStrFormatter, LogLocator
 
     for name, (x, y) in plot.lines.items():
-        axes.plot(x, y, "--" if name in plot.dashed else "o-", label=name)
+        style = "--" if name in plot.dashed else "o-"
+        axes.plot(x, y, style, label=name, color=colours[name])
     axes.set(title=plot.title, xlabel=plot.x_label, xscale="log")
     lines = [x for name, (x, _) in plot.lines.items() if name not in plot.dashed]
     ticks = sorted({each for x in lines for each in x})
