@@ -62,7 +62,7 @@ def rba_devices(
     """Memory, messages and time of 1, 2, 4 ... processes that share random batches or nodes.
 
     Args:
-        quick: one and two processes, an eighth of the nodes.
+        quick: one and two processes, an eighth of the nodes: too few to claim anything of memory.
         most: processes at most.
         nodes: nodes of the graph, ten edges each.
         dim: width of the model.
@@ -86,7 +86,7 @@ def rba_devices(
             0.2,
         )
         for (shard, count), costs in found.items()
-        if shard == "local"
+        if shard == "local" and not quick
     ]
     if not quick:
         rows += [_confirmed(line, dim, budget) for line in table]
