@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from zoo.catalogue import CATALOGUE
-from zoo.cli import main
 from zoo.recipe import recipe_names
 
 TINY = """\
@@ -31,19 +30,9 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def zoo(tmp_path, monkeypatch, capsys):
+def zoo(command):
     """Call the command in an empty folder; anything but an exit with a code fails the test."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-            sys.exit(0)
-        return Done(left.value.code or 0, *capsys.readouterr())
-
-    return call
+    return lambda *words: Done(*command(*words))
 
 
 @pytest.fixture

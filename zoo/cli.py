@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo import data_command, screen, weights_command
-from zoo.command import AsJson, Device, DeviceName, Overrides, RecipeName, Runs, train_recipe
+from zoo.command import AsJson, Device, DeviceName, Overrides, RecipeName, Runs, tell, train_recipe
 from zoo.errors import ZooError
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
@@ -77,13 +77,7 @@ def train(
     plan = load_recipe(recipe, overrides or []) if resume is None else unfinished(resume)[1]
     if processes > 1:
         sys.exit(launch(processes, plan))
-    summary = train_recipe(plan, device, runs, resume)
-    if as_json:
-        typer.echo(json.dumps(summary))
-    else:
-        screen.result(summary)
-    if summary["interrupted"]:
-        sys.exit(130)
+    tell(train_recipe(plan, device, runs, resume), as_json)
 
 
 @app.command()

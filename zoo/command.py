@@ -1,5 +1,6 @@
 """What the commands share: the types of their options, and training behind a progress bar."""
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -67,3 +68,13 @@ def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None)
     if silent:
         sys.exit(0)
     return summary
+
+
+def tell(summary: dict[str, Any], as_json: bool) -> None:
+    """Print what came of a training; one that was stopped leaves with exit code 130."""
+    if as_json:
+        typer.echo(json.dumps(summary))
+    else:
+        screen.result(summary)
+    if summary["interrupted"]:
+        sys.exit(130)

@@ -45,9 +45,10 @@ class Deal:
         self.sizes = [sum(len(each.rows) for each in share) for share in shares]
         if self.shared:
             rows = [stretch.rows for share in shares for stretch in share]
-            dealt = order[torch.cat([torch.arange(each.start, each.stop) for each in rows])]
+            numbers = torch.arange(len(order), device=order.device)
+            dealt = order[torch.cat([numbers[each.start : each.stop] for each in rows])]
             self.places = torch.empty_like(order)
-            self.places[dealt] = torch.arange(len(order))
+            self.places[dealt] = numbers
 
     def pieces(self, x: Tensor) -> Iterator[Piece]:
         """Give a few batches at a time, all of them together those of this process.

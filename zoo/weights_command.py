@@ -1,14 +1,13 @@
 """The commands for what has been trained: predict, evaluate, embed, finetune, push and pull."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from zoo import screen
-from zoo.command import AsJson, Device, DeviceName, Overrides, Runs, train_recipe
+from zoo.command import AsJson, Device, DeviceName, Overrides, Runs, tell, train_recipe
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -150,12 +149,7 @@ def finetune(
     plan = load_recipe(recipe, overrides or [])
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
     summary = train_recipe(plan.model_copy(update={"name": name}), device, runs)
-    if as_json:
-        typer.echo(json.dumps(summary))
-    else:
-        screen.result(summary)
-    if summary["interrupted"]:
-        sys.exit(130)
+    tell(summary, as_json)
 
 
 @app.command()
