@@ -520,6 +520,14 @@ def test_attending_again_gives_the_same_gradients(attend, few, monkeypatch):
         assert torch.equal(kept, again)
 
 
+def test_a_gradient_is_taken_twice_and_its_output_changed_in_place():
+    q, k, v = (each.requires_grad_() for each in torch.randn(3, 33, 2, 4))
+    out = random_batch(draws_numbers, 5).train()(q, k, v)
+    out += 1
+    first, again = (torch.autograd.grad(out.sum(), v, retain_graph=True)[0] for _ in range(2))
+    assert first.abs().sum() > 0 and torch.equal(first, again)
+
+
 def test_what_an_attention_draws_leaves_the_generator_alone():
     q, k, v = torch.randn(3, 33, 2, 4)
     after = []

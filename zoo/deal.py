@@ -98,6 +98,11 @@ class Piece(NamedTuple):
         """Return the rows of x (..., N, H, D) in their batches, (..., m / size, size, H, D)."""
         return x.index_select(-3, self.rows).unflatten(-3, (-1, self.size))
 
+    def take_into(self, room: Tensor, x: Tensor) -> None:
+        """Fill a tensor whose memory was given back with what `take` returned."""
+        room.untyped_storage().resize_(room.numel() * room.element_size())
+        torch.index_select(x.detach(), -3, self.rows, out=room.data.flatten(-4, -3))
+
     def put(self, x: Tensor, room: Tensor) -> None:
         """Write batches (..., m / size, size, H, D) where they belong."""
         room.index_copy_(-3, self.places, x.flatten(-4, -3).to(room.dtype))
@@ -163,18 +168,23 @@ def attend_in_batches(
 
 
 class _InBatches(torch.autograd.Function):
-    """Each piece has an autograd graph of its own, kept until its gradient, or made again."""
+    """Each piece has an autograd graph of its own, kept until its gradient, or made again.
+
+    A kept graph goes without its inputs, whose memory is given back in between.
+    """
 
     @staticmethod
     def forward(ctx, made, deal, keep, q, k, v):
         ctx.made, ctx.deal = made, deal
         ctx.like = [(each.shape, each.dtype) for each in (q, k, v)]
-        ctx.save_for_backward(*((q, k, v) if keep == "inputs" else ()))
+        ctx.save_for_backward(*(() if keep == "nothing" else (q, k, v)))
         ctx.graphs, room = {}, deal.room(v, v.shape, v.dtype)
         for piece in deal.pieces(v):
             own, out = made(piece, (q, k, v), keep == "graph")
             piece.put(out.detach(), room)
             if keep == "graph":
+                for each in own:  # a copy of rows that are held elsewhere: taken again
+                    each.untyped_storage().resize_(0)
                 ctx.graphs[piece.start] = (own, out)
         return deal.collect(room)
 
@@ -182,11 +192,14 @@ class _InBatches(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         rooms = [ctx.deal.room(gradient, *each) for each in ctx.like]
+        inputs = ctx.saved_tensors
         for piece in ctx.deal.pieces(gradient):
-            if ctx.saved_tensors:
-                own, out = ctx.made(piece, ctx.saved_tensors, True)
-            else:
+            if piece.start in ctx.graphs:
                 own, out = ctx.graphs.pop(piece.start)
+                for each, x in zip(own, inputs, strict=True):
+                    piece.take_into(each, x)
+            else:
+                own, out = ctx.made(piece, inputs, True)
             if out.requires_grad:  # also where the attention looks at nothing but itself
                 torch.autograd.backward(out, piece.take(gradient).to(out.dtype))
             for each, room in zip(own, rooms, strict=True):

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
+_MOST = 2**31 - 1
+
+_threshold = 2**25
+"""Bytes of a block that comes from the system itself: what the C library would arrive at."""
 
 
 def keep_freed_memory() -> bool:
@@ -20,17 +24,14 @@ def keep_freed_memory() -> bool:
 
     A page that comes from the system is filled with zeros first, which may take longer than what is
     done with it (see `benchmarks/random_batches.py`); the price is a higher peak. For the whole
-    process, before anything large is made; glibc only. `peak_during` no longer sees then what was
-    held before.
+    process, before anything large is made; glibc only.
 
     Returns:
         Whether the C library could be told.
     """
-    try:
-        tell = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
-    return bool(tell(_MMAP_THRESHOLD, 2**31 - 1) and tell(_TRIM_THRESHOLD, 2**31 - 1))
+    global _threshold
+    _threshold = _MOST
+    return _tell_malloc(_MMAP_THRESHOLD, _MOST) and _tell_malloc(_TRIM_THRESHOLD, _MOST)
 
 
 def peak_memory(device: torch.device) -> int:
@@ -45,7 +46,9 @@ def peak_memory(device: torch.device) -> int:
 def peak_during(call: Callable[[], object], device: torch.device) -> int:
     """Return the bytes that a call holds at its peak, beyond those held before it.
 
-    On the CPU this is the resident memory of the process as Linux counts it.
+    On the CPU this is the resident memory of the process as Linux counts it, while every large
+    block goes back to the system as soon as it is freed: what the C library would keep at hand
+    depends on the order of the blocks and is not held by the call.
     """
     gc.collect()
     if device.type == "cuda":
@@ -58,8 +61,20 @@ def peak_during(call: Callable[[], object], device: torch.device) -> int:
     ctypes.CDLL(None).malloc_trim(0)  # give back what is free, or it would be counted as held
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _status("VmRSS")
-    call()
+    _tell_malloc(_MMAP_THRESHOLD, 2**16)
+    try:
+        call()
+    finally:
+        _tell_malloc(_MMAP_THRESHOLD, _threshold)
     return max(0, _status("VmHWM") - before)
+
+
+def _tell_malloc(option: int, value: int) -> bool:
+    """Set an option of the C library's `mallopt`; return whether it could be told."""
+    try:
+        return bool(ctypes.CDLL(None).mallopt(option, value))
+    except (OSError, AttributeError):
+        return False
 
 
 def _status(key: str) -> int:
