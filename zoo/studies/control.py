@@ -38,7 +38,7 @@ def rba_control(
     """Accuracy, time and memory of a model with its own attention, random batches, and softmax.
 
     Args:
-        quick: the digits, one seed, one size.
+        quick: a random graph, one seed, one size, without softmax.
         model: a model with an `attention` option.
         dataset: names of data sets with commas between; recipes called MODEL-DATASET are used.
         sizes: nodes per batch, p.
@@ -47,22 +47,27 @@ def rba_control(
         raise ZooError(
             unknown("model with an `attention` option", model, list_models(attention="rba"))
         )
-    names = ["digits"] if quick else [each.strip() for each in dataset.split(",")]
+    names = ["sbm"] if quick else [each.strip() for each in dataset.split(",")]
     table = [
         {"dataset": name, **row}
         for name in names
         for row in _compared(
-            _recipe(model, name, QUICK if quick else SHORT), sizes[: 1 if quick else None]
+            _recipe(model, name, QUICK if quick else SHORT),
+            variants(model, sizes[:1], full=False) if quick else variants(model, sizes),
         )
     ]
     return Study("rba-control", [], [_plot(table, name) for name in names], table)
 
 
-def variants(model: str, sizes: list[int]) -> dict[tuple[str, int | None], list[str]]:
-    """Return name and batch size to the changes of a recipe that make each variant."""
+Variants = dict[tuple[str, int | None], list[str]]
+"""Name and batch size to the changes of a recipe."""
+
+
+def variants(model: str, sizes: list[int], *, full: bool = True) -> Variants:
+    """Return the model with its own attention, random batches and, where asked, full softmax."""
     discover()
     norms = ["frobenius", "row"] if "qk_norm" in options_of(MODELS[model]) else [None]
-    found: dict[tuple[str, int | None], list[str]] = {}
+    found: Variants = {}
     for norm in norms:
         chosen = [] if norm is None else [f"model.qk_norm={norm}"]
         label = "" if norm is None else f", {norm}"
@@ -70,7 +75,8 @@ def variants(model: str, sizes: list[int]) -> dict[tuple[str, int | None], list[
         for size in sizes:
             spec = f"model.attention={{name: rba, size: {size}}}"
             found["rba" + label, size] = [*chosen, spec]
-    found["softmax", None] = ["model.attention=softmax"]
+    if full:
+        found["softmax", None] = ["model.attention=softmax"]
     return found
 
 
@@ -81,9 +87,8 @@ def _recipe(model: str, dataset: str, changes: list[str]) -> Recipe:
     return load_recipe({"dataset": dataset, "model": model, "train": UNTUNED}, changes)
 
 
-def _compared(recipe: Recipe, sizes: list[int]) -> list[dict[str, Any]]:
+def _compared(recipe: Recipe, chosen: Variants) -> list[dict[str, Any]]:
     plain = resolve(recipe)
-    chosen = variants(plain["model"]["name"], sizes)
     entries = [
         Contestant(load_recipe(plain, changes).model_copy(update={"name": _label(*key)}))
         for key, changes in chosen.items()

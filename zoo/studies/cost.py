@@ -44,7 +44,7 @@ METHODS: dict[str, Any] = {
 EXPONENT = {"softmax": 2.0, "softmax, N x N": 2.0}
 """Of the time in N; 1 where it is not said."""
 
-LONGEST = {"quick": 0.5, "full": 20.0}
+LONGEST = {"quick": 0.25, "full": 20.0}
 """A method is not taken to a size at which one pass would take longer than this, in seconds."""
 
 SLOW = 2.0
@@ -67,13 +67,13 @@ def rba_cost(
     """Time and memory of attention, forward and backward, against N and p.
 
     Args:
-        quick: up to 65,536 nodes, and to half a second for each pass.
+        quick: up to 16,384 nodes, and to a quarter of a second for each pass.
         heads: attention heads H.
         dim: width D of each head.
         largest: number of nodes N up to which the linear methods are taken.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    top, longest = min(largest, 2**16) if quick else largest, LONGEST["quick" if quick else "full"]
+    top, longest = min(largest, 2**14) if quick else largest, LONGEST["quick" if quick else "full"]
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
     layer = functools.partial(_attention, heads=heads, dim=dim, device=device)
     step = functools.partial(_training, dim=heads * dim, device=device)
@@ -88,8 +88,8 @@ def rba_cost(
             continue
         layers[name] = curve(functools.partial(layer, spec), counts)
         steps[name] = curve(functools.partial(step, spec), counts[:-3])
-    sizes = [2**power for power in range(4, 13 if quick else 15, 2)]
-    nodes = 2**14 if quick else 2**15
+    sizes = [2**power for power in range(4, 11 if quick else 15, 2)]
+    nodes = 2**13 if quick else 2**15
     against_size = {
         name: {p: cost_of(layer({**METHODS[name], "size": p}, nodes), device) for p in sizes}
         for name in METHODS

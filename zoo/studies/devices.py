@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -70,12 +71,13 @@ def rba_devices(
     """
     counts = [each for each in (1, 2, 4, 8, 16, 32, 64) if each <= (2 if quick else most)]
     largest = nodes // 8 if quick else nodes
-    ways = [("none", 1), *((shard, each) for shard in _SHARED for each in counts[1:])]
+    sizes = [largest // 4, largest]
     # tqdm draws on standard error, and nothing at all where that is not a terminal.
-    found = {
-        way: _measure(*way, [largest // 4, largest], dim)
-        for way in tqdm(ways, unit="way", disable=None)
+    measured = {
+        count: _measure(_SHARED if count > 1 else ("none",), count, sizes, dim)
+        for count in tqdm(counts, unit="count", disable=None)
     }
+    found = {(shard, count): costs for count in counts for shard, costs in measured[count].items()}
     table = [_line(shard, count, costs, largest, budget) for (shard, count), costs in found.items()]
     alone = found["none", 1][largest]
     rows = [
@@ -121,7 +123,7 @@ def _confirmed(line: dict[str, Any], dim: int, budget: float) -> Row:
     """Return the memory of a step on the largest graph, which should be the budget."""
     nodes = line[f"largest N in {budget:g} GiB"]
     shard, count = line["shard"], line["processes"]
-    cost = _measure(shard, count, [nodes], dim)[nodes]
+    cost = _measure((shard,), count, [nodes], dim)[shard][nodes]
     return Row(
         f"GiB of a step at N = {nodes:,}, {shard}, {count} processes",
         cost.step / 2**30,
@@ -148,23 +150,24 @@ def _plots(found: dict, nodes: int, counts: list[int]) -> list[Series]:
     return [Series(title, "processes", lines(of), flat=True) for title, of in every.items()]
 
 
-def _measure(shard: str, count: int, nodes: list[int], dim: int) -> dict[int, Cost]:
-    """Return the costs for each number of nodes, measured in processes of their own."""
+def _measure(
+    shards: Sequence[str], count: int, nodes: list[int], dim: int
+) -> dict[str, dict[int, Cost]]:
+    """Return the costs by shard and number of nodes, measured in processes of their own."""
+    ways = [(shard, each) for shard in shards for each in nodes]
     with tempfile.TemporaryDirectory() as folder:
-        given = json.dumps({"shard": shard, "nodes": nodes, "dim": dim, "folder": folder})
-        run_together(count, ["zoo.studies.devices", given])
+        run_together(count, ["zoo.studies.devices", json.dumps([ways, dim, folder])])
         said = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
-    everyone = zip(*said, strict=True)
-    return {
-        each: Cost(*(max(values) for values in zip(*costs, strict=True)))
-        for each, costs in zip(nodes, everyone, strict=True)
-    }
+    found: dict[str, dict[int, Cost]] = {shard: {} for shard in shards}
+    for (shard, each), costs in zip(ways, zip(*said, strict=True), strict=True):
+        found[shard][each] = Cost(*(max(values) for values in zip(*costs, strict=True)))
+    return found
 
 
-def _work(shard: str, nodes: list[int], dim: int, folder: str) -> None:
+def _work(ways: list[tuple[str, int]], dim: int, folder: str) -> None:
     """What each process does: measure, and write down what it has seen."""
     processes.start()
-    costs = [_cost(shard, each, dim) for each in nodes]
+    costs = [_cost(*way, dim) for way in ways]
     Path(folder, f"{processes.rank()}.json").write_text(json.dumps(costs))
 
 
@@ -206,4 +209,4 @@ def _same(x: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    _work(**json.loads(sys.argv[1]))
+    _work(*json.loads(sys.argv[1]))
