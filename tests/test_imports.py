@@ -15,13 +15,14 @@ LAYERS = [
     {"about"},
     {"weights_folder"},
     {"transfer"},
-    {"structure", "deal"},
+    {"structure", "deal", "subgraphs"},
     {"registry", "recipe", "eigenvectors", "kernels", "random_batch", "random_features"},
     {"attention", "propagation", "encodings", "datasets", "splits", "tasks"},
     {"sparse_features"},
     {"layers"},
     {"models"},
-    {"card", "checkpoint"},
+    {"card", "checkpoint", "passes"},
+    {"batching"},
     {"steps", "weights", "environment", "doctor", "data_check"},
     {"train", "record"},
     {"alignment", "hub"},
@@ -38,7 +39,7 @@ LAYERS = [
 ]
 """From the ground up: a file may import from the layers below its own, and its own package."""
 
-MAY_IMPORT_DGL = {"shards", "structure", "kernels", "propagation", "datasets"}
+MAY_IMPORT_DGL = {"shards", "structure", "subgraphs", "kernels", "propagation", "datasets"}
 
 
 def part_of(path):

@@ -17,12 +17,13 @@ from zoo.attention import linear, softmax
 from zoo.datasets import load_graph
 from zoo.errors import ZooError
 from zoo.kernels import neighbour_sum
+from zoo.passes import Shared
 from zoo.propagation import GraphAttention, gcn, mean, relation
 from zoo.random_batch import partition, random_batch
 from zoo.registry import create_model, list_models
 from zoo.shards import Shard, whole
 from zoo.splits import make_split
-from zoo.steps import Shared, Steps
+from zoo.steps import Steps
 from zoo.structure import ends
 from zoo.table import pick
 from zoo.tasks import TASKS
@@ -114,7 +115,7 @@ def check_a_share_forgets_nothing():
 
 def gradients(model, data, split, over=None):
     torch.manual_seed(0)
-    steps = Steps(model, data, split, pick(TASKS, data.task), lambda x: x, "fp32", None)
+    steps = Steps(model, data, split, pick(TASKS, data.task), lambda x: x)
     steps.over = over or steps.over
     loss = steps.train(torch.optim.SGD(model.parameters(), lr=0.0), 0)
     found = {name: each.grad.clone() for name, each in model.named_parameters()}
@@ -128,7 +129,7 @@ def check_a_step_in_shares_is_that_of_one_process():
         torch.manual_seed(1)
         model = create_model(name, 6, 3, dim=8, dropout=0.0)
         alone = gradients(model, data, split)
-        together = gradients(model, data, split, Shared(data, split.train, 1))
+        together = gradients(model, data, split, Shared(data, split.train, "cpu", 1))
         assert abs(alone[0] - together[0]) < 1e-5
         for key, each in alone[1].items():
             assert torch.allclose(each, together[1][key], atol=1e-6), (name, key)
@@ -166,6 +167,35 @@ def check_every_model_trains_in_shares():
         for each in (*model.parameters(), *model.buffers()):
             mean = processes.total(each.detach().double()) / processes.count()
             assert torch.allclose(mean, each.double()), name
+
+
+BATCHINGS = (
+    {"name": "random-nodes", "size": 31},
+    {"name": "clusters", "parts": 8, "per_batch": 2},
+    {"name": "neighbours", "fanouts": [3, 2], "size": 10},
+)
+
+
+def in_batches(batching):
+    data = tiny_data()
+    split = make_split("ratio-50-25-25", data.y, None, seed=0)
+    torch.manual_seed(1)
+    model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
+    seen = []
+    fit(model, data, split, pick(TASKS, data.task), watch=seen.append, epochs=20, lr=0.01,
+        batching=batching, evaluate="batches")  # fmt: skip
+    return [each.loss for each in seen], [each.val for each in seen]
+
+
+def check_batches_of_two_processes_are_two_of_one():
+    for batching in BATCHINGS:
+        together, scores = in_batches(batching)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(processes, "count", lambda: 1)
+            patch.setattr(processes, "rank", lambda: 0)
+            alone, same = in_batches({**batching, "per_step": 2})
+        assert all(abs(a - b) < 1e-5 for a, b in zip(alone, together, strict=True)), batching
+        assert scores == same
 
 
 def check_shares_of_two_nodes_and_of_one():

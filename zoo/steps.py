@@ -9,150 +9,90 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from zoo import processes
+from zoo.batching import BATCHING, Batches
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
-from zoo.propagation import place
-from zoo.random_batch import local_redeal, partition, seed_of
+from zoo.passes import Part, Shared, Whole
+from zoo.random_batch import local_redeal
 from zoo.registry import Model
-from zoo.shards import Graph, Shard
-from zoo.splits import Split
+from zoo.splits import PARTS, Split
+from zoo.table import Spec, pick
 from zoo.tasks import Task
-
-
-class Part(NamedTuple):
-    """What a step is taken on.
-
-    Attributes:
-        graph: the graph, or a share of it.
-        x: features of its rows (n, F).
-        y: their labels.
-        rows: those to train on, (m,) int64.
-        weight: of their loss: 1, or the share of all training nodes that they are.
-        share: of the penalty: 1, or the share of all nodes that the rows are.
-    """
-
-    graph: Graph
-    x: Tensor
-    y: Tensor
-    rows: Tensor
-    weight: float = 1.0
-    share: float = 1.0
-
-
-class Whole:
-    """The whole graph in one step."""
-
-    def __init__(self, data: Dataset, train: Tensor):
-        self.data, self.train = data, train.to(data.x.device)
-
-    def parts(self) -> Iterator[Part]:
-        """Give what an epoch goes over."""
-        yield Part(self.data.graph, self.data.x, self.data.y, self.train)
-
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor]) -> Tensor:
-        """Return the logits of every node, (N, C), for a function that answers for a graph."""
-        return answer(self.data.graph, self.data.x)
-
-    def combine(self, model: nn.Module) -> None:
-        """Bring together what the processes have found in a step: they have found the same."""
-
-    def total(self, loss: Tensor) -> float:
-        """Return the loss of all processes."""
-        return loss.item()
-
-
-class Shared(Whole):
-    """A share of the nodes for each process, dealt anew after some steps.
-
-    Evaluation has a deal of its own that stays. Processes differ in what they draw from here on.
-    """
-
-    def __init__(self, data: Dataset, train: Tensor, redeal: int):
-        super().__init__(data, train)
-        self.redeal, self.step = redeal, 0
-        self.seed = int(torch.randint(2**62, ()))  # the same in every process
-        torch.manual_seed(seed_of((self.seed, processes.rank())))
-        self.training = torch.zeros(len(data.x), dtype=torch.bool, device=data.x.device)
-        self.training[self.train] = True
-        self.fixed = self._deal(0)
-
-    def parts(self) -> Iterator[Part]:
-        """Give the share that this process has in the present step."""
-        if self.step % self.redeal == 0:
-            self.shard = self._deal(1 + self.step // self.redeal)
-        self.step += 1
-        nodes = self.shard.nodes.to(self.data.x.device)
-        rows = self.training[nodes].nonzero().squeeze(1)
-        weight, share = len(rows) / len(self.train), len(nodes) / len(self.data.x)
-        yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share)
-
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor]) -> Tensor:
-        """Return the logits of every node, (N, C), which every process gets."""
-        nodes = self.fixed.nodes.to(self.data.x.device)
-        return self.fixed.in_place(answer(self.fixed, self.data.x[nodes]))
-
-    def combine(self, model: nn.Module) -> None:
-        """Add up the gradients of all processes; running means become their mean."""
-        processes.sum_gradients(model.parameters())
-        processes.average_buffers(model)
-
-    def total(self, loss: Tensor) -> float:
-        """Return the loss of all processes."""
-        return processes.total(loss.detach()).item()
-
-    def _deal(self, number: int) -> Shard:
-        order = partition(len(self.data.x), seed_of((self.seed, number)))
-        return Shard(self.data.graph, order)
 
 
 @dataclasses.dataclass
 class Steps:
-    """A training pass and an evaluation over one split."""
+    """A training pass and an evaluation over one split.
+
+    Args:
+        model: what is trained, on the device.
+        data: the graph, its features and labels, on the CPU.
+        split: the training, validation and test nodes.
+        task: loss and metric.
+        augment: applied to the features x (n, F) in training only.
+        precision: `fp32` or `bf16`.
+        clip: largest norm of the gradient.
+        device: where.
+        batching: what an epoch goes over, see `zoo.batching.BATCHING`.
+        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches), or
+            `batches`, as training does.
+    """
 
     model: Model
     data: Dataset
     split: Split
     task: Task
     augment: Callable[[Tensor], Tensor]
-    precision: str
-    clip: float | None
+    precision: str = "fp32"
+    clip: float | None = None
+    device: torch.device | str = "cpu"
+    batching: Spec = "full"
+    evaluation: str = "full"
 
     def __post_init__(self):
         redeal = local_redeal(self.model) if processes.count() > 1 else None
-        given = (self.data, self.split.train)
-        self.over = Whole(*given) if redeal is None else Shared(*given, redeal)
+        given = (self.data, self.split.train, self.device)
+        if redeal is None:
+            self.over = self.asked = pick(BATCHING, self.batching, *given)
+        else:
+            self.over = self.asked = Shared(*given, redeal)
+        if self.evaluation == "full" and isinstance(self.over, Batches):
+            self.asked = Whole(self.data, self.split.train, "cpu")
 
     def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
-        """Take one step per part; return the mean loss."""
+        """Take the steps of an epoch; return the mean of their losses."""
         self.model.train()
-        losses = []
-        for part in self.over.parts():
-            optimiser.zero_grad(set_to_none=True)
+        losses: list[float] = []
+        found: Tensor | None = None
+        for part in self.over.parts(epoch):
+            if found is None:
+                optimiser.zero_grad(set_to_none=True)
+            if part.seed is not None:
+                torch.manual_seed(part.seed)
             loss = self._loss(part)
-            losses.append(_finite(self.over.total(loss), epoch, optimiser))
             loss.backward()
-            self.over.combine(self.model)
-            if self.clip is not None:
-                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-            optimiser.step()
+            found = loss.detach() if found is None else found + loss.detach()
+            if part.last:
+                losses.append(_finite(self.over.total(found), epoch, optimiser))
+                self._step(optimiser)
+                found = None
         return statistics.fmean(losses)
 
     def evaluate(self) -> Callable[[str], float]:
         """Predict once; return the metric as a function of the part: train, val or test."""
-        logits = _logits(self.model, self.over, self.precision)
-
-        def score(part: str) -> float:
-            nodes = getattr(self.split, part).to(logits.device)
-            return self.task.metric(logits[nodes], self.data.y[nodes])
-
-        return score
+        parts = [getattr(self.split, each) for each in PARTS]
+        nodes = torch.cat(parts)
+        logits = _logits(self.model, self.asked, nodes, self.precision)
+        y = self.data.y[nodes].to(logits.device)
+        sizes = [len(each) for each in parts]
+        pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
+        return lambda part: self.task.metric(*pairs[part])
 
     def _loss(self, part: Part) -> Tensor:
         with _autocast(part.x.device, self.precision):
@@ -162,23 +102,27 @@ class Steps:
         loss = self.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
         return part.weight * loss + part.share * penalty
 
+    def _step(self, optimiser: torch.optim.Optimizer) -> None:
+        self.over.combine(self.model)
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        optimiser.step()
+
 
 def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     """Return the logits of every node, (N, C) fp32 where the data is, model in evaluation mode."""
-    return _logits(model, Whole(data, torch.empty(0, dtype=torch.int64)), precision)
-
-
-def moved(data: Dataset, device: torch.device | str) -> Dataset:
-    """Return the data on a device; the graph stays where DGL can hold it."""
-    parts = {"x": data.x.to(device), "y": data.y.to(device), "graph": place(data.graph, device)}
-    return dataclasses.replace(data, **parts)
+    nodes = torch.arange(len(data.x), device=data.x.device)
+    return _logits(model, Whole(data, nodes, data.x.device), nodes, precision)
 
 
 @torch.no_grad()
-def _logits(model: Model, over: Whole, precision: str) -> Tensor:
-    model.eval()
-    with _autocast(over.data.x.device, precision):
-        return over.logits(lambda graph, x: model(graph, x).logits.float())
+def _logits(model: Model, over: Whole, nodes: Tensor, precision: str) -> Tensor:
+    trained_on = next(model.parameters()).device
+    model.to(over.device).eval()
+    with _autocast(over.device, precision):
+        found = over.logits(lambda graph, x: model(graph, x).logits.float(), nodes)
+    model.to(trained_on)
+    return found
 
 
 def _autocast(device: torch.device, precision: str):

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from zoo.batching import BATCHING
 from zoo.checkpoint import Checkpoint, generators, restore_generators
 from zoo.datasets import Dataset
 from zoo.registry import Model
 from zoo.splits import Split
-from zoo.steps import Steps, moved
+from zoo.steps import Steps
 from zoo.table import Count, Fraction, NonNegative, Positive, Spec, Table, pick
 from zoo.tasks import Task
 
@@ -123,6 +124,8 @@ def fit(
     patience: Count | None = None,
     clip: Positive | None = None,
     evaluate_every: Count = 1,
+    batching: Annotated[Spec, BATCHING] = "full",
+    evaluate: Literal["full", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
@@ -148,14 +151,16 @@ def fit(
         patience: stop after this many epochs without a better validation score.
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
+        batching: what an epoch goes over: the `full` graph in one step, or batches of nodes.
+        evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches),
+            or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
-    data = moved(data, device)
     model.to(device)
-    steps = Steps(model, data, split, task, augment, precision, clip)
+    steps = Steps(model, data, split, task, augment, precision, clip, device, batching, evaluate)
     groups = arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
     best = _Best(model, optimiser, model.phase_starts())

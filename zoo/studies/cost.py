@@ -25,7 +25,7 @@ from zoo.datasets import load_graph
 from zoo.memory import peak_during
 from zoo.registry import create_model
 from zoo.splits import make_split
-from zoo.steps import Steps, moved
+from zoo.steps import Steps
 from zoo.studies.study import Row, Series, Study
 from zoo.table import Count, pick
 from zoo.tasks import TASKS
@@ -151,7 +151,7 @@ def _training(spec: Any, nodes: int, *, dim: int, device: torch.device):
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec).to(device)
     task = pick(TASKS, data.task)
-    steps = Steps(model, moved(data, device), split, task, _same, "fp32", None)
+    steps = Steps(model, data, split, task, _same, device=device)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     return functools.partial(steps.train, optimiser, 0)
 

@@ -177,7 +177,7 @@ def _cost(shard: str, nodes: int, dim: int) -> Cost:
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     torch.manual_seed(0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec)
-    steps = Steps(model, data, split, pick(TASKS, data.task), _same, "fp32", None)
+    steps = Steps(model, data, split, pick(TASKS, data.task), _same)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     steps.train(optimiser, 0)
     memory = peak_during(lambda: steps.train(optimiser, 0), torch.device("cpu"))
