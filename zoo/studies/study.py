@@ -28,9 +28,10 @@ class Row(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A plot: lines by name, each with its x and y; predictions are `dashed`.
+    """A plot: lines by name, each with its x and y.
 
-    x is logarithmic, and so is y unless it is `flat`.
+    What others are to be compared with is `dashed`; `gcn, from scratch` then has the colour of
+    `gcn`. x is logarithmic, and so is y unless it is `flat`.
     """
 
     title: str
@@ -95,11 +96,25 @@ def _draw(study: Study, path: Path) -> None:
     columns = min(3, len(study.plots))
     rows = -(-len(study.plots) // columns)
     figure = Figure(figsize=(5 * columns, 4 * rows), layout="constrained")
-    names = dict.fromkeys(name for plot in study.plots for name in plot.lines)
+    everything = [(name, plot) for plot in study.plots for name in plot.lines]
+    names = dict.fromkeys(_shade(*each) for each in everything)
     colours = {name: f"C{number % 10}" for number, name in enumerate(names)}  # in every plot alike
     for number, plot in enumerate(study.plots, start=1):
         _draw_lines(figure.add_subplot(rows, columns, number), plot, colours)
+    first, *others = (list(plot.lines) for plot in study.plots)
+    if others and all(each == first for each in others):
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize="small")
+    else:
+        for axes in figure.axes:
+            axes.legend(frameon=False, fontsize="small")
     figure.savefig(path, format="png", dpi=120)
+
+
+def _shade(name: str, plot: Series) -> str:
+    """Return the name of the line whose colour a line has: its own, or of what it belongs to."""
+    other = name.rpartition(", ")[0]
+    return other if name in plot.dashed and other in plot.lines else name
 
 
 def _draw_lines(axes, plot: Series, colours: dict[str, str]) -> None:
@@ -107,7 +122,7 @@ def _draw_lines(axes, plot: Series, colours: dict[str, str]) -> None:
 
     for name, (x, y) in plot.lines.items():
         style = "--" if name in plot.dashed else "o-"
-        axes.plot(x, y, style, label=name, color=colours[name])
+        axes.plot(x, y, style, label=name, color=colours[_shade(name, plot)])
     axes.set(title=plot.title, xlabel=plot.x_label, xscale="log")
     lines = [x for name, (x, _) in plot.lines.items() if name not in plot.dashed]
     ticks = sorted({each for x in lines for each in x})
@@ -119,7 +134,6 @@ def _draw_lines(axes, plot: Series, colours: dict[str, str]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 1000 * low else (1, 2, 5)))
         axes.yaxis.set_major_formatter(FormatStrFormatter("%.6g"))
     axes.minorticks_off()
-    axes.legend(frameon=False, fontsize="small")
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
