@@ -85,7 +85,11 @@ def local_phase(state, graph, x, options):
         t = activate(affine(state, f"{name}.multiply", x))
         z = x @ state[f"{name}.convolution.linear.weight"].T
         gathered = neighbours(state, f"{name}.convolution", graph, z, options)
-        y = activate(gathered + affine(state, f"{name}.skip", x))
+        y = gathered + affine(state, f"{name}.skip", x)
+        if options.get("local_norm") == "batch":
+            y = (y - y.mean(0)) / (y.var(0, unbiased=False) + 1e-5).sqrt()
+            y = y * state[f"{name}.between.weight"] + state[f"{name}.between.bias"]
+        y = activate(y)
         x = (1 - b) * layer_norm(state, f"{name}.norm", t * y) + b * y
         total = total + x
     return total
@@ -119,8 +123,9 @@ def twin(state, graph, x, options, columns_of=slices):
         {**SMALL, "heads": 4, "beta": 2.0, "pre_norm": True},
         {**SMALL, "dim": 32, "heads": 2},
         {**SMALL, "local_epochs": 5, "propagation": GAT, "pre_norm": True},
+        {**SMALL, "local_epochs": 5, "propagation": "gcn", "local_norm": "batch"},
     ],
-    ids=["r", "own-queries", "polynomial", "padded", "wide", "local"],
+    ids=["r", "own-queries", "polynomial", "padded", "wide", "local", "local-norm"],
 )
 def test_it_equals_its_equations(options, tiny):
     graph, x, _ = tiny

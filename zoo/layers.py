@@ -151,16 +151,28 @@ class Projection(nn.Module):
 class MessagePassing(Model):
     """The stack behind the tuned baselines of "Classic GNNs are Strong Baselines".
 
-    Luo, Shi, Wu (arXiv 2406.08993), equation 4: [x = Drop(W x)], then per layer
+    Luo, Shi, Wu (arXiv 2406.08993), equation 4: [x = Drop(x)], [x = Drop(W x)], then per layer
     Drop(ReLU(norm(conv(x) [+ W x]))), then a linear head.
     """
 
     paper = "Classic GNNs are Strong Baselines (arXiv 2406.08993)"
 
     def __init__(
-        self, in_dim, out_dim, propagations, *, dim, dropout, norm, residual, project, bias=True
+        self,
+        in_dim,
+        out_dim,
+        propagations,
+        *,
+        dim,
+        dropout,
+        norm,
+        residual,
+        project=False,
+        bias=True,
+        input_dropout=0.0,
     ):
         super().__init__()
+        self.input_dropout = input_dropout
         options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
         if project:
             self.stem, rest = Projection(in_dim, dim, dropout=dropout), propagations
@@ -172,6 +184,7 @@ class MessagePassing(Model):
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""
+        x = dropout(x, self.input_dropout, self.training)
         for layer in (self.stem, *self.layers):
             x = layer(graph, x)
         return x

@@ -20,6 +20,7 @@ class GAT(MessagePassing):
         layers: number of convolutions.
         heads: attention heads of each convolution.
         dropout: after every layer.
+        input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
         residual: add a linear map of the layer's input to its output.
         project: begin with a linear map instead of a convolution.
@@ -34,10 +35,17 @@ class GAT(MessagePassing):
         layers: Count = 2,
         heads: Count = 1,
         dropout: Rate = 0.5,
+        input_dropout: Rate = 0.0,
         norm: Norm = "none",
         residual: bool = False,
         project: bool = False,
     ):
-        options = {"dropout": dropout, "norm": norm, "residual": residual, "project": project}
+        options = {
+            "dropout": dropout,
+            "norm": norm,
+            "residual": residual,
+            "project": project,
+            "input_dropout": input_dropout,
+        }
         convolutions = [GraphAttention(dim, heads, slope=0.2) for _ in range(layers)]
         super().__init__(in_dim, out_dim, convolutions, dim=dim, bias=False, **options)

@@ -18,6 +18,7 @@ class GCN(MessagePassing):
         dim: width of the hidden layers.
         layers: number of convolutions.
         dropout: after every layer.
+        input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
         residual: add a linear map of the layer's input to its output.
         project: begin with a linear map instead of a convolution.
@@ -31,9 +32,16 @@ class GCN(MessagePassing):
         dim: Count = 64,
         layers: Count = 2,
         dropout: Rate = 0.5,
+        input_dropout: Rate = 0.0,
         norm: Norm = "none",
         residual: bool = False,
         project: bool = False,
     ):
-        options = {"dropout": dropout, "norm": norm, "residual": residual, "project": project}
+        options = {
+            "dropout": dropout,
+            "norm": norm,
+            "residual": residual,
+            "project": project,
+            "input_dropout": input_dropout,
+        }
         super().__init__(in_dim, out_dim, [gcn] * layers, dim=dim, **options)

@@ -17,6 +17,7 @@ class MLP(MessagePassing):
         dim: width of the hidden layers.
         layers: number of hidden layers.
         dropout: after every layer.
+        input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
     """
 
@@ -30,9 +31,15 @@ class MLP(MessagePassing):
         dim: Count = 64,
         layers: Count = 2,
         dropout: Rate = 0.5,
+        input_dropout: Rate = 0.0,
         norm: Norm = "none",
     ):
-        options = {"dropout": dropout, "norm": norm, "residual": False, "project": False}
+        options = {
+            "dropout": dropout,
+            "norm": norm,
+            "residual": False,
+            "input_dropout": input_dropout,
+        }
         super().__init__(in_dim, out_dim, [_stay] * layers, dim=dim, **options)
 
 

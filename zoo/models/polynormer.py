@@ -17,8 +17,8 @@ program for medium graphs. Where it departs from the authors' program, and where
   below the smallest number of its precision, zero that is, is replaced by that number.
 - Initial gates b are Xavier-normal, as a matrix of one row per layer. Given ones are a first value
   that is trained and may leave 0 to 1, as published.
-- The program for large graphs (no linear stem, batch norm, one fixed gate) is not here: none of
-  its three published commands ever reaches the global phase.
+- Of the program for large graphs the batch norm is here, `local_norm: batch`; that it has no linear
+  stem and one fixed gate is not. None of its three published commands reaches the global phase.
 - PyG's model of the same name is another one: no learned gates, a W_o per layer, keys of its own.
 """
 
@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from zoo.attention import ATTENTIONS, mix, per_graph
 from zoo.dropout import Dropout, dropout
-from zoo.layers import Convolution
+from zoo.layers import NORMS, Convolution, Norm
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -66,6 +66,7 @@ class Polynormer(Model):
         beta: first value of all gates b; when left out, b is a sigmoid of learned numbers.
         activation: the ReLUs, "Polynormer-r" in the paper; without them it is "Polynormer".
         pre_norm: layer norm before each local layer.
+        local_norm: norm before the ReLU of y in each local layer, `batch` on large graphs.
         input_dropout: dropout of the raw features.
         dropout: dropout of the stem and of the local layers.
         global_dropout: dropout of the global layers; that of the local ones when left out.
@@ -89,6 +90,7 @@ class Polynormer(Model):
         beta: NonNegative | None = None,
         activation: bool = True,
         pre_norm: bool = False,
+        local_norm: Norm = "none",
         input_dropout: Rate = 0.2,
         dropout: Rate = 0.3,
         global_dropout: Rate | None = None,
@@ -99,7 +101,14 @@ class Polynormer(Model):
         global_dropout = dropout if global_dropout is None else global_dropout
         self.stem = FeatureLinear(in_dim, dim, dropout=input_dropout)
         self.local_layers = nn.ModuleList(
-            LocalLayer(dim, pick(PROPAGATIONS, propagation, dim), activate, pre_norm, dropout)
+            LocalLayer(
+                dim,
+                pick(PROPAGATIONS, propagation, dim),
+                activate,
+                dropout,
+                pre_norm=pre_norm,
+                norm=local_norm,
+            )
             for _ in range(local_layers)
         )
         self.local_gates = Gates(local_layers, dim, beta)
@@ -156,20 +165,21 @@ class Polynormer(Model):
 
 
 class LocalLayer(nn.Module):
-    """y = Drop(ReLU(propagate(V x) + U x)), then (1 - b) * LN(ReLU(T x) * y) + b * y."""
+    """y = Drop(ReLU(norm(propagate(V x) + U x))), then (1 - b) * LN(ReLU(T x) * y) + b * y."""
 
-    def __init__(self, dim, propagate, activate, pre_norm, dropout):
+    def __init__(self, dim, propagate, activate, dropout, *, pre_norm, norm):
         super().__init__()
         self.pre_norm = nn.LayerNorm(dim) if pre_norm else nn.Identity()
         self.multiply, self.skip = nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.convolution = Convolution(dim, dim, propagate, bias=False)
+        self.between = pick(NORMS, norm, dim)
         self.norm = nn.LayerNorm(dim)
         self.activate, self.dropout = activate, dropout
 
     def forward(self, graph, x: Tensor, gate: Tensor) -> Tensor:
         """Return (N, D) for x (N, D) and the gate b (D,)."""
         x = self.pre_norm(x)
-        y = self.activate(self.convolution(graph, x) + self.skip(x))
+        y = self.activate(self.between(self.convolution(graph, x) + self.skip(x)))
         y = dropout(y, self.dropout, self.training)
         return (1 - gate) * self.norm(self.activate(self.multiply(x)) * y) + gate * y
 

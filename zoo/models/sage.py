@@ -19,6 +19,7 @@ class SAGE(MessagePassing):
         dim: width of the hidden layers.
         layers: number of convolutions.
         dropout: after every layer.
+        input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
         project: begin with a linear map instead of a convolution.
     """
@@ -31,8 +32,15 @@ class SAGE(MessagePassing):
         dim: Count = 64,
         layers: Count = 2,
         dropout: Rate = 0.5,
+        input_dropout: Rate = 0.0,
         norm: Norm = "none",
         project: bool = False,
     ):
-        options = {"dropout": dropout, "norm": norm, "residual": True, "project": project}
+        options = {
+            "dropout": dropout,
+            "norm": norm,
+            "residual": True,
+            "project": project,
+            "input_dropout": input_dropout,
+        }
         super().__init__(in_dim, out_dim, [mean] * layers, dim=dim, **options)
