@@ -27,6 +27,7 @@ LAYERS = [
     {"train", "record"},
     {"alignment", "hub"},
     {"plan", "finetune", "prediction", "data_plot"},
+    {"summary"},
     {"run", "evaluation", "launch"},
     {"compare"},
     {"studies"},

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,59 @@ def test_it_is_written_no_more_often_than_said(tmp_path):
     checkpoint = Checkpoint(tmp_path / "state", every=1000.0)
     checkpoint.offer(lambda: pytest.fail("it is too soon"))
     assert checkpoint.read() is None
+
+
+DIVIDED = {
+    "batches": ["train.batching={name: random-nodes, size: 700}", "model.attention=rba"],
+    "shares": ["model.attention={name: rba, size: 64, shard: local, redeal: 3}"],
+}
+
+
+def begin(tmp_path, *words):
+    """Start the command with two processes."""
+    call = [sys.executable, "-m", "zoo", "train", *words, "--processes", "2"]
+    return subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.DEVNULL)
+
+
+def workers(tmp_path):
+    """The numbers of the processes that train, by rank: those that `begin` and torch have begun."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            here = (process / "cwd").readlink() == tmp_path
+            rank = re.search(rb"\0RANK=(\d)", (process / "environ").read_bytes())
+        except OSError:
+            continue
+        if here and rank:
+            found[int(rank[1])] = int(process.name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("divided", DIVIDED)
+def test_two_processes_of_which_one_is_killed_go_on(divided, tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        "dataset: {name: sbm, nodes: 3000, classes: 3, dim: 8}\n"
+        "model: {name: sgformer, graph_dropout: 0.5}\n"
+        "train: {epochs: 300}\nseeds: [3]\n"
+    )
+    words = [path.name, *DIVIDED[divided]]
+    begun = begin(tmp_path, *words, "--runs", "killed")
+    limit = time.monotonic() + 120
+    while not list(tmp_path.glob("killed/*/checkpoint-3.safetensors")):
+        assert begun.poll() is None and time.monotonic() < limit
+        time.sleep(0.2)
+    os.kill(workers(tmp_path)[1], signal.SIGKILL)
+    assert begun.wait(timeout=30) != 0
+    [folder] = (tmp_path / "killed").iterdir()
+    assert not (folder / "summary.json").exists()
+    assert begin(tmp_path, "--resume", str(folder)).wait(timeout=300) == 0
+    assert begin(tmp_path, *words, "--runs", "whole").wait(timeout=300) == 0
+    [whole] = (tmp_path / "whole").iterdir()
+    assert numbers(folder) == numbers(whole)
+    with pytest.raises(ZooError, match="is a run of 2 processes; write `--processes 2`"):
+        resume_run(folder)
 
 
 WRONG = [

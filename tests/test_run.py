@@ -12,7 +12,8 @@ import torch
 import zoo
 from zoo.errors import ZooError
 from zoo.plan import load_recipe, resolve
-from zoo.run import prepare, run_recipe, verdict
+from zoo.run import prepare, run_recipe
+from zoo.summary import verdict
 from zoo.weights import read_weights
 
 SMALL = {

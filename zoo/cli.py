@@ -60,21 +60,26 @@ def train(
         typer.Option(metavar="RUN", help="Go on with a run that was ended, in its own folder."),
     ] = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="How many share the work; see model.attention.shard.")
+        int, typer.Option(min=1, help="How many share the work: batches, or random batches.")
     ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder."""
+    from zoo import processes as running
     from zoo.launch import launch
     from zoo.plan import load_recipe
     from zoo.run import unfinished
 
-    if (recipe is None) == (resume is None) or (resume is not None and processes > 1):
+    if (recipe is None) == (resume is None):
         raise ZooError(
-            "name a recipe, `zoo train sgformer-cora`, or a run to go on with in one process, "
+            "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
             "`zoo train --resume runs/sgformer-cora-20261121-120000`."
         )
-    plan = load_recipe(recipe, overrides or []) if resume is None else unfinished(resume)[1]
+    if resume is None:
+        plan = load_recipe(recipe, overrides or [])
+    else:
+        running.start()
+        plan = unfinished(resume, max(processes, running.count()))[1]
     if processes > 1:
         sys.exit(launch(processes, plan))
     tell(train_recipe(plan, device, runs, resume), as_json)
@@ -90,7 +95,7 @@ def reproduce(
 ) -> None:
     """Train a recipe and compare it with the number it should reach: PASS or FAIL."""
     from zoo.plan import load_recipe
-    from zoo.run import verdict
+    from zoo.summary import verdict
 
     plan = load_recipe(recipe, overrides or [])
     if plan.expect is None:

@@ -79,27 +79,27 @@ class Divided(Whole):
 class Shared(Divided):
     """A share of the nodes for each process, dealt anew after some steps.
 
-    Evaluation has a deal of its own that stays. Processes differ in what they draw from here on.
+    Evaluation has a deal of its own that stays. What each process draws follows from the run's
+    seed, its rank and the epoch.
     """
 
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, redeal: int):
         super().__init__(data, train, device)
-        self.redeal, self.step = redeal, 0
-        self.seed = int(torch.randint(2**62, ()))  # the same in every process
-        torch.manual_seed(seed_of((self.seed, processes.rank())))
+        self.redeal, self.seed, self.dealt = redeal, torch.initial_seed() % 2**63, -1
         self.training = torch.zeros(len(data.x), dtype=torch.bool, device=self.device)
         self.training[self.train] = True
         self.fixed = self._deal(0)
 
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give the share that this process has in the present step."""
-        if self.step % self.redeal == 0:
-            self.shard = self._deal(1 + self.step // self.redeal)
-        self.step += 1
+        if epoch // self.redeal != self.dealt:
+            self.dealt = epoch // self.redeal
+            self.shard = self._deal(1 + self.dealt)
         nodes = self.shard.nodes.to(self.device)
         rows = self.training[nodes].nonzero().squeeze(1)
         weight, share = len(rows) / len(self.train), len(nodes) / len(self.data.x)
-        yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share)
+        seed = seed_of((self.seed, processes.rank(), epoch))
+        yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), which every process gets."""

@@ -12,7 +12,7 @@ import zoo.recipe
 from zoo.datasets import DATASETS, dataset_problems, resolved_dataset
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
-from zoo.recipe import Recipe, recipe_file
+from zoo.recipe import Recipe, recipe_file, word
 from zoo.registry import MODELS, discover
 from zoo.splits import split_problems
 from zoo.table import (
@@ -61,19 +61,25 @@ def resolve(recipe: Recipe) -> dict[str, Any]:
 
 
 def check_processes(recipe: Recipe, processes: int) -> None:
-    """Refuse several processes that would all do the same.
+    """Refuse several processes that would all do the same, or each something else.
 
     Raises:
-        ZooError: nothing in the recipe is divided among them.
+        ZooError: nothing in the recipe is divided among them, or two things are.
     """
-    attention = resolve(recipe)["model"].get("attention")
-    if processes > 1 and (
-        not isinstance(attention, dict) or attention.get("shard", "none") == "none"
-    ):
+    full = resolve(recipe)
+    attention, batching = full["model"].get("attention"), word(full["train"]["batching"])
+    sharded = isinstance(attention, dict) and attention.get("shard", "none") != "none"
+    if processes > 1 and not sharded and batching == "full":
         raise ZooError(
             f"nothing in {recipe.name} is divided among {processes} processes. Write random "
             "batches that are, 'model.attention={name: rba, shard: replicated}' or `shard: local`, "
-            "or start one process."
+            "or batches of nodes, 'train.batching={name: random-nodes, size: 10000}', or start one "
+            "process."
+        )
+    if processes > 1 and sharded and batching != "full":
+        raise ZooError(
+            f"{recipe.name} divides both batches of nodes and their random batches among "
+            f"{processes} processes. Leave `shard` out: the batches of nodes are divided already."
         )
 
 

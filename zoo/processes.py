@@ -33,6 +33,12 @@ def rank() -> int:
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
+def wait() -> None:
+    """Wait until every process has come as far as this."""
+    if count() > 1:
+        distributed.barrier()
+
+
 def sent_bytes() -> int:
     """Return how many bytes this process has sent so far, by ring algorithms as gloo has them."""
     return _sent

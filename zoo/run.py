@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import random
-import statistics
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,12 +26,12 @@ from zoo.environment import PACKAGES, choose_device, environment, installed_vers
 from zoo.errors import ZooError
 from zoo.finetune import Start, layered
 from zoo.finetune import start as start_from
-from zoo.memory import peak_memory
 from zoo.plan import check_processes, divide, import_sources, load_recipe, resolve
 from zoo.recipe import Recipe, recipe_text, word
 from zoo.record import Record, new_record
 from zoo.registry import Model, create_model
 from zoo.splits import PARTS, Split, make_split
+from zoo.summary import summarise
 from zoo.table import pick
 from zoo.tasks import TASKS, Task
 from zoo.train import Epoch, fit
@@ -84,8 +84,9 @@ def run_recipe(
     if processes.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
             return _run(recipe, device, lambda: Record(Path(folder), math.inf), watch, _same)
-    every = checkpoint if processes.count() == 1 else math.inf
-    return _run(recipe, device, lambda: new_record(Path(runs), recipe.name, every), watch, begin)
+    return _run(
+        recipe, device, lambda: new_record(Path(runs), recipe.name, checkpoint), watch, begin
+    )
 
 
 def resume_run(
@@ -98,10 +99,10 @@ def resume_run(
 ) -> dict[str, Any]:
     """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
 
-    One of several processes (`zoo train --processes`) keeps nothing to go on from.
+    A run of several processes goes on in as many.
 
     Args:
-        folder: the run's folder.
+        folder: the run's folder; every process has to see it.
         device: as for `run_recipe`.
         watch: as for `run_recipe`.
         begin: as for `run_recipe`.
@@ -111,20 +112,36 @@ def resume_run(
         The content of `summary.json`.
 
     Raises:
-        ZooError: the folder is none of a run, or that of a finished one, or damaged.
+        ZooError: the folder is none of a run, or that of a finished one, or damaged, or of a run
+            of more or fewer processes.
     """
-    record, recipe = unfinished(Path(folder), checkpoint)
-    return _run(recipe, device, lambda: record, watch, begin)
+    processes.start()
+    record, recipe = unfinished(Path(folder), processes.count(), checkpoint)
+    if processes.rank() == 0:
+        processes.wait()  # the others have read what is there
+        return _run(recipe, device, lambda: record, watch, begin)
+    with tempfile.TemporaryDirectory() as own:
+        shutil.copytree(folder, own, dirs_exist_ok=True)
+        processes.wait()
+        return _run(recipe, device, lambda: Record(Path(own), math.inf), watch, _same)
 
 
-def unfinished(folder: Path, checkpoint: float = EVERY) -> tuple[Record, Recipe]:
+def unfinished(folder: Path, count: int, checkpoint: float = EVERY) -> tuple[Record, Recipe]:
     """Return the record and the recipe of a run that has not come to its end.
+
+    Args:
+        folder: the run's folder.
+        count: how many processes are to go on with it.
+        checkpoint: as for `run_recipe`.
 
     Raises:
         ZooError: as `resume_run`.
     """
     record = Record(folder, checkpoint)
-    name = record.read("environment.json").get("recipe", folder.name)
+    environment = record.read("environment.json")
+    name, begun = environment.get("recipe", folder.name), environment.get("processes", 1)
+    if begun != count:
+        raise ZooError(f"{folder} is a run of {begun} processes; write `--processes {begun}`.")
     recipe = load_recipe(folder / "recipe.yaml").model_copy(update={"name": name})
     if all(record.result(seed) for seed in recipe.seeds):
         raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
@@ -161,26 +178,13 @@ def _run(recipe, device, find: Callable[[], Record], watch, begin) -> dict[str, 
     if not results:
         record.discard_unless_begun()
         raise error
-    summary = _summary(
+    summary = summarise(
         recipe, prepared, results, record.folder, where, interrupted=error is not None
     )
     record.write("summary.json", summary)
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
     return summary
-
-
-def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
-    """Compare a finished run with what its recipe expects: at most `within` below is a pass."""
-    expect, test = summary["expect"], summary["test"]["mean"]
-    points = 100 * (test - expect["test"])
-    lowest = -100 * expect["within"] - 1e-9  # 0.83 is within 0.015 of 0.845
-    passed = not summary["interrupted"] and points >= lowest
-    sentence = (
-        f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
-        f"{points:+.2f} points, {100 * expect['within']:g} below is allowed."
-    )
-    return passed, sentence
 
 
 def prepare(recipe: Recipe) -> Prepared:
@@ -272,26 +276,3 @@ def _about(recipe: Recipe, data: Dataset) -> About:
         recipe=full,
         versions={name: installed_version(name) for name in PACKAGES},
     )
-
-
-def _summary(recipe, prepared, results, folder, device, *, interrupted) -> dict[str, Any]:
-    return {
-        "recipe": recipe.name,
-        "dataset": prepared.data.name,
-        "metric": prepared.data.metric,
-        "seeds": results,
-        "val": _spread([each["val"] for each in results]),
-        "test": _spread([each["test"] for each in results]),
-        "parameters": results[0]["parameters"],
-        "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
-        "peak_memory_bytes": peak_memory(device),
-        "device": str(device),
-        "interrupted": interrupted,
-        "folder": str(folder),
-        "expect": recipe.expect.model_dump() if recipe.expect else None,
-    }
-
-
-def _spread(scores: list[float]) -> dict[str, float | int | None]:
-    std = statistics.stdev(scores) if len(scores) > 1 else None
-    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}
