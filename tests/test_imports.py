@@ -29,7 +29,7 @@ LAYERS = [
     {"plan", "finetune", "prediction", "data_plot"},
     {"summary"},
     {"run", "evaluation", "launch"},
-    {"compare"},
+    {"compare", "estimate"},
     {"studies"},
     {"catalogue"},
     {"info", "screen"},

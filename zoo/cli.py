@@ -114,6 +114,21 @@ def reproduce(
 
 
 @app.command()
+def estimate(recipe: RecipeName, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Say how much memory a recipe will take, from small graphs of the same kind."""
+    from zoo.estimate import estimate as estimated
+    from zoo.memory import keep_freed_memory
+    from zoo.plan import load_recipe
+
+    keep_freed_memory()  # as in training
+    found = estimated(load_recipe(recipe, overrides or []))
+    if as_json:
+        typer.echo(json.dumps(found._asdict()))
+    else:
+        screen.estimate(found)
+
+
+@app.command()
 def show(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Print a recipe with the value of every option."""
     from zoo.plan import load_recipe, resolve

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo import screen
+from zoo.errors import ZooError
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
 Overrides = Annotated[
@@ -40,7 +41,7 @@ def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None)
     from tqdm import tqdm
 
     from zoo import processes
-    from zoo.memory import keep_freed_memory
+    from zoo.memory import keep_freed_memory, out_of_memory
     from zoo.run import resume_run, run_recipe
 
     keep_freed_memory()
@@ -65,9 +66,27 @@ def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None)
         except KeyboardInterrupt:
             screen.complain("stopped before a first result.")
             sys.exit(130)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise ZooError(_too_large(recipe)) from None
     if silent:
         sys.exit(0)
     return summary
+
+
+def _too_large(recipe) -> str:
+    """Return what to do about a recipe that does not fit into memory."""
+    from zoo.estimate import estimate
+
+    found = estimate(recipe)
+    needed = f"{max(found.peak, found.peak_cuda) / 2**30:.1f} GiB"
+    size = min(max(found.largest or 0, 1), found.nodes) // 2 or 1
+    return (
+        f"{recipe.name} does not fit into memory: `zoo estimate` says {needed} for steps that see "
+        f"{found.batch:,} nodes. Take batches, such as 'train.batching={{name: random-nodes, "
+        f"size: {size}}}' with train.evaluate=batches, or a smaller model.dim."
+    )
 
 
 def tell(summary: dict[str, Any], as_json: bool) -> None:

@@ -11,6 +11,8 @@ Half precision is computed in fp32, and what belongs to edges stays so. In the p
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 from collections.abc import Iterator
 
 import dgl
@@ -53,8 +55,21 @@ def _run(name: str, graph, *tensors: Tensor) -> Tensor:
         return getattr(_backend(along, tensors[0]), name)(along, *map(wide, tensors))
 
 
+@contextlib.contextmanager
+def by_torch() -> Iterator[None]:
+    """Compute as on a GPU that DGL was not built for, as long as this lasts."""
+    token = _torch_only.set(True)
+    try:
+        yield
+    finally:
+        _torch_only.reset(token)
+
+
+_torch_only: contextvars.ContextVar[bool] = contextvars.ContextVar("torch_only", default=False)
+
+
 def _backend(graph, x: Tensor) -> type[_Dgl] | type[_Torch]:
-    return _Dgl if graph.device == x.device else _Torch
+    return _Dgl if graph.device == x.device and not _torch_only.get() else _Torch
 
 
 class _Dgl:

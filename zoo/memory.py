@@ -34,6 +34,12 @@ def keep_freed_memory() -> bool:
     return _tell_malloc(_MMAP_THRESHOLD, _MOST) and _tell_malloc(_TRIM_THRESHOLD, _MOST)
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory has run out, on the CPU or on a GPU."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(each in str(error) for each in words)
+
+
 def peak_memory(device: torch.device) -> int:
     """Return the most bytes held so far: of CUDA by torch, else by the whole process."""
     if device.type == "cuda":
@@ -43,12 +49,24 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def peak_during(call: Callable[[], object], device: torch.device) -> int:
+def held_now() -> int:
+    """Return the bytes that the process holds now, as Linux counts them."""
+    return _status("VmRSS")
+
+
+def available() -> int:
+    """Return the bytes of memory that are free for this process, as Linux estimates it."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    line = next(each for each in lines if each.startswith("MemAvailable:"))
+    return int(line.split()[1]) * 1024
+
+
+def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bool = False) -> int:
     """Return the bytes that a call holds at its peak, beyond those held before it.
 
     On the CPU this is the resident memory of the process as Linux counts it, while every large
-    block goes back to the system as soon as it is freed: what the C library would keep at hand
-    depends on the order of the blocks and is not held by the call.
+    block goes back to the system as soon as it is freed; with what the C library keeps `at_hand` of
+    freed blocks it is more, by as much as holes of the wrong size take up.
     """
     gc.collect()
     if device.type == "cuda":
@@ -61,7 +79,8 @@ def peak_during(call: Callable[[], object], device: torch.device) -> int:
     ctypes.CDLL(None).malloc_trim(0)  # give back what is free, or it would be counted as held
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _status("VmRSS")
-    _tell_malloc(_MMAP_THRESHOLD, 2**16)
+    if not at_hand:
+        _tell_malloc(_MMAP_THRESHOLD, 2**16)
     try:
         call()
     finally:

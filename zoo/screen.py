@@ -35,6 +35,31 @@ def rows(found: list[dict[str, Any]]) -> None:
     _out.print(table)
 
 
+def estimate(found) -> None:
+    """Print what `zoo estimate` found, in MiB, and how large a batch may be."""
+    counts = {"parameters": "", "nodes": "in the graph", "batch": "nodes in a step"}
+    sizes = {
+        "program": "Python and the libraries",
+        "data": "features, labels and graph",
+        "weights": "with gradients, optimiser and the best so far",
+        "step": "of training, at its peak",
+        "evaluation": "at its peak",
+        "peak": "of all that, on a CPU",
+        "peak_cuda": "on a GPU, without what CUDA takes for itself",
+    }
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    for name, what in counts.items():
+        table.add_row(name, f"{getattr(found, name):,}", what)
+    for name, what in sizes.items():
+        table.add_row(name.replace("_", " "), f"{getattr(found, name) / 2**20:,.0f} MiB", what)
+    _out.print(table)
+    if found.largest is not None:
+        _out.print(f"In the memory that is free here a step may see {found.largest:,} nodes.")
+
+
 def findings(found: list) -> None:
     """Print what `zoo doctor` found, with the line that fixes what is broken."""
     table = Table(box=None, show_header=False, pad_edge=False)

@@ -1,0 +1,214 @@
+"""How much memory a recipe will take, found on small graphs before the large one is tried.
+
+A step and an evaluation are measured on random graphs of two sizes, with the model, the features
+and the mean degree of the recipe. What the zoo holds grows with nodes and edges, so that a
+straight line through both leads to the size that is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from zoo.batching import BATCHING, Batches
+from zoo.datasets import Dataset, canonical, load_graph
+from zoo.encodings import ENCODINGS
+from zoo.kernels import by_torch
+from zoo.memory import available, held_now, peak_during
+from zoo.plan import divide, import_sources, resolve
+from zoo.recipe import Recipe
+from zoo.registry import create_model
+from zoo.splits import PARTS, Split, make_split
+from zoo.steps import Steps
+from zoo.table import pick
+from zoo.tasks import TASKS
+from zoo.train import OPTIMIZERS
+
+SIZES = (4_096, 16_384)
+"""Nodes of the graphs that are measured; what is not larger is measured as it is."""
+
+
+class Estimate(NamedTuple):
+    """What a recipe will hold, in bytes, but for the counts.
+
+    Attributes:
+        parameters: how many numbers the model learns.
+        nodes: nodes of the graph.
+        batch: nodes that a step sees; all of them, or the mean of a batch.
+        program: held by Python and the libraries before anything is loaded.
+        data: features, labels and graph, and the batches that are made ahead.
+        weights: the parameters, their gradients, what the optimiser keeps, and the best so far.
+        step: at the peak of a training step, beyond all that.
+        evaluation: at the peak of an evaluation, beyond all that.
+        peak: the most that the process holds, on a CPU.
+        peak_cuda: the most that is held on a GPU, without what CUDA itself takes.
+        largest: nodes that a step could see in the memory that is free here; None without limit.
+    """
+
+    parameters: int
+    nodes: int
+    batch: int
+    program: int
+    data: int
+    weights: int
+    step: int
+    evaluation: int
+    peak: int
+    peak_cuda: int
+    largest: int | None
+
+
+class _Line(NamedTuple):
+    """Bytes against nodes."""
+
+    start: float
+    slope: float
+
+    def at(self, nodes: int) -> int:
+        return max(0, int(self.start + self.slope * nodes))
+
+
+def estimate(recipe: Recipe) -> Estimate:
+    """Estimate the memory of a recipe's training.
+
+    Raises:
+        ZooError: something is wrong with the recipe or its data.
+    """
+    import_sources(recipe.imports, recipe.path.parent if recipe.path else Path())
+    full = resolve(recipe)
+    train = full["train"]
+    program = _of_program(train)
+    data, split = _loaded(full, recipe.seeds[0])
+    nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
+    over = pick(BATCHING, train["batching"], data, split.train, "cpu")
+    batch, inside = _batch(over) if isinstance(over, Batches) else (nodes, degree)
+    asked, around = (nodes, degree) if train["evaluate"] == "full" else (batch, inside)
+
+    def small(n: int, degree: float) -> Steps:
+        like, parts = _like(data, split, n, degree)
+        options = {key: value for key, value in full["model"].items() if key != "name"}
+        outputs = pick(TASKS, data.task).outputs(data.classes)
+        torch.manual_seed(0)
+        model = create_model(full["model"]["name"], like.x.shape[1], outputs, **options)
+        model.begin_epoch(train["epochs"] - 1)  # the last phase holds most
+        given = (like, parts, pick(TASKS, data.task), _same, train["precision"], train["clip"])
+        return Steps(model, *given)
+
+    def lines() -> tuple[_Line, _Line]:
+        step = _line(lambda n: _of_training(small(n, inside), train), batch)
+        return step, _line(lambda n: _of_evaluation(small(n, around)), asked)
+
+    step, evaluation = lines()
+    with by_torch():
+        others = [each.at(n) for each, n in zip(lines(), (batch, asked), strict=True)]
+    model = small(min(nodes, 64), degree).model
+    parameters = sum(each.numel() for each in model.parameters())
+    weights = _COPIES * sum(each.nbytes for each in model.state_dict().values())
+    arrays = data.x.nbytes + data.y.nbytes
+    graph = _of_graph(nodes, data.graph.num_edges())
+    ahead = 0
+    if isinstance(over, Batches):  # made while a step is taken
+        ahead = 3 * (batch * 4 * data.x.shape[1] + _of_graph(batch, int(batch * inside)))
+    rest = program + arrays + graph + ahead + weights
+    held = step.at(batch), evaluation.at(asked)
+    free = available() - (arrays + graph + ahead + weights)
+    return Estimate(
+        parameters=parameters,
+        nodes=nodes,
+        batch=batch,
+        program=program,
+        data=arrays + graph + ahead,
+        weights=weights,
+        step=held[0],
+        evaluation=held[1],
+        # What a step leaves at hand fits an evaluation of the same graph, and no other.
+        peak=rest + (max(held) if asked == batch else sum(held)),
+        peak_cuda=weights + others[0] + (arrays if batch == nodes else 0),
+        largest=int((free - step.start) / step.slope) if step.slope > 0 else None,
+    )
+
+
+_COPIES = 5
+"""The weights, their gradients, two moments of Adam, and the best weights so far."""
+
+
+def _of_program(train: dict[str, Any]) -> int:
+    """Return what the process holds with all that a training imports."""
+    optimiser = pick(OPTIMIZERS, train["optimizer"], [torch.zeros(1, requires_grad=True)], 0.0, 0.0)
+    optimiser.step()
+    gc.collect()
+    return held_now()
+
+
+def _loaded(full: dict[str, Any], seed: int) -> tuple[Dataset, Split]:
+    """Return the data, with columns of zeros for the encoding, and the first split."""
+    spec, own = divide(full["dataset"], ("split",))
+    data = load_graph(spec)
+    encoding = divide(full["encoding"], ("flip_signs",))[0]
+    width = pick(ENCODINGS, encoding, canonical([(0, 1), (1, 2)], nodes=3)).shape[1]
+    if width:
+        data = data.add_features(torch.zeros(len(data.x), width))
+    return data, make_split(own["split"], data.y, data.masks, seed=seed)
+
+
+def _batch(over: Batches) -> tuple[int, float]:
+    """Return nodes and degree of the first batch of an epoch."""
+    part = next(over.parts(0))
+    return len(part.x), part.graph.num_edges() / len(part.x)
+
+
+def _like(data: Dataset, split: Split, n: int, degree: float) -> tuple[Dataset, Split]:
+    """Return a random graph of n nodes, with rows of the data and as large shares of its split."""
+    generator = torch.Generator().manual_seed(n)
+    edges = torch.randint(n, (int(n * max(0.0, degree - 1) / 2), 2), generator=generator)
+    rows = torch.randint(len(data.x), (n,), generator=generator)
+    places, parts = torch.randperm(n, generator=generator), {}
+    for name in PARTS:
+        known = getattr(split, name)
+        count = max(1, n * len(known) // len(data.x))
+        parts[name], places = places[:count].sort().values, places[count:]
+        chosen = torch.randint(len(known), (len(parts[name]),), generator=generator)
+        rows[parts[name]] = known[chosen]
+    x, y = data.x[rows].float(), data.y[rows]
+    graph = canonical(edges.numpy(), nodes=n)
+    like = dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
+    return like, Split(**parts, sha256="")
+
+
+def _line(cost: Callable[[int], int], n: int) -> _Line:
+    """Return the straight line through the costs of two sizes, one of them n if it is small."""
+    small, large = (max(4, n // 4), n) if n <= SIZES[-1] else SIZES
+    low, high = cost(small), cost(large)
+    slope = (high - low) / (large - small) if large > small else 0.0
+    return _Line(high - slope * large, slope)
+
+
+def _of_training(steps: Steps, train: dict[str, Any]) -> int:
+    """Return what some steps hold at their peak, beyond weights and data."""
+    optimiser = pick(OPTIMIZERS, train["optimizer"], steps.model.parameters(), 0.0, 0.0)
+    kept = (_COPIES - 2) * sum(each.nbytes for each in steps.model.parameters())
+
+    def call() -> None:
+        for epoch in range(4):  # holes in the memory fill up
+            steps.train(optimiser, epoch)
+
+    return max(0, peak_during(call, torch.device("cpu"), at_hand=True) - kept)
+
+
+def _of_evaluation(steps: Steps) -> int:
+    return peak_during(lambda: steps.evaluate()("val"), torch.device("cpu"), at_hand=True)
+
+
+def _of_graph(nodes: int, edges: int) -> int:
+    """Return the bytes of a graph: its edges as pairs, by source and by target, with numbers."""
+    return 8 * (2 * edges + 2 * (nodes + 1) + 4 * edges)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
