@@ -52,6 +52,16 @@ def tips(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
     return _ends(edges(graph), torch.device(device))[1]
 
 
+def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
+    """Return where the in-neighbours of each node begin, (N+1,), and all of them, (E,).
+
+    Those of node i are `indices[indptr[i] : indptr[i + 1]]`. Nothing is copied where the graph
+    lies in this form already, as on-disk graphs do; others are brought into it once.
+    """
+    indptr, indices, _ = graph.adj_tensors("csc")
+    return indptr, indices
+
+
 def walks(graph: Graph, order: int) -> Graph:
     """Return the graph with one edge for each pair of nodes that a walk of 2^order edges joins.
 
