@@ -33,19 +33,22 @@ def check(
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
     from zoo.data_check import check_graph
     from zoo.data_plot import draw
-    from zoo.datasets import read_graph
+    from zoo.datasets import on_disk_folder, read_graph
+    from zoo.disk_check import check_on_disk
 
     if plot is not None and plot.suffix != ".png":
         raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
-    parts = read_graph(_spec(path, options))
-    found = check_graph(parts)
+    spec = _spec(path, options)
+    folder = on_disk_folder(path)
+    parts = None if folder else read_graph(spec)
+    found = check_on_disk(folder) if folder else check_graph(parts)
     if as_json:
         typer.echo(json.dumps([each._asdict() for each in found]))
     else:
         screen.data(found)
     broken = any(each.verdict == "fix" for each in found)
     if plot is not None and not broken:
-        draw(parts, plot)
+        draw(parts or read_graph(spec), plot)
     if plot is not None:
         screen.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
     sys.exit(1 if broken else 0)

@@ -4,6 +4,7 @@ Both directions of each edge are dealt to files, one for each range of nodes, as
 `target * N + source`; then each file is sorted by itself, and what is there twice left out.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def write_neighbours(
     return {"indptr": (nodes + 1,), "indices": (len(indices),)}
 
 
+def ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Give ranges of nodes, first to last, whose neighbours together are about a block."""
+    nodes = len(indptr) - 1
+    cuts = np.searchsorted(indptr, np.arange(0, int(indptr[-1]) + BLOCK, BLOCK))
+    yield from itertools.pairwise(np.unique(np.append(cuts, nodes).clip(max=nodes)).tolist())
+
+
 def _keys(block: np.ndarray, nodes: int) -> np.ndarray:
     source, target = block.T.astype(np.int64)
     return np.concatenate([source * nodes + target, target * nodes + source])
@@ -83,8 +91,8 @@ def _deal(
                 with path.open("ab") as file:
                     keys[begin:end].tofile(file)
         count += len(keys)
-    ranges = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    return [(path, *each) for path, each in zip(paths, ranges, strict=True)], count
+    ends = itertools.pairwise(starts.tolist())
+    return [(path, *each) for path, each in zip(paths, ends, strict=True)], count
 
 
 def _sorted(

@@ -26,7 +26,7 @@ from zoo.table import Spec, pick
 _BY_ROW = ("raw", "row")
 """The words of `FEATURES` that need one row of features at a time."""
 
-_NUMBERS = 2**24
+NUMBERS = 2**24
 """Numbers of features that are held at a time."""
 
 
@@ -146,7 +146,7 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
 
 def _write_features(stream: Stream, draft: Path, half: bool, features: Spec) -> None:
     kind = np.float16 if half else np.float32
-    nodes, size = len(stream.labels), max(1, _NUMBERS // max(1, stream.dim))
+    nodes, size = len(stream.labels), max(1, NUMBERS // max(1, stream.dim))
     with (
         ArrayFile(draft / "features.npy", kind, (stream.dim,)) as file,
         tqdm(total=nodes, desc="features", unit=" nodes", disable=None) as bar,

@@ -1,6 +1,5 @@
 """What an on-disk graph is written from: what is larger than memory, or any graph that is not."""
 
-import itertools
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zoo.datasets.array_folder import array_folder, is_array_folder
-from zoo.datasets.buckets import BLOCK
+from zoo.datasets.buckets import ranges
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.disk_writer import Stream, blocks, write_on_disk
 from zoo.datasets.edge_list import SEPARATORS, edge_list, ending
@@ -70,8 +69,7 @@ def from_dataset(data: Dataset) -> Stream:
     count, x = len(indptr) - 1, data.x.numpy()
 
     def edges() -> Iterator[np.ndarray]:
-        cuts = np.searchsorted(indptr, np.arange(0, indptr[-1] + BLOCK, BLOCK))
-        for first, last in itertools.pairwise(np.unique(np.append(cuts, count).clip(max=count))):
+        for first, last in ranges(indptr):
             targets = np.repeat(np.arange(first, last), np.diff(indptr[first : last + 1]))
             sources = indices[indptr[first] : indptr[last]]
             once = sources < targets  # the other direction and the loops are added again
