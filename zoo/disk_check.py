@@ -18,9 +18,9 @@ from zoo.data_check import (
 )
 from zoo.datasets import Dataset, Parts, read_on_disk
 from zoo.datasets.buckets import ranges
+from zoo.datasets.disk_meta import Meta, mapped, read_meta
 from zoo.datasets.disk_writer import NUMBERS, blocks, sha256
 from zoo.datasets.labels import REGRESSION
-from zoo.datasets.on_disk import Meta, mapped, read_meta
 
 _AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
 
@@ -148,7 +148,7 @@ def check_rows(folder: Path, meta: Meta) -> list[Finding]:
     spread[low == high] = 0
     values = {"features": width, "least": float(low.min()), "most": float(high.max())}
     text = f"{width:,}, from {values['least']:g} to {values['most']:g}"
-    found = [scales(f"{text}, {meta.arrays['features'].type}", spread, values)]
+    found = [scales(f"{text}, fp{8 * int(meta.arrays['features'].type[2:])}", spread, values)]
     constant = np.flatnonzero(low == high)
     if len(constant):
         names = meta.feature_names or [f"column {each}" for each in range(width)]

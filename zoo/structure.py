@@ -62,6 +62,15 @@ def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
     return indptr, indices
 
 
+def numbered(graph: dgl.DGLGraph) -> dgl.DGLGraph:
+    """Return a graph that DGL's sums over edges take: one whose edges have numbers.
+
+    A graph that was made of CSC parts alone, as on-disk graphs are, stores none, and those sums end
+    in an error in DGL 1.1.3 ("Check notnull: edges"). Made once per graph; others come back as is.
+    """
+    return _numbered(graph)
+
+
 def walks(graph: Graph, order: int) -> Graph:
     """Return the graph with one edge for each pair of nodes that a walk of 2^order edges joins.
 
@@ -115,6 +124,17 @@ def _out_degrees(graph, device: torch.device) -> Tensor:
 def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
     tails, tips = graph.edges()
     return tails.to(device).long(), tips.to(device).long()
+
+
+@_per_graph
+def _numbered(graph) -> dgl.DGLGraph:
+    if "csc" not in graph.formats()["created"] or graph.is_block:
+        return graph
+    indptr, indices, numbers = graph.adj_tensors("csc")
+    if len(numbers) == len(indices):
+        return graph
+    numbers = torch.arange(len(indices), dtype=graph.idtype, device=graph.device)
+    return dgl.graph(("csc", (indptr, indices, numbers)), num_nodes=graph.num_nodes())
 
 
 @_per_graph

@@ -18,6 +18,7 @@ BLOCK = 2**21
 """Edges that a source of edges gives at a time."""
 
 _BUCKETS = 64
+_NARROW = 2**31  # entries below which their places fit into 32 bits
 _MOST_NODES = 3_000_000_000  # whose numbers, multiplied, fit into 64 bits
 _COPIES = 4  # of a bucket that are held at a time, at most
 
@@ -45,7 +46,7 @@ def write_neighbours(
     keys = (_keys(block, nodes) for block in blocks)
     with tqdm(keys, "edges", unit=" blocks", disable=None) as watched:
         buckets, entries = _deal(watched, 0, nodes, nodes, folder / "bucket")
-    kind = np.int32 if entries + nodes < 2**31 else np.int64
+    kind = np.int32 if entries + nodes < _NARROW else np.int64
     with (
         ArrayFile(folder / "indptr.npy", kind) as indptr,
         ArrayFile(folder / "indices.npy", kind) as indices,

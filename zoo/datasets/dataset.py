@@ -151,19 +151,34 @@ class Dataset:
         """
         if encoding.shape[1] == 0:
             return self
-        size = 4 * len(self.x) * (self.x.shape[1] + encoding.shape[1])
-        if self.x.device.type == "cpu" and size > available_memory():
-            raise ZooError(
-                f"{self.name}: features and encoding side by side take {size:,} bytes, more than "
-                "there is memory; leave out the encoding, or put its columns into the features "
-                "before the graph is prepared."
-            )
+        fix = "leave out the encoding, or put its columns into the features of the file."
+        self._check_room(self.x.shape[1] + encoding.shape[1], fix)
         columns = encoding.to(self.x.device, torch.float32)
         names = self.feature_names
         if names is not None:
             names = (*names, *(f"encoding {each}" for each in range(columns.shape[1])))
         x = torch.cat([self.x, columns], dim=1)
         return dataclasses.replace(self, x=x, feature_names=names)
+
+    def transformed(self, features: Spec) -> "Dataset":
+        """Return the data set with raw features changed as a word of `FEATURES` says, in fp32.
+
+        Raises:
+            ZooError: there is not as much memory as they take.
+        """
+        fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
+        self._check_room(self.x.shape[1], fix)
+        x = pick(FEATURES, features, self.x.float())
+        return dataclasses.replace(self, x=x, transform=features)
+
+    def _check_room(self, columns: int, fix: str) -> None:
+        """Refuse to hold fp32 features of so many columns where memory does not suffice."""
+        size = 4 * len(self.x) * columns
+        if self.x.device.type == "cpu" and size > available_memory():
+            raise ZooError(
+                f"{self.name}: its features would take {size:,} bytes, more than there is memory; "
+                f"{fix}"
+            )
 
 
 def make_dataset(

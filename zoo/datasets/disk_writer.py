@@ -16,9 +16,9 @@ from tqdm import tqdm
 from zoo.datasets.array_file import ArrayFile
 from zoo.datasets.buckets import write_neighbours
 from zoo.datasets.dataset import MASKLESS_SPLIT, classes_of
+from zoo.datasets.disk_meta import META, PARTIAL, Array, Meta
 from zoo.datasets.features import FEATURES
 from zoo.datasets.labels import METRICS, check_labels, check_task, infer_task
-from zoo.datasets.on_disk import META, PARTIAL, Array, Meta
 from zoo.datasets.parts import check_ids, check_masks
 from zoo.errors import ZooError
 from zoo.table import Spec, pick

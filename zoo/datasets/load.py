@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.datasets.disk_meta import is_on_disk, read_meta
 from zoo.datasets.features import FEATURES
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.labels import infer_task
 from zoo.datasets.named import NAMED
-from zoo.datasets.on_disk import is_on_disk, read_meta, read_on_disk
+from zoo.datasets.on_disk import read_on_disk
 from zoo.datasets.parts import Parts
 from zoo.datasets.prepared import read_prepared
 from zoo.datasets.readers import READERS, reader_of

@@ -7,9 +7,10 @@ from typing import Literal
 
 from zoo.datasets.columns import Columns
 from zoo.datasets.dgl_file import dgl_arrays
+from zoo.datasets.disk_meta import is_on_disk
 from zoo.datasets.matrix_market import read_coordinates
 from zoo.datasets.objects import from_networkx, from_scipy, from_tensors, refuse_weights
-from zoo.datasets.on_disk import is_on_disk, read_whole
+from zoo.datasets.on_disk import read_whole
 from zoo.datasets.parts import Parts
 from zoo.datasets.prepared import read_unchecked
 from zoo.datasets.tables import read_node_table, read_tables
