@@ -22,7 +22,9 @@ from zoo.datasets.streams import from_dataset
 from zoo.disk_check import check_on_disk
 from zoo.encodings import laplacian
 from zoo.memory import peak_during
+from zoo.propagation import PROPAGATIONS
 from zoo.structure import neighbours
+from zoo.table import pick
 
 RANDOM = np.random.default_rng(0)
 NODES = 50
@@ -171,6 +173,25 @@ def test_training_ends_with_the_numbers_of_the_graph_in_memory(tmp_path):
             summary = run_recipe(recipe, device="cpu", runs=tmp_path / "runs")
             scores.append(pytest.approx(summary["test"]["mean"], abs=1e-6))
     assert scores[:2] == [each.expected for each in scores[2:]]
+
+
+@pytest.mark.parametrize("name", sorted(PROPAGATIONS))
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_mapped_graph_propagates_like_one_in_memory(name, listed, mine):
+    wanted = Dataset.from_arrays(NAMES[EDGES], X, Y, masks=MASKS, ids=NAMES).graph
+    mapped = load_graph(mine).graph
+    if listed:
+        mapped.edges()
+    found = []
+    for each in (mapped, wanted):
+        torch.manual_seed(0)
+        propagate = pick(PROPAGATIONS, name, 4)
+        x = torch.randn(NODES, 4, requires_grad=True)
+        out = propagate(each, x)
+        out.square().sum().backward()
+        found.append((out.detach(), x.grad))
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
 
 
 # Edges of any number
