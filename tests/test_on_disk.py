@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import zoo
 from zoo import Dataset, ZooError, load_graph, run_recipe
 from zoo.datasets import buckets, canonical, prepare_on_disk, read_graph
 from zoo.datasets.array_file import ArrayFile, stored
@@ -194,6 +195,15 @@ def test_a_mapped_graph_propagates_like_one_in_memory(name, listed, mine):
         assert torch.allclose(one, other, atol=1e-5)
 
 
+def test_encodings_and_predictions_are_those_of_the_graph_in_memory(tmp_path):
+    wanted = load_graph("digits")
+    data = write(wanted, tmp_path / "digits", half=True)
+    assert torch.equal(laplacian(data.graph, k=3), laplacian(wanted.graph, k=3))
+    model = zoo.load("sgformer-digits-rba")
+    there, here = (zoo.predict(model, each).values for each in (data, wanted))
+    assert torch.allclose(there, here, atol=1e-3)  # pixels are exact in half precision
+
+
 # Edges of any number
 
 
@@ -233,6 +243,7 @@ def lines(edges, header="", separator=","):
         ("e.tsv", lines(EDGES, "# two\n# comments\nfrom\tto\n", "\t")),
         ("e.txt", lines(EDGES, "# Nodes: 50\n\n", "   ")),
         ("e.txt.gz", lines(EDGES, "", " ")),
+        ("e.csv", lines(EDGES).replace("\n", ",0.5\n")),
         ("e.csv.gz", lines([(b, a) for a, b in EDGES] + [(3, 3)], '"a","b"\n')),
     ],
 )
@@ -244,14 +255,15 @@ def test_a_list_of_edges(name, text, block, tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
     spec = {"name": str(path), "node_features": str(tmp_path / "x.npy"),
-            "node_labels": str(tmp_path / "y.npy")}  # fmt: skip
+            "node_labels": str(tmp_path / "y.npy"), "weights": "ignore"}  # fmt: skip
     prepare_on_disk(spec, tmp_path / "g")
     assert_same(load_graph(tmp_path / "g"), graph())
-    prepare_on_disk({"name": str(path), "nodes": NODES, "task": "node-regression"}, tmp_path / "h")
+    spec = {"name": str(path), "weights": "ignore"}
+    prepare_on_disk({**spec, "nodes": NODES, "task": "node-regression"}, tmp_path / "h")
     alone = load_graph(tmp_path / "h")
     assert pairs(alone) == pairs(graph()) and alone.x.shape == (NODES, 0)
     assert alone.y.isnan().all()
-    prepare_on_disk(path, tmp_path / "i")
+    prepare_on_disk(spec, tmp_path / "i")
     assert load_graph(tmp_path / "i").graph.num_nodes() == EDGES.max() + 1
 
 
@@ -483,6 +495,12 @@ def test_check_knows_a_canonical_graph(rows, words, tmp_path):
 SOURCES = {
     "a word": ("e.csv", "0,1\n1,two\n", {}, ["line 2", "1,two", "nodes.csv"]),
     "a line too short": ("e.csv", "0,1\n1\n2,3\n", {}, ["line 2"]),
+    "a line too long": ("e.csv", "0,1\n1,2,3\n", {}, ["line 2", "1,2,3"]),
+    "a header only": ("e.csv", "source,target\n", {}, ["no edge"]),
+    "a header of two columns": ("e.csv", "a,b\n0,1,2\n", {}, ["3 columns"]),
+    "bytes": ("e.txt", bytes(range(128, 256)), {}, ["1 columns"]),
+    "no gzip": ("e.csv.gz", b"0,1", {}, ["damaged"]),
+    "one label": ("e.csv", "0,1\n", {"node_labels": "one.npy"}, ["one number"]),
     "a fraction": ("e.csv", "0,1\n1,2.5\n", {}, ["line 2", "2.5"]),
     "a huge number": ("e.csv", "0,1\n1,99999999999999999999\n", {}, ["digits"]),
     "weights": ("e.csv", "a,b,w\n0,1,0.5\n", {}, ["3 columns", "weights: ignore"]),
@@ -514,6 +532,7 @@ def test_what_cannot_be_written_is_answered(case, tmp_path, monkeypatch):
     np.save("x.npy", X)
     np.save("f.npy", np.asfortranarray(X))
     np.save("nan.npy", missing)
+    np.save("one.npy", np.array(3))
     np.save("trap.npy", np.array([Trap()]))
     before = sorted(os.listdir())
     with pytest.raises(ZooError) as caught:
@@ -636,6 +655,14 @@ def test_prepare_on_disk_and_train_by_name(tmp_path, command):
     assert command("data", "prepare", "sbm", "drawn", "--on-disk", "nodes=300", "--half")[0] == 0
     assert load_graph("drawn").x.shape == (300, 16)
     assert "edge list (--on-disk)" in command("list", "files")[1]
+
+
+def test_no_other_folder_is_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "draft.txt").write_text("words")
+    with pytest.raises(ZooError, match="no on-disk graph"):
+        write(graph(), tmp_path / "thesis")
+    assert os.listdir(tmp_path) == ["thesis"] and os.listdir(tmp_path / "thesis") == ["draft.txt"]
 
 
 def test_a_folder_of_tables_stays_one(tmp_path):

@@ -111,6 +111,8 @@ def stored(path: Path, member: str | None = None) -> Stored:
         raise ZooError(
             f"{path} holds {kind}, and the zoo never unpickles; write a plain array of numbers."
         )
+    if not shape:
+        raise ZooError(f"{path} holds one number; write an array.")
     return Stored(path, member, shape[::-1] if turned else shape, kind, turned)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from zoo.datasets.array_file import Stored, stored
 from zoo.datasets.buckets import BLOCK
-from zoo.datasets.disk_writer import Stream
+from zoo.datasets.disk_writer import Stream, no_features
 from zoo.datasets.labels import REGRESSION, unlabelled
 from zoo.errors import ZooError
 
@@ -49,14 +49,9 @@ def array_folder(path: Path, task: str | None) -> Stream:
             "np.ascontiguousarray(node_feat), (N, F)."
         )
 
-    def rows(size: int) -> Iterator[np.ndarray]:
-        if features is not None:
-            return features.read(size)
-        return (np.zeros((min(size, nodes - at), 0)) for at in range(0, nodes, size))
-
     return Stream(
         lambda: _checked(_edges(edges), nodes),
-        rows,
+        no_features(nodes) if features is None else features.read,
         0 if features is None else features.shape[1],
         unlabelled(nodes, task) if label is None else _labels(label, task),
         _masks(path, nodes),

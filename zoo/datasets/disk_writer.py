@@ -16,7 +16,7 @@ from tqdm import tqdm
 from zoo.datasets.array_file import ArrayFile
 from zoo.datasets.buckets import write_neighbours
 from zoo.datasets.dataset import MASKLESS_SPLIT, classes_of
-from zoo.datasets.disk_meta import META, PARTIAL, Array, Meta
+from zoo.datasets.disk_meta import META, PARTIAL, Array, Meta, is_on_disk
 from zoo.datasets.features import FEATURES
 from zoo.datasets.labels import METRICS, check_labels, check_task, infer_task
 from zoo.datasets.parts import check_ids, check_masks
@@ -64,6 +64,11 @@ class Stream(NamedTuple):
     made: dict[str, Any] = {}
 
 
+def no_features(nodes: int) -> Callable[[int], Iterator[np.ndarray]]:
+    """Return what gives the features of nodes that have none."""
+    return lambda size: (np.zeros((min(size, nodes - at), 0)) for at in range(0, nodes, size))
+
+
 def write_on_disk(
     stream: Stream,
     folder: Path | str,
@@ -90,6 +95,8 @@ def write_on_disk(
             f"`features: {features}` looks at all rows at once, and here one is seen at a time; "
             f"write features={' or '.join(_BY_ROW)}, or do it before."
         )
+    if folder.exists() and not is_on_disk(folder):
+        raise ZooError(f"{folder} is there and is no on-disk graph; write another name.")
     stream = _checked(stream)
     draft = folder.with_name(folder.name + PARTIAL)
     try:

@@ -53,9 +53,9 @@ def read_on_disk(folder: Path | str, *, features: Spec = "raw", task: str | None
 
 
 def read_whole(path: Path, task: str | None) -> Parts:
-    """Read an on-disk graph into memory.
+    """Map the folder that `zoo data prepare --on-disk` wrote; here all of it is read.
 
-    Training opens it instead, and reads rows of it as they are needed.
+    Training opens it by `read_on_disk` instead, and reads rows of it as they are needed.
 
     Args:
         path: the folder.

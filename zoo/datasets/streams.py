@@ -55,8 +55,10 @@ def prepare_on_disk(
         write_on_disk(stream, folder, features=spec.get("features", "raw"), **options)
     except ZooError as error:
         raise ZooError(f"{spec['name']}: {error}") from None
-    except (zlib.error, zipfile.BadZipFile, EOFError) as error:
-        raise ZooError(f"{spec['name']}: a file is damaged ({error}); fetch it again.") from None
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise ZooError(
+            f"{spec['name']}: a file is damaged, or may not be read ({error}); fetch it again."
+        ) from None
     except MemoryError:
         raise ZooError(
             f"{spec['name']}: there is not enough memory; write a smaller --memory."
