@@ -151,17 +151,17 @@ def _look(path: Path, separator: str, weights: str | None) -> _Text:
     with _open(path) as file:
         rows = (cells for cells in (_cells(line, separator) for line in file) if any(cells))
         first = list(itertools.islice(rows, 2))
-    header = bool(first) and not all(map(_is_number, first[0][:2]))
-    columns = len(first[-1]) if first else 2
-    if columns < 2 or (columns > 2 and weights is None):
+    header = not first or not all(map(_is_number, first[0][:2]))
+    line = first[min(header, len(first) - 1)] if first else ["", ""]
+    if len(line) < 2 or (len(line) > 2 and weights is None):
         raise ZooError(
-            f"a line has {columns} columns ({str(first[-1])[:60]}), and an edge is two numbers of "
+            f"a line has {len(line)} columns ({str(line)[:60]}), and an edge is two numbers of "
             "nodes; write `separator` if something else stands between them, `weights: ignore` to "
             "leave out further columns."
         )
     if len(first) <= header:
         raise ZooError("there is no edge in the file; write two numbers of nodes a line.")
-    return _Text(path, separator, header, columns)
+    return _Text(path, separator, header, len(line))
 
 
 def _open(path: Path) -> IO[str]:
