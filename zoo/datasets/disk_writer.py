@@ -128,7 +128,8 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
     plain = {"labels": stream.labels} | {part: np.nonzero(mask)[1] for part, mask in masks.items()}
     plain |= {"ids": stream.ids} if stream.ids is not None else {}
     for name, array in plain.items():
-        np.save(draft / f"{name}.npy", array, allow_pickle=False)
+        with ArrayFile(draft / f"{name}.npy", array.dtype, array.shape[1:]) as file:
+            file.append(array)
     meta = Meta(
         format="graph on disk",
         version=1,
