@@ -14,6 +14,7 @@
 Nothing is ever unpickled.
 """
 
+import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,7 +128,7 @@ def mapped(folder: Path, name: str, meta: Meta) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ZooError(f"{path.name} is missing. {again}") from None
-    except (ValueError, EOFError, SyntaxError) as error:
+    except (ValueError, OverflowError, EOFError, SyntaxError, zipfile.BadZipFile) as error:
         cause = " ".join(str(error).split())[:100]
         raise ZooError(f"{path.name} is damaged, or cut short ({cause}). {again}") from None
     if not isinstance(array, np.ndarray):
@@ -166,9 +167,11 @@ def _check_meta(meta: Meta) -> None:
     same = arrays["indptr"].type == arrays["indices"].type
     wide = len(arrays["features"].shape) == 2
     named = meta.feature_names is None or [len(meta.feature_names)] == arrays["features"].shape[1:]
+    told = meta.labels is None or len(meta.labels) == meta.classes
+    many = arrays["labels"].shape[1:] in ([], [meta.classes])
     even = len({len(sizes) for sizes in (meta.splits or {"": []}).values()}) == 1
     full = meta.splits is None or set(meta.splits) == set(SPLITS)
-    if not (flat and same and wide and named and even and full):
+    if not (flat and same and wide and named and told and many and even and full):
         raise ZooError(
-            f"{META} contradicts itself in its shapes or splits; write the folder again."
+            f"{META} contradicts itself in its shapes, names or splits; write the folder again."
         )
