@@ -70,8 +70,7 @@ def prepare(
 ) -> None:
     """Write a graph as NAME.npz into the first data folder, so that `dataset: NAME` is it.
 
-    --on-disk writes a folder NAME instead, block by block where PATH is a list of edges (.csv, .tsv
-    or .txt, .gz too), a folder of plain arrays, or the word sbm (see `zoo list files`).
+    --on-disk writes a folder NAME instead, of graphs of any size: `zoo list files` says which.
     """
     from zoo.datasets import check_parts, own_graph, prepare_on_disk, read_graph, write_prepared
 
