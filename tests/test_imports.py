@@ -24,7 +24,7 @@ LAYERS = [
     {"card", "checkpoint", "passes"},
     {"batching"},
     {"steps", "weights", "environment", "doctor", "data_check"},
-    {"train", "record"},
+    {"train", "record", "disk_check"},
     {"alignment", "hub"},
     {"plan", "finetune", "prediction", "data_plot"},
     {"summary"},

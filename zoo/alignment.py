@@ -5,7 +5,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from zoo.datasets import FEATURES, Dataset
+from zoo.datasets import Dataset
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -31,7 +31,7 @@ def fitted(model: Model, data: Dataset) -> Dataset:
                 f"{data.name}: its features were transformed by {data.transform!r}, those that the "
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
-        data = dataclasses.replace(data, x=pick(FEATURES, about.transform, data.x))
+        data = data.transformed(about.transform)
     data = data.add_features(pick(ENCODINGS, about.encoding, data.graph))
     if data.x.shape[1] != width:
         raise ZooError(

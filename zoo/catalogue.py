@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.attention import ATTENTIONS
 from zoo.card import summary
-from zoo.datasets import DATASETS, READERS
+from zoo.datasets import DATASETS, READERS, STREAMS
 from zoo.encodings import ENCODINGS
 from zoo.plan import load_recipe
 from zoo.propagation import PROPAGATIONS
@@ -75,6 +75,12 @@ def _rows_of(table: Table) -> Callable[[], Rows]:
     return rows
 
 
+def files() -> Rows:
+    """Return a row per kind of file that is read, and per kind that is only written to disk."""
+    streams = [{**row, "name": f"{row['name']} (--on-disk)"} for row in _rows_of(STREAMS)()]
+    return _rows_of(READERS)() + streams
+
+
 PROMISES = re.compile(
     r"Promises: (?P<result>.+); time (?P<time>.+); memory (?P<memory>.+); "
     r"(?P<evaluation>\w+) at evaluation"
@@ -111,7 +117,7 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
     "datasets": _rows_of(DATASETS),
-    "files": _rows_of(READERS),
+    "files": files,
     "studies": _rows_of(STUDIES),
 }
 """Kind of thing to the function that lists it."""

@@ -29,7 +29,7 @@ _FEW = 5
 _APART = 100
 """Spread of a feature, as a multiple of the median spread, from which scales lie apart."""
 
-_QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
+QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
 
 
@@ -56,10 +56,10 @@ def check_graph(parts: Parts) -> list[Finding]:
     """Return all findings on a graph as `zoo.datasets.read_graph` reads it."""
     nodes = len(parts.labels)
     task = parts.task or infer_task(parts.labels)
-    ids = _refused("ids", lambda: parts.ids is None or check_ids(parts.ids, nodes))
-    edges = _refused("edges", lambda: check_edges(parts.edges, nodes))
-    labels = _refused("labels", lambda: check_task(check_labels(parts.labels, task), task))
-    names = [] if labels else _refused("names", lambda: check_names(parts))
+    ids = refused_by("ids", lambda: parts.ids is None or check_ids(parts.ids, nodes))
+    edges = refused_by("edges", lambda: check_edges(parts.edges, nodes))
+    labels = refused_by("labels", lambda: check_task(check_labels(parts.labels, task), task))
+    names = [] if labels else refused_by("names", lambda: check_names(parts))
     if names:  # the rest is told without them
         parts = parts._replace(label_names=None, feature_names=None)
     found = [*ids, *edges, *names]
@@ -97,26 +97,26 @@ def check_shape(shape: Shape) -> list[Finding]:
     count, groups = sparse.csgraph.connected_components(shape.pattern, directed=False)
     largest = float(np.bincount(groups).max() / nodes)
     alone = int((degree == 0).sum())
-    spread = {name: float(np.quantile(degree, each)) for name, each in _QUANTILES.items()}
+    spread = {name: float(np.quantile(degree, each)) for name, each in QUANTILES.items()}
     text = f"{count:,}, the largest with {largest:.1%} of the nodes"
     values_of = {"components": int(count), "largest": largest}
     return [
         Finding("size", "good", size, values=values),
-        _none("components", count - 1, text, "no message passes between them, only attention",
+        none_of("components", count - 1, text, "no message passes between them, only attention",
               values_of),
-        _none("isolated nodes", alone, f"{alone:,}",
+        none_of("isolated nodes", alone, f"{alone:,}",
               "only its features tell of a node without edges: see that no edge is lost",
               {"isolated": alone}),
-        _none("duplicates", shape.repeated, f"{shape.repeated:,} rows repeat an edge",
+        none_of("duplicates", shape.repeated, f"{shape.repeated:,} rows repeat an edge",
               "an edge counts once, however often it is there", {"repeated": shape.repeated}),
-        _none("self-loops", shape.loops, f"{shape.loops:,}",
+        none_of("self-loops", shape.loops, f"{shape.loops:,}",
               "every node gets one here in any case", {"loops": shape.loops}),
         Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
                 values=spread),
     ]  # fmt: skip
 
 
-def _none(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
+def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
     """Return a finding that is good where there is none of something, else advice to look."""
     return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
 
@@ -139,8 +139,8 @@ def check_columns(parts: Parts) -> list[Finding]:
     values = {"features": count, "least": float(low.min(initial=np.inf)),
               "most": float(high.max(initial=-np.inf))}  # fmt: skip
     text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
-    refused = _refused("features", lambda: check_features(parts.features, len(parts.labels)))
-    found = [] if refused and not missing.any() else [_scales(text, spread, values)]
+    refused = refused_by("features", lambda: check_features(parts.features, len(parts.labels)))
+    found = [] if refused and not missing.any() else [scales(text, spread, values)]
     if missing.any():
         worst = [f"{names[each]} ({missing[each]:,})" for each in (-missing).argsort()[:5]]
         worst = worst[: int((missing > 0).sum())]
@@ -196,10 +196,14 @@ def check_homophily(shape: Shape, labels: np.ndarray) -> list[Finding]:
     if not both.any():
         return []
     ends = labels[edges.row[both]], labels[edges.col[both]]
-    share = float((ends[0] == ends[1]).mean())
-    chance = float(np.square(np.bincount(np.concatenate(ends)) / (2 * both.sum())).sum())
+    return [homophily(float((ends[0] == ends[1]).mean()), np.bincount(np.concatenate(ends)))]
+
+
+def homophily(share: float, ends: np.ndarray) -> Finding:
+    """Tell the share of edges that join nodes of one class; ends (C,) count edges by class."""
+    chance = float(np.square(ends / ends.sum()).sum())
     text = f"{share:.1%} of edges join nodes of one class; {chance:.1%} would by chance"
-    return [Finding("homophily", "good", text, values={"share": share, "chance": chance})]
+    return Finding("homophily", "good", text, values={"share": share, "chance": chance})
 
 
 def check_splits(parts: Parts, task: str) -> list[Finding]:
@@ -207,7 +211,7 @@ def check_splits(parts: Parts, task: str) -> list[Finding]:
     if not parts.masks:
         text = "none of its own: ratio-60-20-20 deals the labelled nodes at random"
         return [Finding("split", "good", text)]
-    refused = _refused("split", lambda: check_masks(parts.masks, len(parts.labels)))
+    refused = refused_by("split", lambda: check_masks(parts.masks, len(parts.labels)))
     if refused:
         return refused
     sizes = {part: int(parts.masks[part][0].sum()) for part in SPLITS}
@@ -226,7 +230,8 @@ def check_splits(parts: Parts, task: str) -> list[Finding]:
     return found
 
 
-def _scales(text: str, spread: np.ndarray, values: dict[str, Any]) -> Finding:
+def scales(text: str, spread: np.ndarray, values: dict[str, Any]) -> Finding:
+    """Look at the spreads (F,) of features: whether some vary much more than others."""
     wide = spread[spread > 0]
     if len(wide) and wide.max() > _APART * np.median(wide):
         fix = "some vary much more than others: try `features: standard`"
@@ -246,7 +251,8 @@ def _target_spread(targets: np.ndarray) -> list[Finding]:
     return [Finding("targets", "look" if far else "good", text, fix, values)]
 
 
-def _refused(name: str, check: Callable[[], Any]) -> list[Finding]:
+def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
+    """Return what a check refuses, as a finding; nothing where it passes."""
     try:
         check()
     except ZooError as error:

@@ -33,19 +33,22 @@ def check(
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
     from zoo.data_check import check_graph
     from zoo.data_plot import draw
-    from zoo.datasets import read_graph
+    from zoo.datasets import on_disk_folder, read_graph
+    from zoo.disk_check import check_on_disk
 
     if plot is not None and plot.suffix != ".png":
         raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
-    parts = read_graph(_spec(path, options))
-    found = check_graph(parts)
+    spec = _spec(path, options)
+    folder = on_disk_folder(path)
+    parts = None if folder else read_graph(spec)
+    found = check_on_disk(folder) if folder else check_graph(parts)
     if as_json:
         typer.echo(json.dumps([each._asdict() for each in found]))
     else:
         screen.data(found)
     broken = any(each.verdict == "fix" for each in found)
     if plot is not None and not broken:
-        draw(parts, plot)
+        draw(parts or read_graph(spec), plot)
     if plot is not None:
         screen.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
     sys.exit(1 if broken else 0)
@@ -57,19 +60,34 @@ def prepare(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes will call it.")],
     options: Options = None,
     again: Annotated[bool, typer.Option("--again", help="Replace the graph of that name.")] = False,
+    on_disk: Annotated[
+        bool, typer.Option("--on-disk", help="Write a folder that is never all in memory.")
+    ] = False,
+    half: Annotated[bool, typer.Option("--half", help="On disk: fp16 features.")] = False,
+    memory: Annotated[
+        float, typer.Option(help="On disk: GiB of edges to hold at a time.", min=0.001)
+    ] = 2.0,
 ) -> None:
-    """Write a graph as NAME.npz into the first data folder, so that `dataset: NAME` is it."""
-    from zoo.datasets import check_parts, own_graph, read_graph, write_prepared
+    """Write a graph as NAME.npz into the first data folder, so that `dataset: NAME` is it.
 
-    written = _destination(name, again)
-    parts = read_graph(_spec(path, options))
-    task = own_graph(path, parts).task
-    write_prepared(check_parts(parts._replace(task=task)), written)
+    --on-disk writes a folder NAME instead, of graphs of any size: `zoo list files` says which.
+    """
+    from zoo.datasets import check_parts, own_graph, prepare_on_disk, read_graph, write_prepared
+
+    if half and not on_disk:
+        raise ZooError("--half is for on-disk graphs; write --on-disk --half.")
+    written = _destination(name, "" if on_disk else ".npz", again)
+    if on_disk:
+        prepare_on_disk(_options(path, options), written, half=half, memory=memory)
+    else:
+        parts = read_graph(_spec(path, options))
+        task = own_graph(path, parts).task
+        write_prepared(check_parts(parts._replace(task=task)), written)
     screen.remark(f"written: {written}; write `dataset={name}`, such as zoo train gcn-cora "
                   f"dataset={name}")  # fmt: skip
 
 
-def _destination(name: str, again: bool) -> Path:
+def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets import DATASETS
     from zoo.storage import data_folders
 
@@ -77,13 +95,23 @@ def _destination(name: str, again: bool) -> Path:
         raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
     if name in DATASETS:
         raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
-    written = data_folders()[0] / f"{name}.npz"
-    if written.exists() and not again:
-        raise ZooError(f"{written} is there already; write --again to replace it, or another name.")
-    return written
+    kinds = [data_folders()[0] / f"{name}{each}" for each in (suffix, *{"", ".npz"} - {suffix})]
+    if kinds[1].exists():
+        raise ZooError(f"{kinds[1]} has that name already; remove it, or write another name.")
+    if kinds[0].exists() and not again:
+        raise ZooError(f"{kinds[0]} is there already; write --again to replace it, or another "
+                       "name.")  # fmt: skip
+    return kinds[0]
 
 
 def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
+    spec = _options(path, options)
+    if "features" in spec:
+        raise ZooError("`features` is what training does to them; write it there, not here.")
+    return spec
+
+
+def _options(path: str, options: list[str] | None) -> dict[str, Any]:
     from zoo.yaml_reader import Draft
 
     draft = Draft("the options")
@@ -91,6 +119,4 @@ def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
     for number, text in enumerate(options or []):
         draft.override(text, number)
     draft.finish()
-    if "features" in draft.data:
-        raise ZooError("`features` is what training does to them; write it there, not here.")
     return draft.data

@@ -24,11 +24,13 @@ from tqdm import tqdm
 
 from zoo.eigenvectors import csr_tensor, first_pairs, quality
 from zoo.errors import ZooError
+from zoo.memory import available_memory
 from zoo.storage import cache_folder, write_whole
 from zoo.table import Count, Table, value_problems
 
 VERSION = 1  # part of the key of every cached file: raise it when the numbers change
 
+_BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra
 _WIDTH = 64  # columns of S^t at a time: faster than more, whose blocks fall out of the cache
 
@@ -112,6 +114,11 @@ def _check(name: str, value: object) -> None:
 def _pattern(graph) -> sparse.csr_array:
     """Return the symmetric 0-1 matrix (N, N) of the edges, in canonical order, no self-loops."""
     graph = getattr(graph, "graph", graph)  # a data set holds its graph
+    if (size := _BYTES * graph.num_edges()) > available_memory():
+        raise ZooError(
+            f"encoding: a graph of {graph.num_edges():,} edges takes {size:,} bytes at least while "
+            "it is encoded, more than there is memory; write `encoding: none`."
+        )
     source, target = (each.cpu().numpy().astype(np.int32) for each in graph.edges())
     keep, count = source != target, graph.num_nodes()
     ends = (

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from zoo.precision import wide
 from zoo.shards import Graph, edges, sources
-from zoo.structure import ends, matrices
+from zoo.structure import ends, matrices, numbered
 
 
 def neighbour_sum(graph: Graph, x: Tensor) -> Tensor:
@@ -76,16 +76,22 @@ class _Dgl:
     """DGL's own kernels, where the graph and the features are on one device."""
 
     neighbour_sum = staticmethod(dgl.ops.copy_u_sum)
-    edge_sum = staticmethod(dgl.ops.u_add_v)
-    edge_softmax = staticmethod(dgl.ops.edge_softmax)
+
+    @staticmethod
+    def edge_sum(graph, source: Tensor, target: Tensor) -> Tensor:
+        return dgl.ops.u_add_v(numbered(graph), source, target)
+
+    @staticmethod
+    def edge_softmax(graph, scores: Tensor) -> Tensor:
+        return dgl.ops.edge_softmax(numbered(graph), scores)
 
     @staticmethod
     def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return dgl.ops.u_dot_v(graph, source, target).squeeze(-1)
+        return dgl.ops.u_dot_v(numbered(graph), source, target).squeeze(-1)
 
     @staticmethod
     def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return dgl.ops.u_mul_e_sum(graph, x, weights.unsqueeze(-1))
+        return dgl.ops.u_mul_e_sum(numbered(graph), x, weights.unsqueeze(-1))
 
 
 class _Torch:

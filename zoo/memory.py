@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
+import math
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +88,22 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
     finally:
         _tell_malloc(_MMAP_THRESHOLD, _threshold)
     return max(0, _status("VmHWM") - before)
+
+
+def available_memory() -> float:
+    """Return how many more bytes can be held: what Linux says is available, to the group it is in.
+
+    Where nothing says how much there is, it is endless.
+    """
+    found = [math.inf]
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(1024 * next(int(line.split()[1]) for line in lines if "MemAvailable" in line))
+    with contextlib.suppress(OSError, ValueError):  # "max" where a group has no limit
+        group = Path("/sys/fs/cgroup")
+        most, used = (int((group / f"memory.{word}").read_text()) for word in ("max", "current"))
+        found.append(max(0, most - used))
+    return min(found)
 
 
 def _tell_malloc(option: int, value: int) -> bool:

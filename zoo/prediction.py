@@ -182,11 +182,12 @@ def _answers(model: Model, data: Dataset, read: Callable, size: int | None, devi
     try:
         with torch.no_grad():
             if size is None or size >= len(data.x):
-                return read(model, place(data.graph, device), data.x.to(device)).float().cpu(), 0.0
+                x = data.x.to(device).float()
+                return read(model, place(data.graph, device), x).float().cpu(), 0.0
             out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
             for number, nodes in enumerate(_parts(data, size)):
                 graph = place(data.graph.subgraph(nodes, store_ids=False), device)
-                answer = read(model, graph, data.x[nodes].to(device)).float().cpu()
+                answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
                 out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
                 out[nodes], part_of[nodes] = answer, number
     except (MemoryError, RuntimeError) as error:

@@ -52,6 +52,25 @@ def tips(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
     return _ends(edges(graph), torch.device(device))[1]
 
 
+def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
+    """Return where the in-neighbours of each node begin, (N+1,), and all of them, (E,).
+
+    Those of node i are `indices[indptr[i] : indptr[i + 1]]`. Nothing is copied where the graph
+    lies in this form already, as on-disk graphs do; others are brought into it once.
+    """
+    indptr, indices, _ = graph.adj_tensors("csc")
+    return indptr, indices
+
+
+def numbered(graph: dgl.DGLGraph) -> dgl.DGLGraph:
+    """Return a graph that DGL's sums over edges take: one whose edges have numbers.
+
+    A graph that was made of CSC parts alone, as on-disk graphs are, stores none, and those sums end
+    in an error in DGL 1.1.3 ("Check notnull: edges"). Made once per graph; others come back as is.
+    """
+    return _numbered(graph)
+
+
 def walks(graph: Graph, order: int) -> Graph:
     """Return the graph with one edge for each pair of nodes that a walk of 2^order edges joins.
 
@@ -105,6 +124,17 @@ def _out_degrees(graph, device: torch.device) -> Tensor:
 def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
     tails, tips = graph.edges()
     return tails.to(device).long(), tips.to(device).long()
+
+
+@_per_graph
+def _numbered(graph) -> dgl.DGLGraph:
+    if "csc" not in graph.formats()["created"] or graph.is_block:
+        return graph
+    indptr, indices, numbers = graph.adj_tensors("csc")
+    if len(numbers) == len(indices):
+        return graph
+    numbers = torch.arange(len(indices), dtype=graph.idtype, device=graph.device)
+    return dgl.graph(("csc", (indptr, indices, numbers)), num_nodes=graph.num_nodes())
 
 
 @_per_graph

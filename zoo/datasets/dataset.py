@@ -18,6 +18,7 @@ from zoo.datasets.features import FEATURES
 from zoo.datasets.labels import METRICS, check_task, infer_task
 from zoo.datasets.parts import Parts, check_parts
 from zoo.errors import ZooError
+from zoo.memory import available_memory
 from zoo.table import Spec, pick
 
 MASKLESS_SPLIT = "ratio-60-20-20"
@@ -31,7 +32,7 @@ class Dataset:
     Attributes:
         name: the word that names it, or the stem of its file.
         graph: both directions of every edge, no duplicates, one self-loop per node.
-        x: features (N, F), fp32.
+        x: features (N, F), fp32; of an on-disk graph a mapped file, fp16 or fp32.
         y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown; of
             `node-regression` numbers (N,) or (N, T), fp32, NaN where unknown.
         task: word of the task.
@@ -141,13 +142,43 @@ class Dataset:
         return make_dataset(name, parts, task=task or infer_task(parts.labels))
 
     def add_features(self, encoding: Tensor) -> "Dataset":
-        """Return the data set with the columns of an encoding (N, k) to the right of x."""
-        columns = encoding.to(self.x.device, self.x.dtype)
+        """Return the data set with the columns of an encoding (N, k) to the right of x.
+
+        Without any columns x stays as it is; else it is a new fp32 tensor in memory.
+
+        Raises:
+            ZooError: there is not as much memory as that tensor takes.
+        """
+        if encoding.shape[1] == 0:
+            return self
+        fix = "leave out the encoding, or put its columns into the features of the file."
+        self._check_room(self.x.shape[1] + encoding.shape[1], fix)
+        columns = encoding.to(self.x.device, torch.float32)
         names = self.feature_names
         if names is not None:
             names = (*names, *(f"encoding {each}" for each in range(columns.shape[1])))
         x = torch.cat([self.x, columns], dim=1)
         return dataclasses.replace(self, x=x, feature_names=names)
+
+    def transformed(self, features: Spec) -> "Dataset":
+        """Return the data set with raw features changed as a word of `FEATURES` says, in fp32.
+
+        Raises:
+            ZooError: there is not as much memory as they take.
+        """
+        fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
+        self._check_room(self.x.shape[1], fix)
+        x = pick(FEATURES, features, self.x.float())
+        return dataclasses.replace(self, x=x, transform=features)
+
+    def _check_room(self, columns: int, fix: str) -> None:
+        """Refuse to hold fp32 features of so many columns where memory does not suffice."""
+        size = 4 * len(self.x) * columns
+        if self.x.device.type == "cpu" and size > available_memory():
+            raise ZooError(
+                f"{self.name}: its features would take {size:,} bytes, more than there is memory; "
+                f"{fix}"
+            )
 
 
 def make_dataset(
@@ -177,7 +208,7 @@ def make_dataset(
         metric=METRICS[task],
         split=split or ("benchmark" if masks else MASKLESS_SPLIT),
         masks=masks,
-        classes=_classes(parts),
+        classes=classes_of(parts.labels, parts.label_names),
         ids=parts.ids,
         labels=parts.label_names,
         feature_names=parts.feature_names,
@@ -185,12 +216,13 @@ def make_dataset(
     )
 
 
-def _classes(parts: Parts) -> int:
-    if parts.labels.ndim == 2:
-        return parts.labels.shape[1]
-    if parts.labels.dtype.kind == "f":
+def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
+    """Return how many classes, or targets, checked labels (N,) or (N, T) have."""
+    if labels.ndim == 2:
+        return labels.shape[1]
+    if labels.dtype.kind == "f":
         return 1
-    return len(parts.label_names or ()) or int(parts.labels.max()) + 1
+    return len(names or ()) or int(labels.max()) + 1
 
 
 def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:

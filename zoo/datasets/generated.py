@@ -82,8 +82,7 @@ def sbm(
     Raises:
         ZooError: fewer nodes than classes, or more edges than so few nodes have room for.
     """
-    if nodes < classes:
-        raise ZooError(f"sbm: {nodes} nodes for {classes} classes; write nodes: {classes} or more.")
+    check_sbm(nodes, classes)
     random = np.random.default_rng(seed)
     order = random.permutation(nodes)
     labels = np.empty(nodes, np.int64)
@@ -98,15 +97,43 @@ def sbm(
 GENERATED: dict[str, Callable[..., Dataset]] = {"digits": digits, "karate": karate, "sbm": sbm}
 
 
+def check_sbm(nodes: int, classes: int) -> None:
+    """Refuse fewer nodes than classes."""
+    if nodes < classes:
+        raise ZooError(f"sbm: {nodes} nodes for {classes} classes; write nodes: {classes} or more.")
+
+
+def sbm_room(sizes: np.ndarray, same: int, other: int) -> tuple[int, int]:
+    """Return how many pairs of nodes of one class there are, and of different ones.
+
+    Args:
+        sizes: (C,) nodes of each class.
+        same: edges that are to join nodes of one class.
+        other: edges that are to join nodes of different ones.
+
+    Raises:
+        ZooError: they are more than there are pairs.
+    """
+    nodes = int(sizes.sum())
+    inside = int(((sizes - 1) * sizes).sum()) // 2
+    outside = nodes * (nodes - 1) // 2 - inside
+    for count, room in ((same, inside), (other, outside)):
+        if count > room:
+            raise ZooError(
+                f"sbm: {count:,} edges of a kind of which {room:,} are possible; write a smaller "
+                "degree, more nodes, or another homophily (1 where there is one class)."
+            )
+    return inside, outside
+
+
 def _planted(random, labels: np.ndarray, degree: float, homophily: float) -> np.ndarray:
     """Return edges (E, 2) between nodes whose labels (N,) ascend: classes are runs of nodes."""
     nodes = len(labels)
     sizes = np.bincount(labels)
     first, size = (np.cumsum(sizes) - sizes)[labels], sizes[labels]
-    inside = int(((sizes - 1) * sizes).sum()) // 2
-    outside = nodes * (nodes - 1) // 2 - inside
     total = round(nodes * degree / 2)
     same = round(total * homophily)
+    inside, outside = sbm_room(sizes, same, total - same)
 
     def of_own_class(ends: np.ndarray) -> np.ndarray:
         return first[ends] + random.integers(size[ends])
@@ -126,11 +153,6 @@ def _planted(random, labels: np.ndarray, degree: float, homophily: float) -> np.
 
 def _pairs(random, nodes: int, count: int, room: int, other: Callable) -> np.ndarray:
     """Return `count` different pairs (count, 2) of a node and what `other` draws for it."""
-    if count > room:
-        raise ZooError(
-            f"sbm: {count:,} edges of a kind of which {room:,} are possible; write a smaller "
-            "degree, more nodes, or another homophily (1 where there is one class)."
-        )
     keys = np.empty(0, np.int64)
     while (missing := count - len(keys)) > 0:
         # More than are missing, because what is there already may be drawn again.

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.datasets.disk_meta import is_on_disk, read_meta
 from zoo.datasets.features import FEATURES
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.labels import infer_task
 from zoo.datasets.named import NAMED
+from zoo.datasets.on_disk import read_on_disk
 from zoo.datasets.parts import Parts
 from zoo.datasets.prepared import read_prepared
 from zoo.datasets.readers import READERS, reader_of
@@ -54,7 +56,8 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
 
     A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
     once if it is in none. The path of a folder or a file is read (`zoo.datasets.readers.READERS`
-    says what a path may end in); any other name is that of a prepared graph in those folders.
+    says what a path may end in); any other name is that of a prepared graph in those folders. An
+    on-disk graph is not read but mapped.
 
     Args:
         spec: a word of `DATASETS`, a path, or a mapping of `name` and options.
@@ -75,6 +78,9 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
     try:
         if name in DATASETS:
             return pick(DATASETS, spec)
+        if folder := on_disk_folder(name):
+            kept = {key: spec[key] for key in ("features", "task") if key in spec}
+            return read_on_disk(folder, **kept)
         return own_graph(name, read_graph(spec), spec.get("features", "raw"))
     except MemoryError as error:
         raise ZooError(
@@ -135,7 +141,9 @@ def _made(path, name: str, parts: Parts, task, split, features: Spec) -> Dataset
         raise ZooError(f"{path}: {error}") from None
 
 
-def _common(*, features: Annotated[Spec, FEATURES] = "raw", task: Task | None = None) -> None:
+def common_options(
+    *, features: Annotated[Spec, FEATURES] = "raw", task: Task | None = None
+) -> None:
     """Say what may be set for every graph of one's own, whatever reads it.
 
     Args:
@@ -172,8 +180,8 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
     except ZooError as error:
         return [Problem(where, str(error))]
     own, common = _divided(spec)
-    found = option_problems(name, reader, own, path, [*options_of(_common), *also])
-    return found + option_problems(name, _common, common, path)
+    found = option_problems(name, reader, own, path, [*options_of(common_options), *also])
+    return found + option_problems(name, common_options, common, path)
 
 
 def resolved_dataset(spec: Spec) -> dict[str, Any]:
@@ -183,11 +191,16 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
         split = NAMED[name].split if name in NAMED else MASKLESS_SPLIT
         return {**resolved(DATASETS, spec), "split": split}
     own, common = _divided(spec)
-    options = {**resolved_options(_common, common), **resolved_options(reader_of(_path(name)), own)}
+    options = {
+        **resolved_options(common_options, common),
+        **resolved_options(reader_of(_path(name)), own),
+    }
     return {"name": name, **options, "split": _split(spec, name)}
 
 
 def _split(spec: Spec, name: str) -> str:
+    if folder := on_disk_folder(name):
+        return read_meta(folder).split
     if _path(name).stem in NAMED:
         return NAMED[_path(name).stem].split
     return MASKLESS_SPLIT if read_graph(spec).masks is None else "benchmark"
@@ -196,7 +209,7 @@ def _split(spec: Spec, name: str) -> str:
 def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
     """Divide the options of a graph of one's own into those of its reader and the common ones."""
     options = {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
-    common = {key: options.pop(key) for key in options_of(_common) if key in options}
+    common = {key: options.pop(key) for key in options_of(common_options) if key in options}
     return options, common
 
 
@@ -206,9 +219,17 @@ def _path(name: str) -> Path:
     return path if path.exists() or path.name != name else _find(name) or path
 
 
+def on_disk_folder(name: str) -> Path | None:
+    """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
+    path = _path(name)
+    return path if is_on_disk(path) else None
+
+
 def _find(name: str) -> Path | None:
-    paths = (folder / f"{name}.npz" for folder in data_folders())
-    return next((path for path in paths if path.is_file()), None)
+    files = [folder / f"{name}.npz" for folder in data_folders()]
+    found = [each for each in files if each.is_file()]
+    found += [each.with_suffix("") for each in files if is_on_disk(each.with_suffix(""))]
+    return found[0] if found else None
 
 
 def _sentence(problem: Problem) -> str:

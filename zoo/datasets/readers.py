@@ -7,8 +7,10 @@ from typing import Literal
 
 from zoo.datasets.columns import Columns
 from zoo.datasets.dgl_file import dgl_arrays
+from zoo.datasets.disk_meta import is_on_disk
 from zoo.datasets.matrix_market import read_coordinates
 from zoo.datasets.objects import from_networkx, from_scipy, from_tensors, refuse_weights
+from zoo.datasets.on_disk import read_whole
 from zoo.datasets.parts import Parts
 from zoo.datasets.prepared import read_unchecked
 from zoo.datasets.tables import read_node_table, read_tables
@@ -199,6 +201,7 @@ READERS = Table(
     "kind of file",
     {
         "folder": read_tables,
+        "on-disk folder": read_whole,
         ".csv": read_tables,
         ".tsv": read_tables,
         ".parquet": read_tables,
@@ -221,6 +224,8 @@ def reader_of(path: Path) -> Callable[..., Parts]:
         ZooError: none reads files that end like this.
     """
     kind = "folder" if path.is_dir() else path.suffix.lower()
+    if kind == "folder" and is_on_disk(path):
+        kind = "on-disk folder"
     if kind == ".npz" and _is_scipy(path):
         kind = "scipy .npz"
     if kind not in READERS:

@@ -1,0 +1,130 @@
+"""Plain arrays in files, written and read a piece at a time; no array of objects is ever opened."""
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from zoo.errors import ZooError
+
+
+class ArrayFile:
+    """An `.npy` file that grows by rows; how many there are is written when it is closed."""
+
+    def __init__(self, path: Path, kind: type, columns: tuple[int, ...] = ()):
+        """Begin a file of numbers of a kind whose rows have the shape `columns`."""
+        self._file = path.open("wb")
+        self._kind, self._columns, self._rows = np.dtype(kind), columns, 0
+        self._header()
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __enter__(self) -> "ArrayFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self._file.seek(0)
+            self._header()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self._file.close()
+
+    def append(self, rows: np.ndarray) -> None:
+        """Write rows (B, *columns), in the type of the file."""
+        rows = np.ascontiguousarray(rows, self._kind)
+        if rows.shape[1:] != self._columns:
+            raise ValueError(f"rows of the shape {rows.shape[1:]}, not {self._columns}")
+        self._file.write(rows.data)
+        self._rows += len(rows)
+
+    def _header(self) -> None:
+        # numpy leaves room in it for any number of rows, so that its length does not change.
+        kind = npy.dtype_to_descr(self._kind)
+        shape = (self._rows, *self._columns)
+        said = {"descr": kind, "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self._file, said)
+
+
+class Stored(NamedTuple):
+    """An array in an `.npy` file, or in an `.npz` under a name.
+
+    Attributes:
+        path: the file.
+        member: the name in it; None in an `.npy`.
+        shape: as it lies in the file, row by row: that of the transpose if it was written so.
+        kind: type of its numbers.
+        turned: whether it is the transpose.
+    """
+
+    path: Path
+    member: str | None
+    shape: tuple[int, ...]
+    kind: np.dtype
+    turned: bool
+
+    def read(self, rows: int, start: int = 0) -> Iterator[np.ndarray]:
+        """Give at most `rows` rows at a time, from row `start`; the last of each is the end."""
+        each = int(np.prod(self.shape[1:], dtype=np.int64))
+        with _opened(self.path, self.member) as file:
+            _header_of(file)
+            file.seek(start * each * self.kind.itemsize, os.SEEK_CUR)
+            for begin in range(start, self.shape[0], rows):
+                count = min(rows, self.shape[0] - begin)
+                yield self._numbers(file, count * each).reshape(count, *self.shape[1:])
+
+    def numbers(self, size: int, start: int) -> Iterator[np.ndarray]:
+        """Give the numbers of row `start` of a two-dimensional array, `size` at a time."""
+        with _opened(self.path, self.member) as file:
+            _header_of(file)
+            file.seek(start * self.shape[1] * self.kind.itemsize, os.SEEK_CUR)
+            for begin in range(0, self.shape[1], size):
+                yield self._numbers(file, min(size, self.shape[1] - begin))
+
+    def _numbers(self, file: IO[bytes], count: int) -> np.ndarray:
+        raw = file.read(count * self.kind.itemsize)
+        if len(raw) < count * self.kind.itemsize:
+            raise ZooError(f"{self.path} is cut short; fetch or write it again.")
+        return np.frombuffer(raw, self.kind)
+
+
+def stored(path: Path, member: str | None = None) -> Stored:
+    """Look at the head of an array in a file.
+
+    Raises:
+        ZooError: it is no plain array of numbers.
+    """
+    try:
+        with _opened(path, member) as file:
+            shape, turned, kind = _header_of(file)
+    except FileNotFoundError:
+        raise ZooError(f"there is no file {path}; write the path of an .npy.") from None
+    except (ValueError, EOFError, SyntaxError, KeyError, zipfile.BadZipFile) as error:
+        cause = " ".join(str(error).split())[:100]
+        raise ZooError(f"{path} is no plain array in a file of numpy ({cause}).") from None
+    if kind.kind not in "iufb":
+        raise ZooError(
+            f"{path} holds {kind}, and the zoo never unpickles; write a plain array of numbers."
+        )
+    if not shape:
+        raise ZooError(f"{path} holds one number; write an array.")
+    return Stored(path, member, shape[::-1] if turned else shape, kind, turned)
+
+
+def _opened(path: Path, member: str | None) -> IO[bytes]:
+    if member is None:
+        return path.open("rb")
+    return zipfile.ZipFile(path).open(f"{member}.npy")
+
+
+def _header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(file)
+    if version not in readers:
+        raise ValueError(f"format {version} of numpy")
+    return readers[version](file)
