@@ -22,6 +22,7 @@ from zoo.passes import Divided, Part, Whole
 from zoo.propagation import place
 from zoo.random_batch import partition, seed_of
 from zoo.shards import Graph
+from zoo.structure import neighbours
 from zoo.subgraphs import clusters, induced, neighbourhood
 from zoo.table import Count, Table
 
@@ -44,7 +45,7 @@ class Batches(Divided):
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, per_step: int):
         self.data, self.device, self.per_step = data, torch.device(device), per_step
         self.graph = data.graph.formats("csc")
-        self.graph.adj_tensors("csc")  # made now, not by the thread
+        neighbours(self.graph)  # brought into order now, not by the thread
         self.train, self.seed, self.waited = train, torch.initial_seed() % 2**63, 0.0
         self.training = torch.zeros(len(data.x), dtype=torch.bool)
         self.training[train] = True

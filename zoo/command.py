@@ -69,7 +69,9 @@ def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
-            raise ZooError(_too_large(recipe)) from None
+            summary = None  # said below, where what the error holds has been let go
+    if summary is None:
+        raise ZooError(_too_large(recipe))
     if silent:
         sys.exit(0)
     return summary
@@ -79,13 +81,17 @@ def _too_large(recipe) -> str:
     """Return what to do about a recipe that does not fit into memory."""
     from zoo.estimate import estimate
 
-    found = estimate(recipe)
-    needed = f"{max(found.peak, found.peak_cuda) / 2**30:.1f} GiB"
-    size = min(max(found.largest or 0, 1), found.nodes) // 2 or 1
+    change = "train.batching={{name: random-nodes, size: {}}}' with train.evaluate=batches"
+    advice = f"Take batches, such as '{change}, or a smaller model.dim."
+    try:
+        found = estimate(recipe)
+    except (MemoryError, RuntimeError):  # nor does a small graph
+        return f"{recipe.name} does not fit into memory. {advice.format(1000)}"
+    size = max(1, min(found.largest or 1, found.batch) // 2)
     return (
-        f"{recipe.name} does not fit into memory: `zoo estimate` says {needed} for steps that see "
-        f"{found.batch:,} nodes. Take batches, such as 'train.batching={{name: random-nodes, "
-        f"size: {size}}}' with train.evaluate=batches, or a smaller model.dim."
+        f"{recipe.name} does not fit into memory: `zoo estimate` says {found.peak / 2**30:.1f} "
+        f"GiB, on a GPU {found.peak_cuda / 2**30:.1f}, for steps that see {found.batch:,} nodes. "
+        f"{advice.format(size)}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from zoo.batching import BATCHING, Batches
 from zoo.datasets import Dataset, canonical, load_graph
 from zoo.encodings import ENCODINGS
 from zoo.kernels import by_torch
-from zoo.memory import available, held_now, peak_during
+from zoo.memory import available_memory, held_now, peak_during
 from zoo.plan import divide, import_sources, resolve
 from zoo.recipe import Recipe
 from zoo.registry import create_model
@@ -117,7 +118,7 @@ def estimate(recipe: Recipe) -> Estimate:
         ahead = 3 * (batch * 4 * data.x.shape[1] + _of_graph(batch, int(batch * inside)))
     rest = program + arrays + graph + ahead + weights
     held = step.at(batch), evaluation.at(asked)
-    free = available() - (arrays + graph + ahead + weights)
+    free = available_memory() - (arrays + graph + ahead + weights)
     return Estimate(
         parameters=parameters,
         nodes=nodes,
@@ -130,7 +131,9 @@ def estimate(recipe: Recipe) -> Estimate:
         # What a step leaves at hand fits an evaluation of the same graph, and no other.
         peak=rest + (max(held) if asked == batch else sum(held)),
         peak_cuda=weights + others[0] + (arrays if batch == nodes else 0),
-        largest=int((free - step.start) / step.slope) if step.slope > 0 else None,
+        largest=int((free - step.start) / step.slope)
+        if step.slope > 0 and free < math.inf
+        else None,
     )
 
 

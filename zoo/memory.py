@@ -56,13 +56,6 @@ def held_now() -> int:
     return _status("VmRSS")
 
 
-def available() -> int:
-    """Return the bytes of memory that are free for this process, as Linux estimates it."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    line = next(each for each in lines if each.startswith("MemAvailable:"))
-    return int(line.split()[1]) * 1024
-
-
 def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bool = False) -> int:
     """Return the bytes that a call holds at its peak, beyond those held before it.
 

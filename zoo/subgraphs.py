@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import ZooError
+from zoo.structure import neighbours
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
@@ -23,7 +24,7 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
         graph: a canonical graph of N nodes.
         nodes: (n,) int64, in increasing order; row i of the new graph is node nodes[i].
     """
-    offsets, sources, _ = graph.adj_tensors("csc")
+    offsets, sources = neighbours(graph)
     starts = offsets[nodes].long()
     counts = offsets[nodes + 1].long() - starts
     numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
@@ -66,7 +67,7 @@ def neighbourhood(
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         seed: of the draw.
     """
-    offsets, sources, _ = graph.adj_tensors("csc")
+    offsets, sources = neighbours(graph)
     generator = torch.Generator().manual_seed(seed)
     frontier = nodes = seeds.unique()
     ends: list[tuple[Tensor, Tensor]] = []
@@ -128,6 +129,5 @@ def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DG
 
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:
-    """Return the graph of these in-edges; some of DGL's kernels want the edges numbered."""
-    parts = (offsets.to(kind), sources.to(kind), torch.arange(len(sources), dtype=kind))
+    parts = (offsets.to(kind), sources.to(kind), [])
     return dgl.graph(("csc", parts), num_nodes=len(offsets) - 1)
