@@ -89,11 +89,12 @@ def prepare(
 
 def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets import DATASETS
+    from zoo.datasets.named import NAMED
     from zoo.storage import data_folders
 
     if Path(name).name != name or name.startswith(".") or not name.isprintable() or "=" in name:
         raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
-    if name in DATASETS:
+    if name in DATASETS and not (name in NAMED and NAMED[name].source is None):
         raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
     kinds = [data_folders()[0] / f"{name}{each}" for each in (suffix, *{"", ".npz"} - {suffix})]
     if kinds[1].exists():

@@ -7,7 +7,8 @@ import ctypes
 import gc
 import math
 import resource
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,31 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
     finally:
         _tell_malloc(_MMAP_THRESHOLD, _threshold)
     return max(0, _status("VmHWM") - before)
+
+
+@contextlib.contextmanager
+def own_peak(every: float = 0.01) -> Iterator[list[int]]:
+    """Watch, as long as this lasts, how much is held that is no page of a mapped file.
+
+    Args:
+        every: seconds between two looks.
+
+    Yields:
+        What has been seen so far, in bytes.
+    """
+    seen, ended = [_status("RssAnon")], threading.Event()
+
+    def look() -> None:
+        while not ended.wait(every):
+            seen[0] = max(seen[0], _status("RssAnon"))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
 
 
 def available_memory() -> float:

@@ -35,6 +35,8 @@ def _builder(name: str) -> Callable[..., Dataset]:
     def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
         record = NAMED[name]
         path = _find(name) or obtain(name, record.source, record.nodes)
+        if is_on_disk(path):
+            return read_on_disk(path, features=features, task=record.task)
         parts = read_prepared(path)
         return _made(path, name, parts, record.task, record.split, features)
 

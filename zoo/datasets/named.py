@@ -106,6 +106,9 @@ NAMED = {
     "ogbn-products": Record(
         "products bought together, 47 categories, split by sales",
         2_449_029, CLASSES, "benchmark", _ogb("products")),
+    "ogbn-papers100M": Record(
+        "papers and citations, 172 subjects of those on arXiv, split by year",
+        111_059_956, CLASSES, "benchmark", None),
     "ogbn-proteins": Record(
         "associated proteins of 8 species, 112 functions",
         132_534, MULTILABEL, "benchmark", _ogb("proteins")),

@@ -1,5 +1,6 @@
 """Studies: measurements with a prediction beside them, by name, for `zoo study`."""
 
+from zoo.studies.batching import batching_study
 from zoo.studies.control import rba_control
 from zoo.studies.cost import rba_cost
 from zoo.studies.devices import rba_devices
@@ -12,6 +13,7 @@ from zoo.table import Table
 STUDIES = Table(
     "study",
     {
+        "batching": batching_study,
         "rba-control": rba_control,
         "rba-cost": rba_cost,
         "rba-devices": rba_devices,
