@@ -23,7 +23,7 @@ from zoo.propagation import place
 from zoo.random_batch import partition, seed_of
 from zoo.shards import Graph
 from zoo.structure import neighbours
-from zoo.subgraphs import clusters, induced, neighbourhood
+from zoo.subgraphs import clusters, contained, induced, neighbourhood
 from zoo.table import Count, Table
 
 Fanout = Annotated[int, Field(ge=-1)]
@@ -59,16 +59,15 @@ class Batches(Divided):
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
         asked, back = nodes.unique(return_inverse=True)
-        places = torch.full((len(self.data.x),), -1, dtype=torch.int64)
-        places[asked] = torch.arange(len(asked))
-        plan = [each for each in self._answered(asked) if (places[each] >= 0).any()]
+        plan = [each for each in self._answered(asked) if contained(each, asked).any()]
         own = plan[processes.rank() :: processes.count()] or plan[:1]
         room = None
         for chosen, graph, x, rows in self._ahead(self._asked, own):
             found = answer(graph, x)[rows]
             room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
-            wanted = places[chosen] >= 0
-            room[places[chosen][wanted].to(self.device)] = found[wanted.to(self.device)]
+            wanted = contained(chosen, asked)
+            places = torch.searchsorted(asked, chosen[wanted])
+            room[places.to(self.device)] = found[wanted.to(self.device)]
         if processes.rank() >= len(plan):
             room.zero_()  # others have answered
         return processes.total(room)[back.to(self.device)]

@@ -77,7 +77,7 @@ def neighbourhood(
         tails = sources[starts[tips] + places].long()
         ends.append((tails, frontier[tips]))
         reached = tails.unique()
-        frontier = reached[~_contained(reached, nodes)]
+        frontier = reached[~contained(reached, nodes)]
         nodes = torch.cat([nodes, frontier]).sort().values
     tails, tips = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
     return nodes, _canonical(tails, tips, len(nodes), graph.idtype)
@@ -112,7 +112,7 @@ def _ranges(starts: Tensor, counts: Tensor) -> Tensor:
     return torch.repeat_interleave(starts - before, counts) + torch.arange(int(counts.sum()))
 
 
-def _contained(values: Tensor, increasing: Tensor) -> Tensor:
+def contained(values: Tensor, increasing: Tensor) -> Tensor:
     """Return which values are among others, which are in increasing order."""
     places = torch.searchsorted(increasing, values).clamp(max=len(increasing) - 1)
     return increasing[places] == values
