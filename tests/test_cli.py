@@ -314,3 +314,12 @@ def test_the_makefile_knows_its_targets():
     root = Path(__file__).parent.parent
     done = subprocess.run(["make", "-n", "train", "test"], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0 and "zoo train sgformer-digits-rba" in done.stdout
+
+
+def test_a_profile_names_the_dearest_operations(zoo, tiny_recipe, tmp_path):
+    done = zoo("train", tiny_recipe, "train.epochs=7", "--profile")
+    assert done.returncode == 0 and "ms per epoch" in done.stdout and "trace.json" in done.stderr
+    [trace] = (tmp_path / "runs").glob("*/trace.json")
+    assert json.loads(trace.read_text())["traceEvents"]
+    short = zoo("train", tiny_recipe, "train.epochs=3", "--profile")
+    assert short.returncode == 2 and "train.epochs=7" in short.stderr

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
     {"dropout", "errors", "memory", "precision", "processes", "storage"},
-    {"table", "yaml_reader", "shards"},
+    {"table", "yaml_reader", "shards", "profile"},
     {"about"},
     {"weights_folder"},
     {"transfer"},

@@ -9,7 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from zoo import data_command, screen, weights_command
-from zoo.command import AsJson, Device, DeviceName, Overrides, RecipeName, Runs, tell, train_recipe
+from zoo.command import (
+    AsJson,
+    Device,
+    DeviceName,
+    Overrides,
+    RecipeName,
+    Runs,
+    profiled,
+    tell,
+    train_recipe,
+)
 from zoo.errors import ZooError
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
@@ -62,6 +72,9 @@ def train(
     processes: Annotated[
         int, typer.Option(min=1, help="How many share the work: batches, or random batches.")
     ] = 1,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder."""
@@ -82,7 +95,10 @@ def train(
         plan = unfinished(resume, max(processes, running.count()))[1]
     if processes > 1:
         sys.exit(launch(processes, plan))
-    tell(train_recipe(plan, device, runs, resume), as_json)
+    if profile:
+        profiled(plan, device, runs, resume, as_json)
+    else:
+        tell(train_recipe(plan, device, runs, resume), as_json)
 
 
 @app.command()

@@ -1,7 +1,9 @@
 """What the commands share: the types of their options, and training behind a progress bar."""
 
 import json
+import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +33,13 @@ DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
 Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
 
 
-def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None) -> dict[str, Any]:
+def train_recipe(
+    recipe,
+    device: Device,
+    runs: Path,
+    resume: Path | None = None,
+    after_epoch: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """Train a loaded recipe behind a progress bar, or go on with a run, and return its summary.
 
     What it takes over from other weights is printed before training begins. Ctrl-C before there is
@@ -56,6 +64,7 @@ def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None)
             score = "" if epoch.val is None else f" val {epoch.val:.4f}"
             bar.set_description(f"seed {seed} loss {epoch.loss:.4f}{score}", refresh=False)
             bar.update()
+            after_epoch()
 
         try:
             hooks = {"device": device.value, "watch": watch, "begin": screen.start}
@@ -75,6 +84,30 @@ def train_recipe(recipe, device: Device, runs: Path, resume: Path | None = None)
     if silent:
         sys.exit(0)
     return summary
+
+
+def profiled(recipe, device: Device, runs: Path, resume: Path | None, as_json: bool) -> None:
+    """Train and print what came of it, then the dearest operations of a few epochs."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
+    from zoo.environment import choose_device
+    from zoo.plan import resolve
+    from zoo.profile import EPOCHS, FIRST, Profile
+
+    if resolve(recipe)["train"]["epochs"] < FIRST + EPOCHS:
+        raise ZooError(
+            f"--profile looks at {EPOCHS} epochs after the first {FIRST}; write "
+            f"`train.epochs={FIRST + EPOCHS}` or more."
+        )
+    profile = Profile(choose_device(device.value))
+    summary = train_recipe(recipe, device, runs, resume, profile.watch)
+    profile.close()
+    trace = Path(summary["folder"]) / "trace.json"
+    rows = profile.dearest()
+    profile.write(trace)
+    tell({**summary, "dearest": rows} if as_json else summary, as_json)
+    if rows and not as_json:
+        screen.rows(rows)
+    screen.remark(f"written: {trace}, for chrome://tracing or ui.perfetto.dev")
 
 
 def _too_large(recipe) -> str:
