@@ -82,14 +82,15 @@ def test_what_is_drawn_around_seeds_is_bounded_and_comes_again(data):
 
 
 def test_every_neighbour_is_drawn_as_often_as_any_other():
-    star = canonical([(0, each) for each in range(1, 9)], nodes=9)  # and its own loop: nine
+    star = canonical([(0, each) for each in range(1, 9)], nodes=9)  # its own loop is no neighbour
     counts, draws = torch.zeros(9), 3000
     for seed in range(draws):
         nodes, _ = neighbourhood(star, torch.tensor([0]), [4], seed)
+        assert len(nodes) == 5
         counts[nodes] += 1
     assert counts[0] == draws  # the seed itself
-    expected = draws * 4 / 9
-    assert ((counts[1:] - expected).abs() < 4.5 * (expected * 5 / 9) ** 0.5).all()
+    expected = draws / 2
+    assert ((counts[1:] - expected).abs() < 4.5 * (expected / 2) ** 0.5).all()
 
 
 def test_all_neighbours_give_the_answers_of_the_whole_graph(data):
@@ -100,6 +101,16 @@ def test_all_neighbours_give_the_answers_of_the_whole_graph(data):
     with torch.no_grad():
         found = model(graph, data.x[nodes]).logits[torch.searchsorted(nodes, seeds)]
     assert torch.allclose(found, all_logits(model, data)[seeds], atol=1e-5)
+
+
+def test_a_fanout_of_none_is_refused(data, split):
+    with pytest.raises(ZooError, match="fanout of 0"):
+        over({"name": "neighbours", "fanouts": [5, 0], "size": 10}, data, split)
+
+
+def test_clusters_are_silent(data, capfd):
+    clusters(data.graph, 5)
+    assert capfd.readouterr().out == ""
 
 
 def test_clusters_cut_fewer_edges_than_chance(real_graph):

@@ -6,7 +6,11 @@ import sys
 
 import pytest
 
+from zoo.command import _too_large
+from zoo.datasets import prepare_on_disk
+from zoo.estimate import estimate
 from zoo.memory import out_of_memory
+from zoo.plan import load_recipe
 from zoo.registry import list_models
 
 LARGE = ["sgformer-sbm-rba", "dataset.nodes=40000", "train.epochs=3", "seeds=[0]"]
@@ -54,6 +58,30 @@ def test_running_out_of_memory_is_answered_with_an_estimate(tmp_path):
     done = run(tmp_path, "train", *LARGE, "model.dim=1024", limit=6_000_000)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "does not fit into memory" in done.stderr and "random-nodes" in done.stderr
+
+
+def test_one_of_several_processes_does_not_ask_the_others(monkeypatch):
+    monkeypatch.setattr("zoo.processes.count", lambda: 2)
+    monkeypatch.setattr("zoo.estimate.estimate", lambda _: pytest.fail("they are in a step"))
+    assert "Take batches" in _too_large(load_recipe("gcn-cora"))
+
+
+def test_what_is_mapped_is_not_held_and_half_precision_is_not_halved(tmp_path, monkeypatch):
+    drawn = {"name": "sbm", "nodes": 20_000, "dim": 200}
+    prepare_on_disk(drawn, tmp_path / "half", half=True)
+    prepare_on_disk(drawn, tmp_path / "full")
+    small = {"name": "random-nodes", "size": 1_000}
+
+    def data(name, **train):
+        recipe = {"dataset": str(tmp_path / name), "model": "mlp", "train": train}
+        return estimate(load_recipe(recipe))
+
+    whole = data("half").data
+    assert whole == data("full").data > 4 * 20_000 * 200
+    assert data("half", batching=small, evaluate="batches").data < whole / 3
+    assert data("half", batching=small).data > whole  # evaluated as a whole
+    monkeypatch.setattr("zoo.estimate.available_memory", lambda: 2**20)
+    assert estimate(load_recipe("gcn-digits")).largest == 0
 
 
 def test_other_errors_are_no_lack_of_memory():

@@ -570,6 +570,49 @@ def test_folders_of_arrays_that_do_not_fit_are_answered(tmp_path):
     assert not list(tmp_path.glob("g*"))
 
 
+@pytest.mark.parametrize("number", [-1, -99, 10**6])
+def test_a_split_of_nodes_that_are_none_is_answered(number, tmp_path):
+    separate(tmp_path, EDGES.T, X, Y)
+    for part in ("train", "valid", "test"):
+        np.save(tmp_path / f"{part}.npy", np.array([0, number]))
+    with pytest.raises(ZooError, match="is no list of nodes"):
+        prepare_on_disk(tmp_path, tmp_path / "g")
+
+
+@pytest.mark.parametrize("text", ["\ufeff0,1\n1,2\n", "\ufeffsource,target\n0,1\n1,2\n"])
+def test_no_edge_is_lost_behind_a_mark_of_byte_order(text, tmp_path):
+    (tmp_path / "edges.csv").write_text(text)
+    prepare_on_disk(tmp_path / "edges.csv", tmp_path / "g")
+    assert pairs(load_graph(tmp_path / "g")) >= {(0, 1), (1, 2)}
+
+
+def test_half_a_number_is_no_header(tmp_path):
+    (tmp_path / "edges.csv").write_text("0,x\n1,2\n")
+    with pytest.raises(ZooError, match="line 1 is '0,x'"):
+        prepare_on_disk(tmp_path / "edges.csv", tmp_path / "g")
+
+
+def test_a_separator_of_two_characters(tmp_path):
+    (tmp_path / "edges.csv").write_text("0||1\n1||2\n")
+    prepare_on_disk({"name": str(tmp_path / "edges.csv"), "separator": "||"}, tmp_path / "g")
+    assert load_graph(tmp_path / "g").graph.num_edges() == 3 + 4
+
+
+def test_ids_without_a_sign(tmp_path):
+    data = Dataset.from_arrays([(0, 1)], X[:2], [0, 1], ids=np.array([7, 9], np.uint64))
+    write(data, tmp_path / "g")
+    assert load_graph(tmp_path / "g").ids.tolist() == [7, 9]
+
+
+def test_a_link_to_another_disk_is_followed(tmp_path):
+    (tmp_path / "disk").mkdir()
+    write(graph(), tmp_path / "disk" / "g")
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "g")
+    prepare_on_disk({"name": "sbm", "nodes": 50}, tmp_path / "link")
+    assert load_graph(tmp_path / "link").graph.num_nodes() == 50
+    assert os.listdir(tmp_path / "disk") == ["g"]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_nothing_is_left_of_what_was_stopped(error, tmp_path):
     write(graph(), tmp_path / "g")

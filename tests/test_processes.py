@@ -176,24 +176,24 @@ BATCHINGS = (
 )
 
 
-def in_batches(batching):
+def in_batches(batching, evaluate):
     data = tiny_data()
     split = make_split("ratio-50-25-25", data.y, None, seed=0)
     torch.manual_seed(1)
     model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
     seen = []
     fit(model, data, split, pick(TASKS, data.task), watch=seen.append, epochs=20, lr=0.01,
-        batching=batching, evaluate="batches")  # fmt: skip
+        batching=batching, evaluate=evaluate)  # fmt: skip
     return [each.loss for each in seen], [each.val for each in seen]
 
 
 def check_batches_of_two_processes_are_two_of_one():
-    for batching in BATCHINGS:
-        together, scores = in_batches(batching)
+    for batching, evaluate in zip(BATCHINGS, ("batches", "full", "batches"), strict=True):
+        together, scores = in_batches(batching, evaluate)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(processes, "count", lambda: 1)
             patch.setattr(processes, "rank", lambda: 0)
-            alone, same = in_batches({**batching, "per_step": 2})
+            alone, same = in_batches({**batching, "per_step": 2}, evaluate)
         assert all(abs(a - b) < 1e-5 for a, b in zip(alone, together, strict=True)), batching
         assert scores == same
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from zoo import processes
 from zoo.datasets import Dataset
+from zoo.errors import ZooError
 from zoo.passes import Divided, Part, Whole
 from zoo.propagation import place
 from zoo.random_batch import partition, seed_of
@@ -73,15 +74,15 @@ class Batches(Divided):
         return processes.total(room)[back.to(self.device)]
 
     def _planned(self, seed: int) -> list[Tensor]:
-        """Return the nodes of each batch of an epoch, in increasing order."""
+        """Return the nodes of each batch of an epoch, in any order."""
         raise NotImplementedError
 
     def _answered(self, asked: Tensor) -> list[Tensor]:
-        """Return the nodes of batches that answer for those asked (m,), all in increasing order."""
+        """Return the nodes of batches that answer for those asked (m,)."""
         return self._planned(self.seed)
 
     def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
-        """Return the nodes that a batch consists of, and their graph."""
+        """Return the nodes that a batch of these, in increasing order, consists of; their graph."""
         return chosen, induced(self.graph, chosen)
 
     def _dealt(self, plan: list[Tensor], epoch: int) -> Iterator[tuple]:
@@ -98,6 +99,7 @@ class Batches(Divided):
                 yield chosen, weight, seed_of((self.seed, epoch, number)), last
 
     def _part(self, chosen: Tensor, weight: float, seed: int, last: bool) -> Part:
+        chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, seed)
         rows = torch.searchsorted(nodes, chosen[self.training[chosen]])
         x, y = self._rows(nodes), self.data.y[nodes].to(self.device)
@@ -105,6 +107,7 @@ class Batches(Divided):
         return Part(graph, x, y, rows.to(self.device), weight, weight, seed, last)
 
     def _asked(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
+        chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, self.seed)
         rows = torch.searchsorted(nodes, chosen).to(self.device)
         return chosen, place(graph, self.device), self._rows(nodes), rows
@@ -148,8 +151,7 @@ class RandomNodes(Batches):
 
     def _planned(self, seed: int) -> list[Tensor]:
         order = partition(len(self.data.x), seed)
-        parts = order.tensor_split(-(-len(order) // self.size))
-        return [each.sort().values for each in parts]
+        return list(order.tensor_split(-(-len(order) // self.size)))
 
 
 class Clusters(Batches):
@@ -175,7 +177,7 @@ class Clusters(Batches):
     def _planned(self, seed: int) -> list[Tensor]:
         order = partition(len(self.clusters), seed).tolist()
         groups = [order[i : i + self.per_batch] for i in range(0, len(order), self.per_batch)]
-        return [torch.cat([self.clusters[i] for i in group]).sort().values for group in groups]
+        return [torch.cat([self.clusters[i] for i in group]) for group in groups]
 
 
 class Neighbours(Batches):
@@ -200,11 +202,13 @@ class Neighbours(Batches):
         per_step: Count = 1,
     ):
         super().__init__(data, train, device, per_step)
+        if 0 in fanouts:
+            raise ZooError("a fanout of 0 draws no neighbours; leave it out, or write -1 for all.")
         self.fanouts, self.size = fanouts, size
 
     def _planned(self, seed: int) -> list[Tensor]:
         order = self.train[partition(len(self.train), seed)]
-        return [each.sort().values for each in order.tensor_split(-(-len(order) // self.size))]
+        return list(order.tensor_split(-(-len(order) // self.size)))
 
     def _answered(self, asked: Tensor) -> list[Tensor]:
         return list(asked.tensor_split(-(-len(asked) // self.size)))

@@ -101,24 +101,29 @@ def profiled(recipe, device: Device, runs: Path, resume: Path | None, as_json: b
     profile = Profile(choose_device(device.value))
     summary = train_recipe(recipe, device, runs, resume, profile.watch)
     profile.close()
-    trace = Path(summary["folder"]) / "trace.json"
     rows = profile.dearest()
-    profile.write(trace)
-    tell({**summary, "dearest": rows} if as_json else summary, as_json)
+    if rows:
+        trace = Path(summary["folder"]) / "trace.json"
+        profile.write(trace)
+        screen.remark(f"written: {trace}, for chrome://tracing or ui.perfetto.dev")
     if rows and not as_json:
         screen.rows(rows)
-    screen.remark(f"written: {trace}, for chrome://tracing or ui.perfetto.dev")
+    tell({**summary, "dearest": rows} if as_json else summary, as_json)
 
 
 def _too_large(recipe) -> str:
     """Return what to do about a recipe that does not fit into memory."""
+    from zoo import processes
     from zoo.estimate import estimate
 
     change = "train.batching={{name: random-nodes, size: {}}}' with train.evaluate=batches"
     advice = f"Take batches, such as '{change}, or a smaller model.dim."
     try:
-        found = estimate(recipe)
+        # The other processes are in the middle of a step, and would be asked to take part.
+        found = estimate(recipe) if processes.count() == 1 else None
     except (MemoryError, RuntimeError):  # nor does a small graph
+        found = None
+    if found is None:
         return f"{recipe.name} does not fit into memory. {advice.format(1000)}"
     size = max(1, min(found.largest or 1, found.batch) // 2)
     return (

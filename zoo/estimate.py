@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from zoo.batching import BATCHING, Batches
-from zoo.datasets import Dataset, canonical, load_graph
+from zoo.datasets import Dataset, canonical, load_graph, on_disk_folder
 from zoo.encodings import ENCODINGS
 from zoo.kernels import by_torch
 from zoo.memory import available_memory, held_now, peak_during
 from zoo.plan import divide, import_sources, resolve
-from zoo.recipe import Recipe
+from zoo.recipe import Recipe, word
 from zoo.registry import create_model
 from zoo.splits import PARTS, Split, make_split
 from zoo.steps import Steps
@@ -41,15 +41,17 @@ class Estimate(NamedTuple):
     Attributes:
         parameters: how many numbers the model learns.
         nodes: nodes of the graph.
-        batch: nodes that a step sees; all of them, or the mean of a batch.
+        batch: nodes that a step sees; all of them, or those of the first batch.
         program: held by Python and the libraries before anything is loaded.
-        data: features, labels and graph, and the batches that are made ahead.
+        data: features, labels and graph, but for what is mapped from a disk, and the batches that
+            are made ahead.
         weights: the parameters, their gradients, what the optimiser keeps, and the best so far.
         step: at the peak of a training step, beyond all that.
         evaluation: at the peak of an evaluation, beyond all that.
         peak: the most that the process holds, on a CPU.
         peak_cuda: the most that is held on a GPU, without what CUDA itself takes.
-        largest: nodes that a step could see in the memory that is free here; None without limit.
+        largest: nodes that a step could see in the memory that is free here, 0 if the data alone
+            do not fit; None without limit.
     """
 
     parameters: int
@@ -111,29 +113,27 @@ def estimate(recipe: Recipe) -> Estimate:
     model = small(min(nodes, 64), degree).model
     parameters = sum(each.numel() for each in model.parameters())
     weights = _COPIES * sum(each.nbytes for each in model.state_dict().values())
-    arrays = data.x.nbytes + data.y.nbytes
-    graph = _of_graph(nodes, data.graph.num_edges())
-    ahead = 0
+    features = 4 * data.x.numel()
+    mapped = on_disk_folder(word(recipe.dataset)) is not None and max(batch, asked) < nodes
+    arrays = data.y.nbytes + (0 if mapped else features + _of_graph(nodes, data.graph.num_edges()))
     if isinstance(over, Batches):  # made while a step is taken
-        ahead = 3 * (batch * 4 * data.x.shape[1] + _of_graph(batch, int(batch * inside)))
-    rest = program + arrays + graph + ahead + weights
+        arrays += 3 * (batch * 4 * data.x.shape[1] + _of_graph(batch, int(batch * inside)))
+    rest = program + arrays + weights
     held = step.at(batch), evaluation.at(asked)
-    free = available_memory() - (arrays + graph + ahead + weights)
+    free = available_memory() - arrays - weights - step.start
     return Estimate(
         parameters=parameters,
         nodes=nodes,
         batch=batch,
         program=program,
-        data=arrays + graph + ahead,
+        data=arrays,
         weights=weights,
         step=held[0],
         evaluation=held[1],
         # What a step leaves at hand fits an evaluation of the same graph, and no other.
         peak=rest + (max(held) if asked == batch else sum(held)),
-        peak_cuda=weights + others[0] + (arrays if batch == nodes else 0),
-        largest=int((free - step.start) / step.slope)
-        if step.slope > 0 and free < math.inf
-        else None,
+        peak_cuda=weights + others[0] + (features if batch == nodes else 0),
+        largest=None if free == math.inf or step.slope <= 0 else max(0, int(free / step.slope)),
     )
 
 

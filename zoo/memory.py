@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
 _MOST = 2**31 - 1
 
+_APART = 2**16
+"""Bytes of a block that is large enough for pages of its own, where memory is to be measured."""
+
 _threshold = 2**25
 """Bytes of a block that comes from the system itself: what the C library would arrive at."""
 
@@ -41,6 +44,20 @@ def out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory has run out, on the CPU or on a GPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(each in str(error) for each in words)
+
+
+def give_back_freed_memory() -> bool:
+    """Have the C library return every large block to the system as soon as it is freed.
+
+    What `peak_during` finds then is what a call holds, from the start of the process on: no block
+    that was freed before is at hand. Slow, see `keep_freed_memory`, which undoes it.
+
+    Returns:
+        Whether the C library could be told.
+    """
+    global _threshold
+    _threshold = _APART
+    return _tell_malloc(_MMAP_THRESHOLD, _APART)
 
 
 def peak_memory(device: torch.device) -> int:
@@ -76,7 +93,7 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _status("VmRSS")
     if not at_hand:
-        _tell_malloc(_MMAP_THRESHOLD, 2**16)
+        _tell_malloc(_MMAP_THRESHOLD, _APART)
     try:
         call()
     finally:
@@ -118,11 +135,22 @@ def available_memory() -> float:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         found.append(1024 * next(int(line.split()[1]) for line in lines if "MemAvailable" in line))
-    with contextlib.suppress(OSError, ValueError):  # "max" where a group has no limit
-        group = Path("/sys/fs/cgroup")
+    with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+        group = _group()
         most, used = (int((group / f"memory.{word}").read_text()) for word in ("max", "current"))
-        found.append(max(0, most - used))
+        told = dict(map(str.split, (group / "memory.stat").read_text().splitlines()))
+        files = int(told["inactive_file"]) + int(told["active_file"])  # given back when asked for
+        found.append(max(0, most - used + files))
     return min(found)
+
+
+def _group() -> Path:
+    """Return the folder of the group of processes that this one is in, or the root of all."""
+    root = Path("/sys/fs/cgroup")
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((each.partition("::")[2] for each in lines if each.startswith("0::")), "/")
+    folder = root / own.lstrip("/")
+    return folder if (folder / "memory.max").exists() else root
 
 
 def _tell_malloc(option: int, value: int) -> bool:

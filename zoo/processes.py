@@ -110,6 +110,14 @@ def total(x: Tensor) -> Tensor:
     return x
 
 
+def of_first(number: float) -> float:
+    """Return the number that the first process has, which all of them get."""
+    if count() == 1:
+        return number
+    own = number if rank() == 0 else 0.0
+    return total(torch.tensor(own, dtype=torch.float64)).item()
+
+
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Replace every gradient by its sum over the processes, in one message."""
     gradients = [each.grad for each in parameters if each.grad is not None]

@@ -56,7 +56,9 @@ def estimate(found) -> None:
     for name, what in sizes.items():
         table.add_row(name.replace("_", " "), f"{getattr(found, name) / 2**20:,.0f} MiB", what)
     _out.print(table)
-    if found.largest is not None:
+    if found.largest == 0:
+        _out.print("The data alone do not fit into the memory that is free here.")
+    elif found.largest is not None:
         _out.print(f"In the memory that is free here a step may see {found.largest:,} nodes.")
 
 
@@ -196,7 +198,8 @@ def study(found) -> None:
     for row in found.rows:
         cells = (f"{row.measured:.4g}", f"{row.predicted:.4g}", f"{row.ratio:.3f}")
         mark = "" if row.agrees else " [bold red]no[/]"
-        table.add_row(_plain(row.name), *cells, f"±{row.tolerance:.2f}{mark}")
+        within = "at most" if row.tolerance is None else f"±{row.tolerance:.2f}"
+        table.add_row(_plain(row.name), *cells, within + mark)
     _out.print(table)
 
 

@@ -1,7 +1,8 @@
 """What an epoch does: a step for each part of the graph that it goes over, and the evaluation.
 
-A run of one process goes over the whole graph at once. Several processes do the same side by side,
-or go over a share of the nodes each where the model's random batches are `local` to them.
+A run goes over the whole graph at once or over batches of its nodes, which several processes
+divide. Where the model's random batches are divided instead, processes go over the whole graph side
+by side, or over a share of the nodes each if the random batches are `local` to them.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class Steps:
         else:
             self.over = self.asked = Shared(*given, redeal)
         if self.evaluation == "full" and isinstance(self.over, Batches):
-            self.asked = Whole(self.data, self.split.train, "cpu")
+            # One process is enough for what is not divided.
+            first = processes.rank() == 0
+            self.asked = Whole(self.data, self.split.train, "cpu") if first else None
 
     def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
         """Take the steps of an epoch; return the mean of their losses."""
@@ -85,14 +88,19 @@ class Steps:
         return statistics.fmean(losses)
 
     def evaluate(self) -> Callable[[str], float]:
-        """Predict once; return the metric as a function of the part: train, val or test."""
+        """Predict once; return the metric as a function of the part: train, val or test.
+
+        All processes have to call both; they get what the first one has found.
+        """
+        if self.asked is None:
+            return lambda part: processes.of_first(0.0)
         parts = [getattr(self.split, each) for each in PARTS]
         nodes = torch.cat(parts)
         logits = _logits(self.model, self.asked, nodes, self.precision)
         y = self.data.y[nodes].to(logits.device)
         sizes = [len(each) for each in parts]
         pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
-        return lambda part: self.task.metric(*pairs[part])
+        return lambda part: processes.of_first(self.task.metric(*pairs[part]))
 
     def _loss(self, part: Part) -> Tensor:
         with _autocast(part.x.device, self.precision):

@@ -1,11 +1,13 @@
 """Smaller graphs cut out of a canonical one: of chosen nodes, of clusters, of neighbourhoods.
 
 Each is canonical itself, and numbers its nodes anew in their old order. The graph that they are cut
-from may be larger than memory: only the rows of the chosen nodes are looked at.
+from may be larger than memory: of its edges, only those of the chosen nodes are looked at.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Sequence
 
 import dgl
@@ -49,7 +51,8 @@ def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
         )
     if parts == 1:
         return torch.zeros(graph.num_nodes(), dtype=torch.int64)
-    return dgl.metis_partition_assignment(graph.long(), parts).long()
+    with contextlib.redirect_stdout(io.StringIO()):  # where DGL says how it goes
+        return dgl.metis_partition_assignment(graph.long(), parts).long()
 
 
 def neighbourhood(
@@ -72,9 +75,11 @@ def neighbourhood(
     frontier = nodes = seeds.unique()
     ends: list[tuple[Tensor, Tensor]] = []
     for fanout in fanouts:
-        starts = offsets[frontier].long()
-        tips, places = _drawn(offsets[frontier + 1].long() - starts, fanout, generator)
+        starts, last = offsets[frontier].long(), offsets[frontier + 1].long() - 1
+        tips, places = _drawn(last - starts, fanout, generator)
         tails = sources[starts[tips] + places].long()
+        # The last neighbour is never drawn, and takes the place of the node's own loop.
+        tails = torch.where(tails == frontier[tips], sources[last[tips]].long(), tails)
         ends.append((tails, frontier[tips]))
         reached = tails.unique()
         frontier = reached[~contained(reached, nodes)]

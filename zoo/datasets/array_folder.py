@@ -126,7 +126,11 @@ def _masks(folder: Path, nodes: int) -> dict[str, np.ndarray] | None:
     for part, index in found.items():
         if index is None:
             raise ZooError(f"{where} has no {_PARTS[part][0]}.csv.gz or .npy, and others of them.")
-        if index.ndim != 1 or index.dtype.kind not in "iu" or (index >= nodes).any():
+        if (
+            index.ndim != 1
+            or index.dtype.kind not in "iu"
+            or ((index < 0) | (index >= nodes)).any()
+        ):
             raise ZooError(f"{where}: {part} is no list of nodes, 0 to {nodes - 1}.")
         masks[part] = np.zeros((1, nodes), bool)
         masks[part][0, index] = True

@@ -1,6 +1,7 @@
 """Write an on-disk graph from a stream of its parts, in bounded memory, whole or not at all."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -89,7 +90,8 @@ def write_on_disk(
     Raises:
         ZooError: what the stream gives is no graph, or the disk is full. Nothing is left behind.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()  # a link may lead to another disk
+    features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
     if features not in _BY_ROW:
         raise ZooError(
             f"`features: {features}` looks at all rows at once, and here one is seen at a time; "
@@ -103,12 +105,29 @@ def write_on_disk(
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         _write(stream, draft, half or stream.half, memory, features)
-        shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        how = "make room on the disk" if error.errno == errno.ENOSPC else "write another name"
+        raise ZooError(f"{folder} cannot be written ({error}); {how}.") from None
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    _replace(folder, draft)
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    """Put a finished draft in the place of a folder; the old one goes last."""
+    old = folder.with_name(folder.name + ".old")
+    try:
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
         draft.rename(folder)
     except OSError as error:
-        raise ZooError(f"{folder} cannot be written ({error}); make room on the disk.") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        raise ZooError(
+            f"{draft} is finished and cannot be renamed to {folder} ({error}); do it by hand."
+        ) from None
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _checked(stream: Stream) -> Stream:

@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,25 +110,32 @@ class _Text(NamedTuple):
             lines += len(block)
             yield block
 
+    @property
+    def _pattern(self) -> str:
+        """The separator, as pandas takes one: several characters are a regular expression."""
+        plain = len(self.separator) == 1 or self.separator == r"\s+"
+        return self.separator if plain else re.escape(self.separator)
+
     def blocks(self) -> Iterator[np.ndarray]:
         """Give pairs of whole numbers (B, 2) as they stand."""
         import pandas
 
         try:
             with pandas.read_csv(
-                self.path, sep=self.separator, header=0 if self.header else None,
-                names=range(self.columns), comment="#", dtype=np.int64, chunksize=BLOCK,
+                self.path, sep=self._pattern, encoding="utf-8-sig",
+                header=0 if self.header else None, names=range(self.columns), comment="#",
+                dtype=np.int64, chunksize=BLOCK,
                 usecols=[0, 1] if self.columns > 2 else None,  # it hides cells too many
             ) as file:  # fmt: skip
                 yield from (frame.to_numpy() for frame in file if len(frame))
-        except (ValueError, OverflowError):  # what pandas raises for text is a ValueError
-            raise self._first_bad() from None
+        except (ValueError, OverflowError) as error:  # what pandas raises for text is a ValueError
+            raise self._first_bad(" ".join(str(error).split())[:120]) from None
         except (EOFError, OSError, zlib.error) as error:
             raise ZooError(
                 f"the file is damaged, or cut short ({error}); fetch it again."
             ) from None
 
-    def _first_bad(self) -> ZooError:
+    def _first_bad(self, cause: str) -> ZooError:
         """Return the error that names the first line that is no edge."""
         header = self.header
         with _open(self.path) as file:
@@ -143,7 +151,10 @@ class _Text(NamedTuple):
                         "0, such as 3,17. Ids that are words go into a folder with nodes.csv and "
                         "edges.csv."
                     )
-        return ZooError("a number in it has more than 18 digits; number the nodes from 0.")
+        return ZooError(
+            f"it cannot be read as columns of numbers ({cause}); number the nodes from 0, with at "
+            "most 18 digits."
+        )
 
 
 def _look(path: Path, separator: str, weights: str | None) -> _Text:
@@ -151,7 +162,7 @@ def _look(path: Path, separator: str, weights: str | None) -> _Text:
     with _open(path) as file:
         rows = (cells for cells in (_cells(line, separator) for line in file) if any(cells))
         first = list(itertools.islice(rows, 2))
-    header = not first or not all(map(_is_number, first[0][:2]))
+    header = not first or not any(map(_is_number, first[0][:2]))
     line = first[min(header, len(first) - 1)] if first else ["", ""]
     if len(line) < 2 or (len(line) > 2 and weights is None):
         raise ZooError(
@@ -165,7 +176,7 @@ def _look(path: Path, separator: str, weights: str | None) -> _Text:
 
 
 def _open(path: Path) -> IO[str]:
-    how = {"mode": "rt", "errors": "replace"}
+    how = {"mode": "rt", "encoding": "utf-8-sig", "errors": "replace"}  # Excel marks what it writes
     return gzip.open(path, **how) if path.suffix == ".gz" else path.open(**how)
 
 

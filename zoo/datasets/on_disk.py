@@ -41,7 +41,7 @@ def read_on_disk(folder: Path | str, *, features: Spec = "raw", task: str | None
         meta = read_meta(folder)
         arrays = {name: mapped(folder, name, meta) for name in meta.arrays}
         data = _dataset(folder, meta, arrays, task or meta.task)
-        if features in ("raw", data.transform):
+        if features in ("raw", {"name": "raw"}, data.transform, {"name": data.transform}):
             return data
         if data.transform != "raw":
             raise ZooError(f"its features were transformed already, by `{data.transform}`.")

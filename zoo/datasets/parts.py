@@ -72,7 +72,9 @@ def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
             f"the id {twice!s} is that of several nodes (rows {rows[0]} and {rows[1]}, of "
             f"{(counts > 1).sum():,} such ids); give each node an id of its own."
         )
-    return ids.astype(np.int64, copy=False) if ids.dtype.kind == "i" else ids
+    if ids.dtype.kind == "u" and ids.max(initial=0) > np.iinfo(np.int64).max:
+        raise ZooError("`node_ids` has numbers beyond 2^63; write text, np.array(ids, dtype=str).")
+    return ids if ids.dtype.kind == "U" else ids.astype(np.int64, copy=False)
 
 
 def check_names(parts: Parts) -> None:

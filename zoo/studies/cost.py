@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from zoo.attention import ATTENTIONS, linear
 from zoo.datasets import load_graph
-from zoo.memory import peak_during
+from zoo.memory import give_back_freed_memory, keep_freed_memory, peak_during
 from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.steps import Steps
@@ -55,10 +55,10 @@ LARGEST = 2**30
 
 
 class Cost(NamedTuple):
-    """Median seconds, and the most bytes held beyond what was there before."""
+    """Median seconds, and the most bytes held beyond what was there before, where it was asked."""
 
     seconds: float
-    memory: int
+    memory: int | None
 
 
 def rba_cost(
@@ -77,21 +77,35 @@ def rba_cost(
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
     layer = functools.partial(_attention, heads=heads, dim=dim, device=device)
     step = functools.partial(_training, dim=heads * dim, device=device)
-    # tqdm draws on standard error, and nothing at all where that is not a terminal.
-    methods = tqdm(METHODS.items(), unit="method", disable=None)
-    layers, steps = {}, {}
-    for name, spec in methods:
-        curve = functools.partial(_curve, EXPONENT.get(name, 1.0), longest=longest, device=device)
-        if spec is None:
-            most = math.isqrt(LARGEST // (4 * heads))
-            layers[name] = curve(functools.partial(layer, spec), [n for n in counts if n <= most])
-            continue
-        layers[name] = curve(functools.partial(layer, spec), counts)
-        steps[name] = curve(functools.partial(step, spec), counts[:-3])
+
+    def curves(measure: Measure) -> tuple[dict[str, dict[int, float]], ...]:
+        """Return what is measured of an attention, and of a step, by method and N."""
+        layers, steps = {}, {}
+        # tqdm draws on standard error, and nothing at all where that is not a terminal.
+        for name, spec in tqdm(METHODS.items(), unit="method", disable=None):
+            curve = functools.partial(_curve, measure, EXPONENT.get(name, 1.0), longest)
+            if spec is None:
+                most = math.isqrt(LARGEST // (4 * heads))
+                layers[name] = curve(
+                    functools.partial(layer, spec), [n for n in counts if n <= most]
+                )
+                continue
+            layers[name] = curve(functools.partial(layer, spec), counts)
+            steps[name] = curve(functools.partial(step, spec), counts[:-3])
+        return layers, steps
+
+    give_back_freed_memory()
+    held = curves(functools.partial(_bytes, device=device))
+    keep_freed_memory()  # as in training
+    took = curves(functools.partial(_seconds, device=device))
+    layers, steps = (_joined(*each) for each in zip(took, held, strict=True))
     sizes = [2**power for power in range(4, 11 if quick else 15, 2)]
     nodes = 2**13 if quick else 2**15
     against_size = {
-        name: {p: cost_of(layer({**METHODS[name], "size": p}, nodes), device) for p in sizes}
+        name: {
+            p: Cost(_seconds(layer({**METHODS[name], "size": p}, nodes), device)[0], None)
+            for p in sizes
+        }
         for name in METHODS
         if name.startswith("rba")
     }
@@ -109,19 +123,36 @@ def rba_cost(
     )
 
 
-def cost_of(step: Callable[[], object], device: torch.device, repeats: int = 3) -> Cost:
-    """Return what a call costs, after one to warm up; a call that takes long is timed once."""
+Measure = Callable[[Callable[[], object]], tuple[float, float]]
+"""Of a call what is measured, and how many seconds it takes."""
+
+
+def _seconds(call: Callable[[], object], device: torch.device) -> tuple[float, float]:
+    """Return the median seconds of a call, after one to warm up, twice; one, if it takes long."""
 
     def seconds() -> float:
         start = time.perf_counter()
-        step()
+        call()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         return time.perf_counter() - start
 
-    times = repeats if seconds() < SLOW else 1
-    memory = peak_during(step, device)
-    return Cost(statistics.median(seconds() for _ in range(times)), memory)
+    found = statistics.median(seconds() for _ in range(3 if seconds() < SLOW else 1))
+    return found, found
+
+
+def _bytes(call: Callable[[], object], device: torch.device) -> tuple[float, float]:
+    """Return the bytes that a call holds at its peak, and its seconds."""
+    start = time.perf_counter()
+    held = peak_during(call, device)
+    return held, time.perf_counter() - start
+
+
+def _joined(took: dict[str, dict[int, float]], held: dict[str, dict[int, float]]) -> dict:
+    return {
+        name: {n: Cost(seconds, held[name].get(n)) for n, seconds in each.items()}
+        for name, each in took.items()
+    }
 
 
 def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -161,15 +192,16 @@ def _same(x: Tensor) -> Tensor:
 
 
 def _curve(
-    growth: float, prepare: Callable, counts: list[int], longest: float, device: torch.device
-) -> dict[int, Cost]:
-    """Return the cost for each number of nodes, up to a pass that would take too long."""
-    found: dict[int, Cost] = {}
+    measure: Measure, growth: float, longest: float, prepare: Callable, counts: list[int]
+) -> dict[int, float]:
+    """Return what is measured for each number of nodes, up to a call that would take too long."""
+    found: dict[int, float] = {}
+    seconds = last = 0
     for count in counts:
-        last = max(found, default=count)
-        if found and found[last].seconds * (count / last) ** growth > longest:
+        if found and seconds * (count / last) ** growth > longest:
             break
-        found[count] = cost_of(prepare(count), device)
+        found[count], seconds = measure(prepare(count))
+        last = count
     return found
 
 
@@ -194,9 +226,10 @@ def _rows(costs: dict[str, dict[int, Cost]], tolerance: float) -> list[Row]:
 
 
 def _plot(title: str, x_label: str, costs: dict[str, dict[int, Cost]], of) -> Series:
-    lines = {
-        name: (list(each), [of(cost) for cost in each.values()]) for name, each in costs.items()
-    }
+    lines = {}
+    for name, each in costs.items():
+        points = {x: of(cost) for x, cost in each.items() if of(cost) is not None}
+        lines[name] = (list(points), list(points.values()))
     return Series(title, x_label, lines)
 
 
@@ -208,7 +241,7 @@ def _table(layers: dict[str, dict[int, Cost]], steps: dict[str, dict[int, Cost]]
             "N": count,
             "attention": name,
             "ms": round(_milliseconds(costs[count]), 1),
-            "MiB": round(_mebibytes(costs[count]), 1),
+            "MiB": _known(costs, count, _mebibytes),
             "ms of a step": _known(steps.get(name, {}), count, _milliseconds),
             "MiB of a step": _known(steps.get(name, {}), count, _mebibytes),
         }
@@ -218,13 +251,14 @@ def _table(layers: dict[str, dict[int, Cost]], steps: dict[str, dict[int, Cost]]
     ]
 
 
-def _known(costs: dict[int, Cost], count: int, of: Callable[[Cost], float]) -> float | None:
-    return round(of(costs[count]), 1) if count in costs else None
+def _known(costs: dict[int, Cost], count: int, of: Callable) -> float | None:
+    found = of(costs[count]) if count in costs else None
+    return None if found is None else round(found, 1)
 
 
 def _milliseconds(cost: Cost) -> float:
     return 1000 * cost.seconds
 
 
-def _mebibytes(cost: Cost) -> float:
-    return max(cost.memory, 2**12) / 2**20
+def _mebibytes(cost: Cost) -> float | None:
+    return None if cost.memory is None else max(cost.memory, 2**12) / 2**20  # a logarithm is taken

@@ -8,12 +8,13 @@ divides the batches, `local` the nodes. The nodes of a step are what the paper c
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -26,7 +27,7 @@ from zoo import processes
 from zoo.attention import ATTENTIONS, linear
 from zoo.datasets import load_graph
 from zoo.launch import run_together
-from zoo.memory import peak_during
+from zoo.memory import give_back_freed_memory, keep_freed_memory, peak_during
 from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.steps import Steps
@@ -91,7 +92,8 @@ def rba_devices(
         if shard == "local" and not quick
     ]
     if not quick:
-        rows += [_confirmed(line, dim, budget) for line in table]
+        fitting = [each for each in table if each[f"largest N in {budget:g} GiB"]]
+        rows += [_confirmed(line, dim, budget) for line in fitting]
     return Study("rba-devices", rows, _plots(found, largest, counts), table)
 
 
@@ -112,10 +114,15 @@ def _line(shard: str, count: int, costs: dict[int, Cost], nodes: int, budget: fl
     }
 
 
-def _fitting(costs: dict[int, Cost], memory: float) -> int:
-    """Return how many nodes a step fits into memory with, two sizes on a straight line."""
+def _fitting(costs: dict[int, Cost], memory: float) -> int | None:
+    """Return how many nodes a step fits into memory with, two sizes on a straight line.
+
+    None where memory is less than the smaller size takes, or the line does not rise.
+    """
     (small, one), (large, other) = sorted(costs.items())
     slope = (other.step - one.step) / (large - small)
+    if slope <= 0 or memory < one.step:
+        return None
     return int((memory - one.step) / slope + small) // 1000 * 1000
 
 
@@ -165,35 +172,51 @@ def _measure(
 
 
 def _work(ways: list[tuple[str, int]], dim: int, folder: str) -> None:
-    """What each process does: measure, and write down what it has seen."""
+    """What each process does: measure, memory before time, and write down what it has seen."""
     processes.start()
-    costs = [_cost(*way, dim) for way in ways]
+    give_back_freed_memory()
+    memory = [(_of_attention(*way, dim), _of_step(*way, dim)) for way in ways]
+    keep_freed_memory()
+    costs = [Cost(*held, *_pace(*way, dim)) for held, way in zip(memory, ways, strict=True)]
     Path(folder, f"{processes.rank()}.json").write_text(json.dumps(costs))
 
 
-def _cost(shard: str, nodes: int, dim: int) -> Cost:
-    spec = {"name": "rba", "size": SIZE, "shard": shard}
+def _prepared(shard: str, nodes: int, dim: int) -> Callable[[], object]:
+    """Return a step of training, taken once already."""
     data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     torch.manual_seed(0)
-    model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec)
+    model = create_model("sgformer", dim, data.classes, dim=dim, attention=_spec(shard))
     steps = Steps(model, data, split, pick(TASKS, data.task), _same)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     steps.train(optimiser, 0)
-    memory = peak_during(lambda: steps.train(optimiser, 0), torch.device("cpu"))
+    return functools.partial(steps.train, optimiser, 0)
+
+
+def _spec(shard: str) -> dict[str, Any]:
+    return {"name": "rba", "size": SIZE, "shard": shard}
+
+
+def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
+    """Return the bytes that are sent in a step, and its seconds."""
+    step = _prepared(shard, nodes, dim)
     sent, seconds = processes.sent_bytes(), []
     for _ in range(STEPS):
         start = time.perf_counter()
-        steps.train(optimiser, 0)
+        step()
         seconds.append(time.perf_counter() - start)
-    sent = (processes.sent_bytes() - sent) // STEPS
-    return Cost(_attention(spec, nodes, dim), memory, sent, statistics.median(seconds))
+    return (processes.sent_bytes() - sent) // STEPS, statistics.median(seconds)
 
 
-def _attention(spec: dict[str, Any], nodes: int, dim: int) -> int:
+def _of_step(shard: str, nodes: int, dim: int) -> int:
+    """Return the bytes of a step of training, beyond graph and features."""
+    return peak_during(_prepared(shard, nodes, dim), torch.device("cpu"))
+
+
+def _of_attention(shard: str, nodes: int, dim: int) -> int:
     """Return the bytes of an attention forward and backward, queries, keys and values included."""
-    rows = processes.shares(nodes)[processes.rank()] if spec["shard"] == "local" else nodes
-    attend = pick(ATTENTIONS, spec, linear, 0)
+    rows = processes.shares(nodes)[processes.rank()] if shard == "local" else nodes
+    attend = pick(ATTENTIONS, _spec(shard), linear, 0)
 
     def call() -> None:
         torch.manual_seed(0)

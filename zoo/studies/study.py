@@ -9,12 +9,15 @@ from zoo.storage import write_whole
 
 
 class Row(NamedTuple):
-    """A quantity as measured and as predicted; `tolerance` is how far the ratio may be from 1."""
+    """A quantity as measured and as predicted.
+
+    `tolerance` is how far the ratio may be from 1; None where what is predicted is a limit.
+    """
 
     name: str
     measured: float
     predicted: float
-    tolerance: float
+    tolerance: float | None
 
     @property
     def ratio(self) -> float:
@@ -23,7 +26,9 @@ class Row(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the ratio is as near to 1 as it should be."""
+        """Whether the ratio is as near to 1 as it should be, or not above it."""
+        if self.tolerance is None:
+            return self.ratio <= 1
         return abs(self.ratio - 1) <= self.tolerance
 
 
