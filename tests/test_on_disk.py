@@ -599,7 +599,7 @@ def test_a_separator_of_two_characters(tmp_path):
 
 
 def test_ids_without_a_sign(tmp_path):
-    data = Dataset.from_arrays([(0, 1)], X[:2], [0, 1], ids=np.array([7, 9], np.uint64))
+    data = Dataset.from_arrays([(7, 9)], X[:2], [0, 1], ids=np.array([7, 9], np.uint64))
     write(data, tmp_path / "g")
     assert load_graph(tmp_path / "g").ids.tolist() == [7, 9]
 

@@ -123,6 +123,7 @@ class _Text(NamedTuple):
         try:
             with pandas.read_csv(
                 self.path, sep=self._pattern, encoding="utf-8-sig",
+                engine="c" if self._pattern in (self.separator, r"\s+") else "python",
                 header=0 if self.header else None, names=range(self.columns), comment="#",
                 dtype=np.int64, chunksize=BLOCK,
                 usecols=[0, 1] if self.columns > 2 else None,  # it hides cells too many
