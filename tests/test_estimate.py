@@ -31,6 +31,7 @@ def both(tmp_path, *words):
     return said["peak"], done["peak_memory_bytes"]
 
 
+@pytest.mark.slow
 def test_a_step_in_batches_holds_less_than_one_of_the_whole_graph(tmp_path):
     whole = json.loads(run(tmp_path, "estimate", *LARGE, "--json").stdout)
     done = run(tmp_path, "estimate", *LARGE, BATCHES, "train.evaluate=batches", "--json")
@@ -54,6 +55,7 @@ def test_it_is_within_a_quarter_of_what_is_measured(name, batching, tmp_path):
     assert estimated == pytest.approx(measured, rel=0.25)
 
 
+@pytest.mark.slow
 def test_running_out_of_memory_is_answered_with_an_estimate(tmp_path):
     done = run(tmp_path, "train", *LARGE, "dataset.nodes=150000", "model.dim=128", limit=3_500_000)
     assert done.returncode == 2 and "Traceback" not in done.stderr
