@@ -103,13 +103,13 @@ def estimate(recipe: Recipe) -> Estimate:
         given = (like, parts, pick(TASKS, data.task), _same, train["precision"], train["clip"])
         return Steps(model, *given)
 
-    def lines() -> tuple[_Line, _Line]:
-        step = _line(lambda n: _of_training(small(n, inside), train), batch)
-        return step, _line(lambda n: _of_evaluation(small(n, around)), asked)
+    def of_step(n: int) -> int:
+        return _of_training(small(n, inside), train)
 
-    step, evaluation = lines()
+    step = _line(of_step, batch)
+    evaluation = _line(lambda n: _of_evaluation(small(n, around)), asked)
     with by_torch():
-        others = [each.at(n) for each, n in zip(lines(), (batch, asked), strict=True)]
+        on_cuda = _line(of_step, batch).at(batch)
     model = small(min(nodes, 64), degree).model
     parameters = sum(each.numel() for each in model.parameters())
     weights = _COPIES * sum(each.nbytes for each in model.state_dict().values())
@@ -132,7 +132,7 @@ def estimate(recipe: Recipe) -> Estimate:
         evaluation=held[1],
         # What a step leaves at hand fits an evaluation of the same graph, and no other.
         peak=rest + (max(held) if asked == batch else sum(held)),
-        peak_cuda=weights + others[0] + (features if batch == nodes else 0),
+        peak_cuda=weights + on_cuda + (features if batch == nodes else 0),
         largest=None if free == math.inf or step.slope <= 0 else max(0, int(free / step.slope)),
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from zoo.datasets.array_file import Stored, stored
-from zoo.datasets.buckets import BLOCK
+from zoo.datasets.buckets import BLOCK, edges_within
 from zoo.datasets.disk_writer import Stream, no_features
 from zoo.datasets.labels import REGRESSION, unlabelled
 from zoo.errors import ZooError
@@ -50,7 +50,9 @@ def array_folder(path: Path, task: str | None) -> Stream:
         )
 
     return Stream(
-        lambda: _checked(_edges(edges), nodes),
+        lambda: edges_within(
+            _edges(edges), nodes, "edge {} of edge_index", 0, "fetch the files again"
+        ),
         no_features(nodes) if features is None else features.read,
         0 if features is None else features.shape[1],
         unlabelled(nodes, task) if label is None else _labels(label, task),
@@ -88,20 +90,6 @@ def _edges(array: Stored) -> Iterator[np.ndarray]:
     rows = (array.numbers(BLOCK, row) for row in (0, 1))
     for source, target in zip(*rows, strict=True):
         yield np.stack([source, target], axis=1)
-
-
-def _checked(blocks: Iterator[np.ndarray], nodes: int) -> Iterator[np.ndarray]:
-    count = 0
-    for block in blocks:
-        wrong = ((block < 0) | (block >= nodes)).any(axis=1)
-        if wrong.any():
-            at = int(wrong.argmax())
-            raise ZooError(
-                f"edge {count + at} of edge_index is {block[at].tolist()}, but there are {nodes:,} "
-                f"nodes, 0 to {nodes - 1}; fetch the files again."
-            )
-        count += len(block)
-        yield block
 
 
 def _labels(array: Stored, task: str | None) -> np.ndarray:

@@ -59,6 +59,33 @@ def write_neighbours(
     return {"indptr": (nodes + 1,), "indices": (len(indices),)}
 
 
+def edges_within(
+    blocks: Iterable[np.ndarray], nodes: int, name: str, first: int, fix: str
+) -> Iterator[np.ndarray]:
+    """Give edges (B, 2) as they come, as long as they lead from nodes 0 to N-1 to such nodes.
+
+    Args:
+        blocks: edges (B, 2).
+        nodes: N.
+        name: what an edge is called, with {} for its number.
+        first: the number of the first edge.
+        fix: what to do about an edge that leads elsewhere.
+
+    Raises:
+        ZooError: the first edge that does.
+    """
+    for block in blocks:
+        wrong = ((block < 0) | (block >= nodes)).any(axis=1)
+        if wrong.any():
+            at = int(wrong.argmax())
+            raise ZooError(
+                f"{name.format(first + at)} is {block[at].tolist()}, but there are {nodes:,} "
+                f"nodes, 0 to {nodes - 1}; {fix}."
+            )
+        first += len(block)
+        yield block
+
+
 def ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
     """Give ranges of nodes, first to last, whose neighbours together are about a block."""
     nodes = len(indptr) - 1

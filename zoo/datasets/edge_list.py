@@ -11,7 +11,7 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 
 from zoo.datasets.array_file import stored
-from zoo.datasets.buckets import BLOCK
+from zoo.datasets.buckets import BLOCK, edges_within
 from zoo.datasets.disk_writer import Stream, no_features
 from zoo.datasets.labels import unlabelled
 from zoo.errors import ZooError
@@ -96,19 +96,9 @@ class _Text(NamedTuple):
         return max(largest + 1, 1)
 
     def edges(self, nodes: int) -> Iterator[np.ndarray]:
-        """Give edges (B, 2) between nodes 0 to N-1."""
-        lines = 0
-        for block in self.blocks():
-            wrong = ((block < 0) | (block >= nodes)).any(axis=1)
-            if wrong.any():
-                at = int(wrong.argmax())
-                raise ZooError(
-                    f"edge {lines + at + 1} is {block[at].tolist()}, but there are {nodes:,} "
-                    f"nodes, 0 to {nodes - 1}; number the nodes from 0, or write as many labels "
-                    "and features."
-                )
-            lines += len(block)
-            yield block
+        """Give edges (B, 2) between nodes 0 to N-1; raise ZooError for any other."""
+        fix = "number the nodes from 0, or write as many labels and features"
+        return edges_within(self.blocks(), nodes, "edge {}", 1, fix)
 
     @property
     def _pattern(self) -> str:

@@ -40,12 +40,16 @@ class GAT(MessagePassing):
         residual: bool = False,
         project: bool = False,
     ):
-        options = {
-            "dropout": dropout,
-            "norm": norm,
-            "residual": residual,
-            "project": project,
-            "input_dropout": input_dropout,
-        }
         convolutions = [GraphAttention(dim, heads, slope=0.2) for _ in range(layers)]
-        super().__init__(in_dim, out_dim, convolutions, dim=dim, bias=False, **options)
+        super().__init__(
+            in_dim,
+            out_dim,
+            convolutions,
+            dim=dim,
+            bias=False,
+            dropout=dropout,
+            norm=norm,
+            residual=residual,
+            project=project,
+            input_dropout=input_dropout,
+        )

@@ -37,11 +37,14 @@ class GCN(MessagePassing):
         residual: bool = False,
         project: bool = False,
     ):
-        options = {
-            "dropout": dropout,
-            "norm": norm,
-            "residual": residual,
-            "project": project,
-            "input_dropout": input_dropout,
-        }
-        super().__init__(in_dim, out_dim, [gcn] * layers, dim=dim, **options)
+        super().__init__(
+            in_dim,
+            out_dim,
+            [gcn] * layers,
+            dim=dim,
+            dropout=dropout,
+            norm=norm,
+            residual=residual,
+            project=project,
+            input_dropout=input_dropout,
+        )

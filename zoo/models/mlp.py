@@ -34,13 +34,16 @@ class MLP(MessagePassing):
         input_dropout: Rate = 0.0,
         norm: Norm = "none",
     ):
-        options = {
-            "dropout": dropout,
-            "norm": norm,
-            "residual": False,
-            "input_dropout": input_dropout,
-        }
-        super().__init__(in_dim, out_dim, [_stay] * layers, dim=dim, **options)
+        super().__init__(
+            in_dim,
+            out_dim,
+            [_stay] * layers,
+            dim=dim,
+            dropout=dropout,
+            norm=norm,
+            residual=False,
+            input_dropout=input_dropout,
+        )
 
 
 def _stay(graph, x):

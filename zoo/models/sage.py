@@ -36,11 +36,14 @@ class SAGE(MessagePassing):
         norm: Norm = "none",
         project: bool = False,
     ):
-        options = {
-            "dropout": dropout,
-            "norm": norm,
-            "residual": True,
-            "project": project,
-            "input_dropout": input_dropout,
-        }
-        super().__init__(in_dim, out_dim, [mean] * layers, dim=dim, **options)
+        super().__init__(
+            in_dim,
+            out_dim,
+            [mean] * layers,
+            dim=dim,
+            dropout=dropout,
+            norm=norm,
+            residual=True,
+            project=project,
+            input_dropout=input_dropout,
+        )
