@@ -38,7 +38,8 @@ def run_together(processes: int, words: list[str]) -> None:
     call = _call(processes, words)
     done = subprocess.run(**call, capture_output=True, text=True)
     if done.returncode:
-        last = " ".join(done.stderr.split()[-60:])
+        said, _, _ = done.stderr.partition("failed (exitcode")  # what the launcher adds tells less
+        last = " ".join(said.split()[-60:])
         raise ZooError(f"{words[0]} failed in {processes} processes: {last}")
 
 

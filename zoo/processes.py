@@ -6,6 +6,7 @@ other: nothing is sent then, and every function here returns what it was given.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable
 
@@ -21,6 +22,7 @@ def start() -> None:
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and not distributed.is_initialized():
         on_cuda = torch.cuda.is_available()
         distributed.init_process_group("cpu:gloo,cuda:nccl" if on_cuda else "gloo")
+        atexit.register(distributed.destroy_process_group)  # its threads end before Python does
 
 
 def count() -> int:
