@@ -7,6 +7,7 @@ other: nothing is sent then, and every function here returns what it was given.
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 from collections.abc import Iterable
 
@@ -20,9 +21,18 @@ _sent = 0
 def start() -> None:
     """Join the other processes where a launcher has started several; gloo, and NCCL on CUDA."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and not distributed.is_initialized():
+        # The threads of a group have to end before Python does, or may abort the process. Imported
+        # later, by the first optimiser, torch._dynamo would keep the group from ending.
+        importlib.import_module("torch._dynamo")
         on_cuda = torch.cuda.is_available()
         distributed.init_process_group("cpu:gloo,cuda:nccl" if on_cuda else "gloo")
-        atexit.register(distributed.destroy_process_group)  # its threads end before Python does
+        atexit.register(leave)
+
+
+def leave() -> None:
+    """Leave the other processes, if there are any: the threads that send and receive end."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def count() -> int:

@@ -130,7 +130,7 @@ def _confirmed(line: dict[str, Any], dim: int, budget: float) -> Row:
     """Return the memory of a step on the largest graph, which should be the budget."""
     nodes = line[f"largest N in {budget:g} GiB"]
     shard, count = line["shard"], line["processes"]
-    cost = _measure((shard,), count, [nodes], dim)[shard][nodes]
+    cost = _measure((shard,), count, [nodes], dim, timed=False)[shard][nodes]
     return Row(
         f"GiB of a step at N = {nodes:,}, {shard}, {count} processes",
         cost.step / 2**30,
@@ -158,12 +158,15 @@ def _plots(found: dict, nodes: int, counts: list[int]) -> list[Series]:
 
 
 def _measure(
-    shards: Sequence[str], count: int, nodes: list[int], dim: int
+    shards: Sequence[str], count: int, nodes: list[int], dim: int, *, timed: bool = True
 ) -> dict[str, dict[int, Cost]]:
-    """Return the costs by shard and number of nodes, measured in processes of their own."""
+    """Return the costs by shard and number of nodes, measured in processes of their own.
+
+    What is not `timed` has neither seconds nor messages.
+    """
     ways = [(shard, each) for shard in shards for each in nodes]
     with tempfile.TemporaryDirectory() as folder:
-        run_together(count, ["zoo.studies.devices", json.dumps([ways, dim, folder])])
+        run_together(count, ["zoo.studies.devices", json.dumps([ways, dim, folder, timed])])
         said = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
     found: dict[str, dict[int, Cost]] = {shard: {} for shard in shards}
     for (shard, each), costs in zip(ways, zip(*said, strict=True), strict=True):
@@ -171,13 +174,14 @@ def _measure(
     return found
 
 
-def _work(ways: list[tuple[str, int]], dim: int, folder: str) -> None:
+def _work(ways: list[tuple[str, int]], dim: int, folder: str, timed: bool) -> None:
     """What each process does: measure, memory before time, and write down what it has seen."""
     processes.start()
     give_back_freed_memory()
     memory = [(_of_attention(*way, dim), _of_step(*way, dim)) for way in ways]
     keep_freed_memory()
-    costs = [Cost(*held, *_pace(*way, dim)) for held, way in zip(memory, ways, strict=True)]
+    paces = [_pace(*way, dim) if timed else (0, 0.0) for way in ways]
+    costs = [Cost(*held, *pace) for held, pace in zip(memory, paces, strict=True)]
     Path(folder, f"{processes.rank()}.json").write_text(json.dumps(costs))
 
 
