@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse import csgraph
-from scipy.sparse.linalg import LinearOperator, eigsh, splu
+from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
 from torch import Tensor
 
+from zoo.chebyshev import Component, degree_for
 from zoo.errors import ZooError
 
-_SOLVED = 1e-7  # residual at which the iteration stops, in double precision
+_SOLVED = 1e-7  # residual at which the iteration stops
+_SOLVED_LARGE = 3e-6  # and that of a large component, about the best of single precision
 _LIMIT = 1e-5  # residual and orthogonality that a result may have, in single precision
-_GUARDS = 16  # columns iterated beyond those asked for, so that no copy of an eigenvalue is missed
 _STEPS = 20_000  # products with the matrix before the iteration gives up
 _BAND = 1e8  # entries of a banded factor that fit in memory (0.8 GB)
 
@@ -31,22 +30,22 @@ class _Failed(RuntimeError):
     """Why a solver gave no result, or one that cannot be trusted."""
 
 
-def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int) -> tuple:
+def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: int = 1) -> tuple:
     """Return (solver, growth, values (k,), vectors (k, N)) of one component that pass the checks.
 
-    Residuals do not show an eigenvector that was passed over: `_growth` looks for those.
+    Residuals do not show an eigenvector that was passed over: `_passed_over` looks for those.
     """
-    reasons = []
-    for name, solver in _SOLVERS.items():
+    component, reasons = Component(matrix, trivial, threads), []
+    for name in _in_turn(component):
         try:
-            vectors = solver(matrix, trivial, k)
+            vectors = _SOLVERS[name](component, k)
             values = 1 - (vectors * (matrix @ vectors)).sum(axis=0)
             order = np.argsort(values)
             values, vectors = values[order], vectors[:, order]
             if not np.isfinite(values).all():
                 raise _Failed("the vectors are not finite")
             residual, orthogonality = quality(matrix, trivial, values, vectors)
-            growth = _growth(matrix, trivial, values, vectors)
+            growth = _passed_over(component, values, vectors)
             limits = {"residual": _LIMIT, "orthogonality": _LIMIT, "growth": 2}
             measured = {"residual": residual, "orthogonality": orthogonality, "growth": growth}
             wrong = [key for key in limits if measured[key] > limits[key]]
@@ -64,6 +63,11 @@ def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int) -> tuple:
     )
 
 
+def _in_turn(component: Component) -> list[str]:
+    """Return the solvers in the order in which they are tried."""
+    return sorted(_SOLVERS, key=lambda name: component.factored_first and name != "shift_invert")
+
+
 def quality(matrix, trivial, values, vectors) -> tuple[float, float]:
     """Return the largest |L v - lambda v|, and the largest entry of |V^T V - I| and |t^T V|."""
     vectors = vectors.astype(np.float64)
@@ -73,111 +77,123 @@ def quality(matrix, trivial, values, vectors) -> tuple[float, float]:
     return residual.max(initial=0), np.abs(overlap).max(initial=0)
 
 
-def _growth(matrix, trivial, values, vectors) -> float:
+def _passed_over(component: Component, values: np.ndarray, vectors: np.ndarray) -> float:
+    """Return what is more than 2 where an eigenvalue smaller than the k-th was passed over.
+
+    Where a factorisation is cheap it counts them; else see `_growth`.
+    """
+    if component.factored_first:
+        below = 0.999 * values[-1]
+        counted = _count_below(component.matrix, below)
+        if counted is not None:
+            return 0.0 if counted == 1 + (values < below).sum() else math.inf
+    return _growth(component, values, vectors)
+
+
+def _count_below(matrix: sparse.csr_array, value: float) -> int | None:
+    """Return how many eigenvalues of L are below a value, those of the trivial vector included.
+
+    As many as L - value has negative pivots (Sylvester's law of inertia); None where the
+    factorisation had to leave the diagonal for its pivots.
+    """
+    factor = _factorised(matrix, 1 - value)
+    if not np.array_equal(factor.perm_r, factor.perm_c):
+        return None
+    return int((factor.U.diagonal() < 0).sum())
+
+
+def _growth(component: Component, values: np.ndarray, vectors: np.ndarray) -> float:
     """Return how much a filter amplifies what is orthogonal to all the eigenvectors found.
 
     The filter amplifies eigenvalues below the k-th only, so that independent vectors grow beyond 1
     only where such an eigenvalue was missed. One less than about 2 % below the k-th is not seen.
     """
-    known = torch.from_numpy(np.column_stack([trivial, vectors]))  # (N, k + 1)
-    x = torch.from_numpy(np.random.default_rng(1).standard_normal((len(trivial), 8)))
+    known = torch.cat([component.trivial, torch.from_numpy(vectors)], dim=1)  # (N, k + 1)
+    x = torch.from_numpy(np.random.default_rng(1).standard_normal((len(known), 8)))
     cut, top = 1 - values[-1], 1 - min(values[0], 0.98 * values[-1])
     for _ in range(3):
         x -= known @ (known.T @ x)
         x /= x.norm(dim=0)
-        x = _filter(matrix, known, x, cut, _degree(cut, top, 1e4))
+        start = x.float() if component.large else x
+        x = component.filtered(start, known, cut, degree_for(cut, top, 1e4)).double()
     return float(x.norm(dim=0).max())
 
 
-def _chebyshev(matrix: sparse.csr_array, trivial: np.ndarray, k: int) -> np.ndarray:
+def _chebyshev(component: Component, k: int) -> np.ndarray:
     """Return k eigenvectors (N, k) by subspace iteration with a Chebyshev filter.
 
-    After Zhou et al., J. Comput. Phys. 219 (2006) 172. The block has more columns than asked for,
-    hence all copies of a multiple eigenvalue. Each round the cut is the last Ritz value and the
-    degree what double precision bears: a higher one would leave nothing but the first eigenvector.
+    The block has more columns than asked for, hence all copies of a multiple eigenvalue. Each round
+    the cut is the last Ritz value and the degree what the precision bears: a higher one would leave
+    nothing but the first eigenvector. A large component begins in single precision.
     """
-    operator, known = csr_tensor(matrix), torch.from_numpy(trivial)[:, None]
-    start = np.random.default_rng(0).standard_normal((len(trivial), k + k // 4 + _GUARDS))
-    x, steps = torch.from_numpy(start), 0
+    single = component.large
+    guards = max(8, k // 2) if single else 16 + k // 4
+    solved = _SOLVED_LARGE if single else _SOLVED
+    start = np.random.default_rng(0).standard_normal((len(component.trivial), k + guards))
+    x, steps, last = torch.from_numpy(start), 0, math.inf
     while True:
-        x -= known @ (known.T @ x)
-        x = torch.linalg.qr(x / x.norm(dim=0))[0]
-        y = operator @ x
-        ritz, turn = torch.linalg.eigh(x.T @ y)
-        ritz, turn = ritz.flip(0), turn.flip(1)
-        x, y = x @ turn, y @ turn
-        residual = (y - x * ritz).norm(dim=0)
+        ritz, x, residual = _ritz(component, x)
         # Small eigenvalues lie close together: their vectors need smaller residuals.
-        rough = residual > (1e-4 * (1 - ritz)).clamp(1e-12, _SOLVED)
+        wanted = (1e-4 * (1 - ritz)).clamp(1e-12, solved)
+        rough = residual > wanted
         if not rough[:k].any():
             return x[:, :k].numpy()
         error, cut = float(residual[:k].max()), max(float(ritz[-1]), -0.9)
+        # Single precision, as long as it gains.
+        single = single and (error > 1e-3 or solved < error < last / 2)
+        last, growth = error, 1e4 if single else 1e8
         top = min(1.0, float(ritz[0]) + error)
         # With the cut below the last Ritz value, a block inside one multiple eigenvalue improves.
-        margin = (1 + cut) / 2 * (math.cosh(2 / _degree(cut, top, 1e8)) - 1)
+        margin = (1 + cut) / 2 * (math.cosh(2 / degree_for(cut, top, growth)) - 1)
         cut = max(cut - max(margin, error), -0.9)
-        degree = _degree(cut, top, 1e8)
+        degree = degree_for(cut, top, growth)
         steps += degree
         if steps > _STEPS:
             raise _Failed(f"residual {error:.0e}, {steps} products are more than {_STEPS}")
-        x[:, rough] = _filter(matrix, known, x[:, rough], cut, degree)
+        start = x[:, rough].float() if single else x[:, rough]
+        x[:, rough] = component.filtered(start, component.trivial, cut, degree).double()
 
 
-def _degree(cut: float, top: float, growth: float) -> int:
-    """Return the degree at which the filter amplifies the eigenvalue `top` by `growth`."""
-    return max(2, int(math.log(2 * growth) / math.acosh(1 + 2 * (top - cut) / (1 + cut))))
+def _ritz(component: Component, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the Ritz values of the span of x (N, F), descending, their vectors and residuals."""
+    x = x - component.trivial @ (component.trivial.T @ x)
+    x /= x.norm(dim=0)
+    triangle, singular = torch.linalg.cholesky_ex(x.T @ x)
+    if singular or triangle.diagonal().min() < 1e-4:  # columns that are nearly one
+        x = torch.linalg.qr(x)[0]
+        triangle = torch.eye(x.shape[1], dtype=x.dtype)
+    y = component.product(x)
+    inner = torch.linalg.solve_triangular(triangle, x.T @ y, upper=False)
+    inner = torch.linalg.solve_triangular(triangle, inner.T, upper=False)
+    ritz, turn = torch.linalg.eigh((inner + inner.T) / 2)
+    turn = torch.linalg.solve_triangular(triangle.T, turn, upper=True).flip(1)
+    x, y, ritz = x @ turn, y @ turn, ritz.flip(0)
+    return ritz, x, (y - x * ritz).norm(dim=0)
 
 
-def _filter(matrix, known: Tensor, x: Tensor, cut: float, degree: int) -> Tensor:
-    """Return T_degree(S') x for x (N, F): S' maps [-1, cut] to [-1, 1], T damps there, grows above.
-
-    x is orthogonal to the eigenvectors `known` (N, m) and stays so: rounding errors in their
-    direction are removed before they have grown by 1e6.
-    """
-    centre, half = (cut - 1) / 2, (cut + 1) / 2
-    mapped = csr_tensor((matrix - centre * sparse.eye_array(len(x))) / half)
-    stride = _degree(cut, 1.0, 1e6)
-    before, x = x.clone(), mapped @ x
-    for step in range(1, degree):
-        before, x = x, torch.addmm(before, mapped, x, beta=-1, alpha=2, out=before)
-        if step % stride == 0:
-            before -= known @ (known.T @ before)
-            x -= known @ (known.T @ x)
-    return x
-
-
-def csr_tensor(matrix: sparse.csr_array) -> Tensor:
-    """Return the matrix as a torch CSR tensor."""
-    matrix = matrix.tocsr()
-    parts = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # "in beta state"
-        return torch.sparse_csr_tensor(*map(torch.from_numpy, parts), size=matrix.shape)
-
-
-def _lanczos(matrix, trivial, k: int) -> np.ndarray:
+def _lanczos(component: Component, k: int) -> np.ndarray:
     """Return k eigenvectors (N, k) by ARPACK, to machine precision: a looser one misses copies."""
-    return _arpack(lambda x: matrix @ x, trivial, k)
+    return _arpack(lambda x: component.matrix @ x, component, k)
 
 
-def _shift_invert(matrix, trivial, k: int) -> np.ndarray:
-    """Return k eigenvectors (N, k) by ARPACK on (L + 1e-9)^-1, for paths, trees and narrow meshes.
-
-    Ordered by reverse Cuthill-McKee, a factor has no more than N times the bandwidth entries.
-    """
-    order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
-    ordered = matrix[order][:, order].tocoo()
-    band = int(np.abs(ordered.row - ordered.col).max())
-    if band * len(order) > _BAND:
-        raise _Failed(f"a factor of up to {band * len(order):.0e} numbers is too large")
-    shifted = ((1 + 1e-9) * sparse.eye_array(len(order)) - ordered).tocsc()
-    plain = {"permc_spec": "NATURAL", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-    factor, back = splu(shifted, **plain), np.argsort(order)
-    return _arpack(lambda x: factor.solve(x[order])[back], trivial, k)
+def _shift_invert(component: Component, k: int) -> np.ndarray:
+    """Return k eigenvectors (N, k) by ARPACK on (L + 1e-9)^-1, for paths, trees and meshes."""
+    most = component.band * len(component.trivial)
+    if most > _BAND and not component.factored_first:
+        raise _Failed(f"a factor of up to {most:.0e} numbers is too large")
+    return _arpack(_factorised(component.matrix, 1 + 1e-9).solve, component, k)
 
 
-def _arpack(apply: Callable, trivial, k: int) -> np.ndarray:
+def _factorised(matrix: sparse.csr_array, shift: float) -> SuperLU:
+    """Return the factors of shift - S, ordered by minimum degree, pivots on the diagonal."""
+    shifted = (shift * sparse.eye_array(matrix.shape[0]) - matrix).tocsc()
+    plain = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    return splu(shifted, permc_spec="MMD_AT_PLUS_A", **plain)
+
+
+def _arpack(apply: Callable, component: Component, k: int) -> np.ndarray:
     """Return the eigenvectors of the k largest eigenvalues of a map, the trivial one sent to -2."""
+    trivial = component.trivial[:, 0].numpy()
 
     def deflated(x):
         along = trivial * (trivial @ x)
@@ -189,5 +205,6 @@ def _arpack(apply: Callable, trivial, k: int) -> np.ndarray:
     return eigsh(operator, k, which="LA", v0=start, ncv=2 * k + 20, maxiter=500)[1]
 
 
-# In this order they are tried: ARPACK alone takes minutes where eigenvalues crowd at 0.
+# In this order they are tried, but where a factorisation is cheap and much is to be done: ARPACK
+# alone takes minutes where eigenvalues crowd at 0.
 _SOLVERS = {"chebyshev": _chebyshev, "shift_invert": _shift_invert, "lanczos": _lanczos}

@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -22,13 +22,14 @@ from scipy.sparse import csgraph
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.eigenvectors import csr_tensor, first_pairs, quality
+from zoo.chebyshev import csr_tensor, using_threads
+from zoo.eigenvectors import first_pairs, quality
 from zoo.errors import ZooError
 from zoo.memory import available_memory
 from zoo.storage import cache_folder, write_whole
 from zoo.table import Count, Table, value_problems
 
-VERSION = 1  # part of the key of every cached file: raise it when the numbers change
+VERSION = 2  # part of the key of every cached file: raise it when the numbers change
 
 _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra
@@ -63,8 +64,8 @@ def laplacian_report(graph, *, k: Count = 16) -> dict:
         `eigenvalues`, ascending, without those of the zero columns; `residual`, the largest
         |L v - lambda v|; `orthogonality`, the largest entry of |V^T V - I|, trivial eigenvectors
         included; `missed`, the growth of independent vectors that would exceed 2 had an eigenvalue
-        been passed over (0 where dense algebra did it all); `components`; and `solvers`, one word
-        for each component of more than 512 nodes.
+        been passed over (0 where dense algebra or a factorisation counts them); `components`; and
+        `solvers`, one word for each component of more than 512 nodes.
     """
     stored = {**_laplacian(graph, k)}
     del stored["encoding"]
@@ -153,7 +154,10 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
             known = dict(stored)
         if known["encoding"].shape == (count, columns) and np.isfinite(known["encoding"]).all():
             return known
-    with _one_thread():
+    # One thread, so that the bytes do not depend on how many there are. It is also the safe choice:
+    # thousands of short products on several take twenty times as long as soon as another program
+    # wants the same cores.
+    with using_threads(1):
         result = compute()
     try:
         write_whole(path, lambda draft: np.savez(draft, **result))
@@ -162,28 +166,13 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
     return result
 
 
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch use one thread inside, so that the bytes do not depend on how many there are.
-
-    It is also the safe choice: thousands of short products on several threads take twenty times
-    as long as soon as another program wants the same cores.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _laplacian(graph, k: int) -> dict[str, np.ndarray]:
     _check("k", k)
-    pattern = _pattern(graph)
-    return _cached("laplacian", pattern, k, lambda: _solve(pattern, k))
+    pattern, threads = _pattern(graph), torch.get_num_threads()
+    return _cached("laplacian", pattern, k, lambda: _solve(pattern, k, threads))
 
 
-def _solve(pattern: sparse.csr_array, k: int) -> dict[str, np.ndarray]:
+def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndarray]:
     """Return the encoding and its report; see `laplacian` and `laplacian_report`."""
     matrix, degrees = _normalised(pattern), pattern.sum(axis=1)
     components, label = csgraph.connected_components(pattern, directed=False)
@@ -197,7 +186,7 @@ def _solve(pattern: sparse.csr_array, k: int) -> dict[str, np.ndarray]:
             pairs += _dense(matrix, nodes[first[begin : begin + batch, None] + np.arange(size)], k)
     for index in np.flatnonzero(sizes > dense):
         members = nodes[start[index] : start[index] + sizes[index]]
-        solver, growth, *found = first_pairs(matrix[members][:, members], trivial[members], k)
+        solver, growth, *found = first_pairs(_among(matrix, members), trivial[members], k, threads)
         pairs += [(value, members, vector) for value, vector in zip(*found, strict=True)]
         solvers.append(solver)
         missed.append(growth)
@@ -216,6 +205,11 @@ def _solve(pattern: sparse.csr_array, k: int) -> dict[str, np.ndarray]:
         "components": np.int64(components),
         "solvers": np.array(solvers, dtype=np.str_),
     }
+
+
+def _among(matrix: sparse.csr_array, members: np.ndarray) -> sparse.csr_array:
+    """Return the rows and columns of some nodes."""
+    return matrix if len(members) == matrix.shape[0] else matrix[members][:, members]
 
 
 def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]:

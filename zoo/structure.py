@@ -62,6 +62,11 @@ def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
     return indptr, indices
 
 
+def from_neighbours(indptr: Tensor, indices: Tensor) -> dgl.DGLGraph:
+    """Return the graph whose nodes have these in-neighbours, as `neighbours` gives them."""
+    return dgl.graph(("csc", (indptr, indices, [])), num_nodes=len(indptr) - 1)
+
+
 def numbered(graph: dgl.DGLGraph) -> dgl.DGLGraph:
     """Return a graph that DGL's sums over edges take: one whose edges have numbers.
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import ZooError
-from zoo.structure import neighbours
+from zoo.structure import from_neighbours, neighbours
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
@@ -134,5 +134,4 @@ def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DG
 
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:
-    parts = (offsets.to(kind), sources.to(kind), [])
-    return dgl.graph(("csc", parts), num_nodes=len(offsets) - 1)
+    return from_neighbours(offsets.to(kind), sources.to(kind))

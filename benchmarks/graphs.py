@@ -1,0 +1,43 @@
+"""The graphs of the benchmarks: power laws, a mesh, and what models are given of them."""
+
+import dgl
+import networkx
+import numpy as np
+import torch
+
+
+def power_law(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
+    """Return edges (2, about `edges`) between nodes drawn by weights of a power law, exponent 2.5.
+
+    After Chung and Lu: hubs have thousands of neighbours. Each pair once, no self-loops.
+    """
+    random = np.random.default_rng(seed)
+    weights = (1 - random.random(nodes)) ** (-1 / 1.5)
+    ends = random.choice(nodes, (2, edges), p=weights / weights.sum())
+    return _once(ends, nodes)
+
+
+def attached(nodes: int, links: int, seed: int = 0) -> np.ndarray:
+    """Return edges by preferential attachment (Barabasi and Albert), `links` for each node."""
+    graph = networkx.barabasi_albert_graph(nodes, links, seed=seed)
+    return np.array(graph.edges, dtype=np.int64).T
+
+
+def mesh(side: int) -> np.ndarray:
+    """Return the edges of a square grid, (2, 2 side (side - 1))."""
+    place = np.arange(side * side).reshape(side, side)
+    down, right = (place[:-1], place[1:]), (place[:, :-1], place[:, 1:])
+    return np.concatenate([np.stack([a.ravel(), b.ravel()]) for a, b in (down, right)], axis=1)
+
+
+def canonical(edges: np.ndarray, nodes: int) -> dgl.DGLGraph:
+    """Return the graph of both directions of the edges, with a self-loop at each node."""
+    loops = np.arange(nodes)
+    source, target = (np.concatenate([edges[i], edges[1 - i], loops]) for i in (0, 1))
+    return dgl.graph((torch.from_numpy(source), torch.from_numpy(target)), num_nodes=nodes)
+
+
+def _once(ends: np.ndarray, nodes: int) -> np.ndarray:
+    low, high = ends.min(axis=0).astype(np.int64), ends.max(axis=0).astype(np.int64)
+    number = np.unique(low[low != high] * nodes + high[low != high])
+    return np.stack(np.divmod(number, nodes))

@@ -1,0 +1,203 @@
+"""A training step of SGFormer beside PyTorch Geometric's and one in plain torch.
+
+The size of ogbn-arxiv: 169,343 nodes, 2.3 million directed edges and the self-loops, 128 features,
+width 256, one attention layer, three graph convolutions, dropout 0.5; forward, loss, backward and
+Adam. Each in a process of its own, in turns, after the same weights have given the same logits.
+
+    python benchmarks/sgformer_step.py [--full]
+"""
+
+import functools
+
+import dgl
+import torch
+from contest import Aim, conclude, contest_of_processes, full_asked
+from graphs import canonical, power_law
+from torch import nn
+from torch.nn import functional
+
+from zoo.memory import keep_freed_memory
+from zoo.registry import create_model
+
+CLASSES, LAYERS, RATE = 40, 3, 0.5
+OPTIONS = {
+    "attention_activation": True,
+    "attention_dropout": RATE,
+    "attention_norm": "layer",
+    "alpha": 0.5,
+    "graph_branch": "residual",
+    "graph_dropout": RATE,
+    "graph_layers": LAYERS,
+    "graph_norm": "batch",
+    "graph_weight": 0.5,
+    "qk_norm": "row",
+    "use_weight": True,
+}
+
+
+def work(nodes: int, edges: int, features: int):
+    """Return (graph, x, y): the same for all."""
+    graph = canonical(power_law(nodes, edges), nodes)
+    torch.manual_seed(0)
+    return graph, torch.randn(nodes, features), torch.randint(CLASSES, (nodes,))
+
+
+def zoo_step(nodes, edges, features, dim):
+    """Return a step of the zoo's model, as `zoo train` takes it."""
+    keep_freed_memory()
+    graph, x, y = work(nodes, edges, features)
+    model = create_model("sgformer", features, CLASSES, dim=dim, **OPTIONS)
+    return training(model, lambda: functional.cross_entropy(model(graph, x).logits, y))
+
+
+def peer_step(nodes, edges, features, dim):
+    """Return a step of PyTorch Geometric's model."""
+    graph, x, y = work(nodes, edges, features)
+    model = peer(features, dim)
+    ends, batch = torch.stack(dgl.remove_self_loop(graph).edges()), x.new_zeros(nodes).long()
+    return training(model, lambda: functional.nll_loss(model(x, ends, batch), y))
+
+
+def plain_step(nodes, edges, features, dim):
+    """Return a step of the model in plain torch."""
+    graph, x, y = work(nodes, edges, features)
+    model = Plain(features, dim)
+    adjacency = normalised(graph)
+    return training(model, lambda: functional.cross_entropy(model(adjacency, x), y))
+
+
+def training(model, loss):
+    """Return a step of training, which returns its loss."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.001)
+    model.train()
+
+    def step():
+        optimiser.zero_grad(set_to_none=True)
+        found = loss()
+        found.backward()
+        optimiser.step()
+        return found.item()
+
+    return step
+
+
+def peer(features: int, dim: int, rate: float = RATE) -> nn.Module:
+    """Return PyTorch Geometric's SGFormer."""
+    from torch_geometric.nn.models import SGFormer
+
+    layers = {"trans_num_layers": 1, "gnn_num_layers": LAYERS}
+    return SGFormer(
+        features, dim, CLASSES, trans_dropout=rate, gnn_dropout=rate, graph_weight=0.5, **layers
+    )
+
+
+class Plain(nn.Module):
+    """SGFormer in plain torch, from the equations of arXiv 2306.10759."""
+
+    def __init__(self, features: int, dim: int, rate: float = RATE):
+        super().__init__()
+        self.rate = rate
+        self.stems = nn.ModuleList(nn.Linear(features, dim) for _ in range(2))
+        self.project = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
+        self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(LAYERS))
+        self.layer_norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(2))
+        self.batch_norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(LAYERS + 1))
+        self.head = nn.Linear(dim, CLASSES)
+
+    def forward(self, adjacency, x):
+        """Return logits (N, C) for features x (N, F) and the normalised adjacency (N, N), CSR."""
+        drop = functools.partial(functional.dropout, p=self.rate, training=self.training)
+        z = drop(self.layer_norms[0](self.stems[0](x)).relu())
+        q, k, v = (each(z) for each in self.project)
+        q, k = functional.normalize(q, dim=-1), functional.normalize(k, dim=-1)
+        mass = len(x) + q @ k.sum(0)
+        attended = (len(x) * v + q @ (k.T @ v)) / mass[:, None]
+        z = drop(self.layer_norms[1]((attended + z) / 2).relu())
+        first = h = drop(self.batch_norms[0](self.stems[1](x)).relu())
+        for linear, norm in zip(self.maps, self.batch_norms[1:], strict=True):
+            h = drop(norm(linear(adjacency @ h)).relu()) + first
+        return self.head((z + h) / 2)
+
+
+def normalised(graph) -> torch.Tensor:
+    """Return D^-1/2 A D^-1/2 (N, N) as CSR."""
+    offsets, indices, _ = graph.adj_tensors("csc")
+    scale = graph.in_degrees().float().rsqrt()
+    rows = torch.repeat_interleave(graph.in_degrees())
+    return torch.sparse_csr_tensor(offsets, indices, scale[rows] * scale[indices])
+
+
+def check():
+    """Give the same weights to all; see that the logits and the gradients agree."""
+    torch.manual_seed(1)
+    graph, x, y = work(300, 900, 16)
+    theirs, plain = peer(16, 32, rate=0.0), Plain(16, 32, rate=0.0)
+    options = {**OPTIONS, "attention_dropout": 0.0, "graph_dropout": 0.0}
+    ours = create_model("sgformer", 16, CLASSES, dim=32, **options)
+    nn.init.zeros_(ours.layers[0].query.bias)
+    branch, other = theirs.trans_conv, theirs.graph_conv
+    attention, layer = branch.attns[0], ours.layers[0]
+    zero = torch.zeros(32)
+    for their, our, plainly in (
+        (branch.fcs[0], ours.stem_attention, plain.stems[0]),
+        (attention.q, layer.query, plain.project[0]),
+        (attention.k, layer.key, plain.project[1]),
+        (attention.v, layer.value, plain.project[2]),
+        (other.fcs[0], ours.stem_graph.linear, plain.stems[1]),
+        *(
+            (c, g.linear, m)
+            for c, g, m in zip(other.convs, ours.graph.layers, plain.maps, strict=True)
+        ),
+        (theirs.fc, ours.head, plain.head),
+    ):
+        weight = their.lin.weight if hasattr(their, "lin") else their.weight
+        for each in (our, plainly):
+            each.load_state_dict(
+                {"weight": weight, "bias": zero if their.bias is None else their.bias}
+            )
+    ends = torch.stack(dgl.remove_self_loop(graph).edges())
+    log = functional.log_softmax
+    found = [
+        log(ours(graph, x).logits, -1),
+        theirs(x, ends, torch.zeros(300, dtype=torch.long)),
+        log(plain(normalised(graph), x), -1),
+    ]
+    for each in found:
+        functional.nll_loss(each, y).backward()
+    gradients = [each.weight.grad for each in (ours.stem_attention, branch.fcs[0], plain.stems[0])]
+    for values in (found, gradients):
+        for each in values[1:]:
+            torch.testing.assert_close(values[0], each, rtol=1e-3, atol=1e-5)
+
+
+def main():
+    """Check, time and conclude."""
+    full = full_asked(__doc__)
+    check()
+    table, aims = [], []
+    sizes = {"Cora": (2708, 5278, 1433, 64), "arxiv": (169_343, 1_166_000, 128, 256)}
+    if not full:
+        sizes["arxiv"] = (20_000, 138_000, 128, 128)
+    for name, size in sizes.items():
+        ways = {"zoo": zoo_step, "PyG": peer_step, "plain torch": plain_step}
+        costs = contest_of_processes({way: (make, size) for way, make in ways.items()}, rounds=5)
+        zoo = costs["zoo"]
+        for way, cost in costs.items():
+            table.append(
+                {
+                    "graph": f"{size[0]:,} nodes",
+                    "step": way,
+                    "ms": f"{1000 * cost.seconds:.0f}",
+                    "GB": f"{cost.bytes / 1e9:.2f}",
+                    "ratio": f"{cost.seconds / zoo.seconds:.2f}",
+                }
+            )
+        at_least = 7 if name == "arxiv" else 2
+        ratio = costs["PyG"].seconds / zoo.seconds
+        aims.append(Aim(f"PyG by zoo, {size[0]:,} nodes", ratio, at_least, least=True))
+    aims.append(Aim("GB", zoo.bytes / 1e9, 4.5))
+    conclude(__file__, full, table, aims)
+
+
+if __name__ == "__main__":
+    main()
