@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: train test slow format
+.PHONY: train test slow bench format
 
 train: $(INSTALLED)
 	$(BIN)/zoo train sgformer-digits-rba
@@ -14,6 +14,12 @@ test: $(INSTALLED)
 
 slow: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto -m slow
+
+# Peers beside the zoo, at sizes that take minutes; each script takes --full.
+bench: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	for script in startup propagation laplacian sgformer_step growth; do \
+	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -23,6 +23,11 @@ def attached(nodes: int, links: int, seed: int = 0) -> np.ndarray:
     return np.array(graph.edges, dtype=np.int64).T
 
 
+def uniform(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
+    """Return edges (2, about `edges`) between nodes drawn uniformly."""
+    return _once(np.random.default_rng(seed).integers(nodes, size=(2, edges)), nodes)
+
+
 def mesh(side: int) -> np.ndarray:
     """Return the edges of a square grid, (2, 2 side (side - 1))."""
     place = np.arange(side * side).reshape(side, side)

@@ -23,7 +23,7 @@ from zoo.encodings import laplacian
 
 K, RESIDUAL = 16, 1e-5
 GRAPHS = {"mesh": mesh, "power law": power_law, "attachment": attached}
-TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 0.0)
+TOLERANCES = (1e-1, 1e-3, 1e-5)
 """Of PyTorch Geometric's solver, relative to the eigenvalues: the first that is enough is taken."""
 
 
@@ -61,20 +61,28 @@ def residual(graph, x) -> float:
     return float(np.linalg.norm(y - x * (x * y).sum(axis=0), axis=0).max())
 
 
-def seconds_of(ways: dict[str, Callable], graph, rounds: int) -> dict[str, float]:
-    """Return the median seconds of each way, all in turns; their residuals are small enough."""
+def tolerance_for(graph) -> float:
+    """Return what PyTorch Geometric needs; 0 where single precision does not reach the residual."""
+    for each in TOLERANCES:
+        # Its start is drawn anew each time: what is enough once may just fail the next time.
+        if residual(graph, peer_way(graph, each)) < RESIDUAL / 3:
+            return each
+    return 0.0
+
+
+def costs_of(ways: dict[str, Callable], graph, rounds: int) -> dict[str, tuple[float, float]]:
+    """Return the median seconds of each way, all in turns, and the largest residual."""
     spent: dict[str, list[float]] = {name: [] for name in ways}
-    # Its start is drawn anew each time, so that what is enough once may just fail the next time.
-    few = (each for each in TOLERANCES if residual(graph, peer_way(graph, each)) < RESIDUAL / 3)
-    tolerance = next(few)
+    left = dict.fromkeys(ways, 0.0)
+    tolerance = tolerance_for(graph)
     for _ in range(rounds):
         for name, way in ways.items():
             start = time.perf_counter()
             found = way(graph, tolerance)
             spent[name].append(time.perf_counter() - start)
-            if name != "dgl.lap_pe":  # of another matrix
-                assert residual(graph, found) < RESIDUAL, (name, residual(graph, found))
-    return {name: statistics.median(each) for name, each in spent.items()}
+            left[name] = max(left[name], residual(graph, found))
+    assert left["zoo"] < RESIDUAL
+    return {name: (statistics.median(each), left[name]) for name, each in spent.items()}
 
 
 def alone(nodes: int, edges: int):
@@ -98,11 +106,12 @@ def main():
         graph, ways = canonical(edges, nodes), {"zoo": zoo_way, "PyG": peer_way}
         if nodes < 5000:
             ways["dgl.lap_pe"] = dgl_way
-        found = seconds_of(ways, graph, 2 if full else 3)
-        for name, each in found.items():
-            ratio = each / found["zoo"]
-            cells = (kind, f"{nodes:,}", name, f"{each:.2f}", f"{ratio:.1f}")
-            table.append(dict(zip(("graph", "nodes", "way", "s", "ratio"), cells, strict=True)))
+        found = costs_of(ways, graph, 2 if full else 3)
+        for name, (seconds, left) in found.items():
+            ratio = seconds / found["zoo"][0]
+            # DGL's are of another matrix.
+            shown = "" if name == "dgl.lap_pe" else f"{left:.0e}"
+            table.append(_line(kind, nodes, name, seconds, f"{ratio:.1f}", shown))
             if name != "zoo":
                 aims.append(
                     Aim(
@@ -113,14 +122,24 @@ def main():
                     )
                 )
         if full and nodes > 50_000:
-            aims.append(Aim(f"seconds, {kind} of {nodes:,}", found["zoo"], 15))
+            aims.append(Aim(f"seconds, {kind} of {nodes:,}", found["zoo"][0], 15))
     cost = contest_of_processes({"zoo": (alone, size)}, rounds=1)["zoo"]
     assert cost.found < RESIDUAL
-    cells = ("power law", f"{size[0]:,}", "zoo", f"{cost.seconds:.1f}", "")
-    table.append(dict(zip(("graph", "nodes", "way", "s", "ratio"), cells, strict=True)))
+    table.append(_line("power law", size[0], "zoo", cost.seconds, "", f"{cost.found:.0e}"))
     aims.append(Aim(f"seconds, {size[0]:,} nodes and {size[1]:,} edges", cost.seconds, 180))
     aims.append(Aim("GB of it", cost.bytes / 1e9, 6))
     conclude(__file__, full, table, aims)
+
+
+def _line(graph: str, nodes: int, way: str, seconds: float, ratio: str, residual: str) -> dict:
+    return {
+        "graph": graph,
+        "nodes": f"{nodes:,}",
+        "way": way,
+        "s": f"{seconds:.2f}",
+        "ratio": ratio,
+        "residual": residual,
+    }
 
 
 if __name__ == "__main__":
