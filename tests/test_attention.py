@@ -544,3 +544,13 @@ def test_a_gradient_reaches_what_an_attention_holds():
     random_batch(lambda q, k, v: scale * softmax(q, k, v), 5)(q, k, v).sum().backward()
     torch.manual_seed(0)
     assert scale.grad is not None and scale.grad != 0
+
+
+def test_rows_of_norm_1_and_their_gradients():
+    from zoo.attention import _row
+
+    x = torch.randn(5, 2, 3, dtype=torch.double, requires_grad=True)
+    torch.testing.assert_close(_row(x), torch.nn.functional.normalize(x, dim=-1))
+    assert torch.autograd.gradcheck(_row, x) and torch.autograd.gradgradcheck(_row, x)
+    zero = torch.zeros(2, 3, requires_grad=True)
+    assert torch.equal(_row(zero), zero)

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from scipy import stats
 
-from zoo.dropout import LEVELS, Dropout, dropout
+from zoo.dropout import BLOCK, LEVELS, Dropout, dropout, relu_dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
@@ -73,3 +74,42 @@ def test_a_transposed_view():
     out = dropout(x, 0.5)
     kept = out != 0
     torch.testing.assert_close(out[kept], 2 * x[kept])
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_no_structure_in_rows_columns_or_seeds(rate):
+    counts = {"rows": [], "columns": [], "seeds": []}
+    for seed in range(40):
+        torch.manual_seed(seed)
+        kept = dropout(torch.ones(256, 256), rate) != 0
+        counts["rows"].append(kept.sum(1))
+        counts["columns"].append(kept.sum(0))
+        counts["seeds"].append(kept.sum()[None])
+    for each, numbers in ((256, "rows"), (256, "columns"), (256 * 256, "seeds")):
+        kept = torch.cat(counts[numbers]).double()
+        share = 1 - round(rate * LEVELS) / LEVELS
+        square = ((kept - each * share) ** 2 / (each * share * (1 - share))).sum()
+        assert 1e-4 < stats.chi2.sf(square, len(kept)) < 1 - 1e-4, numbers
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(0, 5), (7, 3), (BLOCK + 5,), (3, BLOCK // 2 + 1)])
+def test_with_the_activation_before_it(dtype, shape):
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    outs, gradients = [], []
+    for way in (lambda: dropout(x.relu(), 0.3), lambda: relu_dropout(x, 0.3)):
+        torch.manual_seed(2)
+        outs.append(way())
+        gradients += torch.autograd.grad(outs[-1].square().sum(), x)
+    assert torch.equal(*outs) and torch.equal(*gradients)
+    assert torch.equal(relu_dropout(x, 0.3, training=False), x.relu())
+
+
+def test_second_gradients_with_the_activation_before_it():
+    x = torch.randn(20, 3, dtype=torch.double, requires_grad=True)
+
+    def seeded(x):
+        torch.manual_seed(1)
+        return relu_dropout(x, 0.5).square()
+
+    assert torch.autograd.gradgradcheck(seeded, x)

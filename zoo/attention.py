@@ -63,7 +63,8 @@ def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
         q, k = _NORMS[qk_norm](q), _NORMS[qk_norm](k)
         mass = n + torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
         # Row-normalised scores reach -1, so the mass reaches 0.
-        out = (n * values + mix(q, k, values)) / mass.clamp(min=1e-6 * n).unsqueeze(-1)
+        share = mass.clamp(min=1e-6 * n).reciprocal().unsqueeze(-1)
+        out = torch.add(mix(q, k, values), values, alpha=n) * share
     return out.to(v.dtype)
 
 
@@ -109,7 +110,28 @@ def _frobenius(x: Tensor) -> Tensor:
 
 
 def _row(x: Tensor) -> Tensor:
-    return functional.normalize(x, dim=-1)
+    return _Row.apply(x)[0]
+
+
+class _Row(torch.autograd.Function):
+    """x / |x| and |x| of each row, which are remembered instead of x and passed over less often."""
+
+    @staticmethod
+    def forward(ctx, x):
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_(min=1e-12)
+        y = x / norm
+        ctx.save_for_backward(y, norm)
+        ctx.set_materialize_grads(False)
+        return y, norm
+
+    @staticmethod
+    def backward(ctx, of_y, of_norm):
+        y, norm = ctx.saved_tensors
+        if of_y is None:
+            return y * of_norm
+        along = (of_y * y).sum(-1, keepdim=True)
+        of_x = torch.addcmul(of_y, y, along, value=-1) / norm
+        return of_x if of_norm is None else of_x + y * of_norm  # asked for by second gradients
 
 
 _NORMS = {"frobenius": _frobenius, "row": _row}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo.attention import Attention, per_graph
-from zoo.dropout import Dropout, dropout
+from zoo.dropout import Dropout, dropout, relu_dropout
 from zoo.propagation import Propagation
 from zoo.registry import Model
 from zoo.sparse_features import FeatureLinear
@@ -132,8 +132,7 @@ class Step(nn.Module):
         out = self.convolution(graph, x)
         if self.residual is not None:
             out = out + self.residual(x)
-        out = functional.relu(self.norm(out))
-        return dropout(out, self.dropout, self.training)
+        return relu_dropout(self.norm(out), self.dropout, self.training)
 
 
 class Projection(nn.Module):

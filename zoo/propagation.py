@@ -30,7 +30,7 @@ def gcn(graph: Graph, x: Tensor) -> Tensor:
     Nodes are scaled, neighbours summed, nodes scaled again: no weight per edge is ever stored.
     """
     scale = _column(degrees(graph, x.device), wide(x)).rsqrt()
-    return (neighbour_sum(graph, wide(x) * scale) * scale).to(x.dtype)
+    return neighbour_sum(graph, wide(x) * scale).mul_(scale).to(x.dtype)
 
 
 def mean(graph: Graph, x: Tensor) -> Tensor:

@@ -16,11 +16,10 @@ from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from zoo.attention import ATTENTIONS, linear, per_graph
 from zoo.attention import Norm as QueryNorm
-from zoo.dropout import dropout
+from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
 from zoo.layers import NORMS, Convolution, Norm, Projection
 from zoo.propagation import PROPAGATIONS
@@ -124,15 +123,14 @@ class SGFormer(Model):
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return the merged branches, (N, dim) or (N, 2 dim), for x (N, in_dim)."""
-        z = functional.relu(self.norm(self.stem_attention(x)))
-        z = dropout(z, self.dropout, self.training)
+        z = relu_dropout(self.norm(self.stem_attention(x)), self.dropout, self.training)
         sizes = graph.batch_num_nodes().tolist()
         for layer in self.layers:
             z = layer(z, sizes)
         g = self.graph(graph, self.stem_graph(graph, x))
         if self.combine == "cat":
             return torch.cat([z, g], dim=-1)
-        return self.graph_weight * g + (1 - self.graph_weight) * z
+        return torch.lerp(z, g, self.graph_weight)
 
     def parameter_groups(self) -> list[dict]:
         """Return the attention branch, with its own weight decay if it has one, and the rest."""
@@ -154,7 +152,7 @@ class AttentionLayer(nn.Module):
         self.query, self.key = nn.Linear(dim, heads * dim), nn.Linear(dim, heads * dim)
         self.value = nn.Linear(dim, heads * dim) if use_weight else None
         self.norm = pick(NORMS, norm, dim)
-        self.activate = functional.relu if activation else nn.Identity()
+        self.activation = activation
         self.dropout = dropout
 
     def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
@@ -165,9 +163,9 @@ class AttentionLayer(nn.Module):
         else:
             v = self.value(z).unflatten(-1, (self.heads, -1))
         attended = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
-        mixed = self.alpha * attended + (1 - self.alpha) * z
-        out = self.activate(self.norm(mixed))
-        return dropout(out, self.dropout, self.training)
+        mixed = torch.lerp(z, attended, self.alpha)
+        finish = relu_dropout if self.activation else dropout
+        return finish(self.norm(mixed), self.dropout, self.training)
 
 
 class GraphStack(nn.Module):
@@ -190,7 +188,7 @@ class GraphStack(nn.Module):
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
         for norm, convolution in zip(self.norms, self.convolutions, strict=True):
-            x = dropout(functional.relu(norm(x)), self.dropout, self.training)
+            x = relu_dropout(norm(x), self.dropout, self.training)
             x = convolution(graph, x)
         return x
 
@@ -217,7 +215,7 @@ class GraphResidual(nn.Module):
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
-        first = h = dropout(functional.relu(self.norm(x)), self.dropout, self.training)
+        first = h = relu_dropout(self.norm(x), self.dropout, self.training)
         for layer in self.layers:
             h = layer(graph, h, first)
         return h
@@ -236,8 +234,7 @@ class GraphResidualLayer(nn.Module):
         """Return (N, D) for the layer before and the first features, both (N, D)."""
         u = self.propagate(graph, h)
         u = torch.cat([u, first], dim=-1) if self.use_init else u
-        out = functional.relu(self.norm(self.linear(u)))
-        return dropout(out, self.dropout, self.training) + first
+        return relu_dropout(self.norm(self.linear(u)), self.dropout, self.training) + first
 
 
 _GRAPH_BRANCHES = {"stack": GraphStack, "residual": GraphResidual}
