@@ -127,11 +127,12 @@ class _Row(torch.autograd.Function):
     @staticmethod
     def backward(ctx, of_y, of_norm):
         y, norm = ctx.saved_tensors
+        of_x = None if of_norm is None else y * of_norm  # asked for by second gradients
         if of_y is None:
-            return y * of_norm
+            return of_x
         along = (of_y * y).sum(-1, keepdim=True)
-        of_x = torch.addcmul(of_y, y, along, value=-1) / norm
-        return of_x if of_norm is None else of_x + y * of_norm  # asked for by second gradients
+        across = torch.addcmul(of_y, y, along, value=-1) / norm
+        return across if of_x is None else across + of_x
 
 
 _NORMS = {"frobenius": _frobenius, "row": _row}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
-_MOST = 2**31 - 1
+_MOST, _NEVER = 2**31 - 1, -1
 
 _APART = 2**16
 """Bytes of a block that is large enough for pages of its own, where memory is to be measured."""
@@ -37,7 +37,7 @@ def keep_freed_memory() -> bool:
     """
     global _threshold
     _threshold = _MOST
-    return _tell_malloc(_MMAP_THRESHOLD, _MOST) and _tell_malloc(_TRIM_THRESHOLD, _MOST)
+    return _tell_malloc(_MMAP_THRESHOLD, _MOST) and _tell_malloc(_TRIM_THRESHOLD, _NEVER)
 
 
 def out_of_memory(error: BaseException) -> bool:
