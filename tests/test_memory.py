@@ -55,6 +55,11 @@ def test_a_c_library_that_cannot_be_told(monkeypatch):
     assert keep_freed_memory() is False
 
 
+def test_what_the_user_has_told_the_c_library_stays(monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    assert keep_freed_memory() is False
+
+
 def test_large_blocks_are_used_again():
     code = """
 import resource, torch

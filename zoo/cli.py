@@ -77,7 +77,11 @@ def train(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe with each of its seeds and write the run's folder."""
+    """Train a recipe with each of its seeds and write the run's folder.
+
+    Memory that one step frees is kept for the next, which is sooner and holds more of it; with
+    MALLOC_TRIM_THRESHOLD_ set in the environment the C library is left as it is.
+    """
     from zoo import processes as running
     from zoo.launch import launch
     from zoo.plan import load_recipe

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import math
+import os
 import resource
 import threading
 from collections.abc import Callable, Iterator
@@ -30,12 +31,15 @@ def keep_freed_memory() -> bool:
 
     A page that comes from the system is filled with zeros first, which may take longer than what is
     done with it (see `benchmarks/random_batches.py`); the price is a higher peak. For the whole
-    process, before anything large is made; glibc only.
+    process, before anything large is made; glibc only. Who has set one of the C library's own
+    variables, such as MALLOC_TRIM_THRESHOLD_, knows better, and nothing is changed.
 
     Returns:
         Whether the C library could be told.
     """
     global _threshold
+    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
+        return False
     _threshold = _MOST
     return _tell_malloc(_MMAP_THRESHOLD, _MOST) and _tell_malloc(_TRIM_THRESHOLD, _NEVER)
 
