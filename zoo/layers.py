@@ -35,6 +35,12 @@ NORMS = Table("norm", {"none": _none, "layer": _layer, "batch": _batch})
 Norm = Annotated[Spec, NORMS]
 
 
+def blend(x: Tensor, y: Tensor, weight: float) -> Tensor:
+    """Return (1 - weight) x + weight y in one pass, in the wider type of the two."""
+    kind = torch.promote_types(x.dtype, y.dtype)
+    return torch.lerp(x.to(kind), y.to(kind), weight)
+
+
 class BatchNorm(nn.BatchNorm1d):
     """Batch norm that passes a single node through its running statistics instead of failing."""
 

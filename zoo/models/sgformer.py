@@ -21,7 +21,7 @@ from zoo.attention import ATTENTIONS, linear, per_graph
 from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
-from zoo.layers import NORMS, Convolution, Norm, Projection
+from zoo.layers import NORMS, Convolution, Norm, Projection, blend
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -130,7 +130,7 @@ class SGFormer(Model):
         g = self.graph(graph, self.stem_graph(graph, x))
         if self.combine == "cat":
             return torch.cat([z, g], dim=-1)
-        return torch.lerp(z, g, self.graph_weight)
+        return blend(z, g, self.graph_weight)
 
     def parameter_groups(self) -> list[dict]:
         """Return the attention branch, with its own weight decay if it has one, and the rest."""
@@ -163,7 +163,7 @@ class AttentionLayer(nn.Module):
         else:
             v = self.value(z).unflatten(-1, (self.heads, -1))
         attended = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
-        mixed = torch.lerp(z, attended, self.alpha)
+        mixed = blend(z, attended, self.alpha)
         finish = relu_dropout if self.activation else dropout
         return finish(self.norm(mixed), self.dropout, self.training)
 
