@@ -120,7 +120,8 @@ def conclude(script: str, full: bool, table: list[dict[str, str]], aims: list[Ai
     """Print the table and one line of aims, and put both into the page of results."""
     head = list(table[0])
     lines = [_row(head), _row(["--"] * len(head)), *(_row([*each.values()]) for each in table)]
-    last = "; ".join(map(str, aims))
+    # The aims are those of the full sizes.
+    last = "; ".join(map(str, aims) if full else (f"{aim.name} {aim.value:.3g}" for aim in aims))
     print("\n".join([*lines, f"{Path(script).stem}: {last}"]))
     command = f"python benchmarks/{Path(script).name}{' --full' if full else ''}"
     _write(command, [*lines, "", f"{last}."])
