@@ -17,12 +17,11 @@ from zoo.kernels import neighbour_sum
 from zoo.memory import keep_freed_memory
 from zoo.structure import matrices
 
-BLOCK = 2**14
+BLOCK = 2**10
 
 
 def gathered(graph, x):
     """Return the call that copies a row of x for each edge, twice, into a block that stays."""
-    tails, _ = graph.edges(order="eid")
     _, tails, _ = graph.adj_tensors("csc")
     blocks, into = tails.long().split(BLOCK), x.new_empty(BLOCK, x.shape[1])
 
@@ -64,7 +63,7 @@ def peers(graph) -> dict:
         "DGL": lambda x: dgl.ops.copy_u_sum(graph, x),
         "torch CSR": lambda x: matrix @ x,
         "PyG, edges": lambda x: simple(x, ends),
-        "PyG, CSR": lambda x: simple(x, stored.t() if False else stored),
+        "PyG, CSR": lambda x: simple(x, stored),
     }
 
 
