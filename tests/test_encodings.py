@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from zoo import eigenvectors, encodings
+from zoo.chebyshev import Component
 from zoo.datasets import load_graph
+from zoo.eigenvectors import first_pairs
 from zoo.encodings import ENCODINGS, flip_signs, laplacian, laplacian_report, random_walk
 from zoo.errors import ZooError
 from zoo.storage import cache_folder, data_folders
@@ -162,6 +164,57 @@ def test_every_sparse_solver_is_right_by_itself(graph, solver, all_sparse, monke
     monkeypatch.setattr(eigenvectors, "_SOLVERS", {solver: eigenvectors._SOLVERS[solver]})
     check_against_dense(graph, 7)
     assert solver in laplacian_report(graph, k=7)["solvers"]
+
+
+def component_of(graph, threads=1):
+    pattern = encodings._pattern(graph)
+    degrees = pattern.sum(axis=1)
+    return Component(encodings._normalised(pattern), np.sqrt(degrees / degrees.sum()), threads)
+
+
+def test_the_filter_in_single_precision_is_that_in_double():
+    component = component_of(power_law(400, 3))
+    x = torch.randn(400, 5, dtype=torch.double)
+    x -= component.trivial @ (component.trivial.T @ x)
+    for degree in (2, 3, 4, 9, 30):
+        right = component.filtered(x, component.trivial, 0.3, degree)
+        single = component.filtered(x.float(), component.trivial, 0.3, degree).double()
+        sign = torch.sign((right * single).sum())  # it is found up to its sign
+        torch.testing.assert_close(sign * single, right, rtol=1e-3, atol=1e-4 * right.abs().max())
+
+
+def test_a_large_component_is_solved_in_single_precision_with_any_number_of_threads():
+    from scipy.sparse.linalg import eigsh
+
+    graph = power_law(6000, 4)
+    component = component_of(graph)
+    assert component.large and not component.factored_first
+    trivial = component.trivial[:, 0].numpy()
+    found = [first_pairs(component.matrix, trivial, 8, threads) for threads in (1, 2)]
+    solver, growth, values, vectors = found[0]
+    assert solver == "chebyshev" and growth < 2
+    assert np.array_equal(vectors, found[1][3])
+    expected = 1 - eigsh(component.matrix, 9, which="LA", return_eigenvectors=False)
+    np.testing.assert_allclose(values, np.sort(expected)[1:], atol=1e-8)
+
+
+def test_a_mesh_is_factored_and_its_eigenvalues_are_counted(monkeypatch):
+    component = component_of(grid(80))
+    trivial = component.trivial[:, 0].numpy()
+    solver, growth, values, _ = first_pairs(component.matrix, trivial, 8)
+    assert solver == "shift_invert" and growth == 0
+    small = component_of(grid(16)).matrix
+    every = np.linalg.eigvalsh(np.eye(256) - small.toarray())
+    for below in (1e-4, 0.03, 0.3, 1.7):
+        assert eigenvectors._count_below(small, below) == (every < below).sum()
+    right = eigenvectors._SOLVERS["shift_invert"]
+
+    def careless(component, k):
+        return np.delete(right(component, k + 1), 2, axis=1)
+
+    monkeypatch.setattr(eigenvectors, "_SOLVERS", {"careless": careless})
+    with pytest.raises(ZooError, match="careless: growth is inf"):
+        first_pairs(component.matrix, trivial, 8)
 
 
 def test_one_eigenvalue_with_more_copies_than_the_block_has_columns():
