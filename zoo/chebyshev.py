@@ -90,8 +90,7 @@ class Component:
         for step in range(1, degree):
             before, x = x, torch.addmm(before, mapped, x, beta=-1, alpha=2, out=before)
             if step % stride == 0:
-                before -= known @ (known.T @ before)
-                x -= known @ (known.T @ x)
+                _remove(known, known, before, x)
         return x
 
     def _in_single(self, x: Tensor, known: Tensor, cut: float, degree: int) -> Tensor:
@@ -113,9 +112,15 @@ class Component:
             before.add_(x, alpha=-sign * centre / half)
             before, x = x, before
             if step % stride == 0:
-                before -= right @ (left.T @ before)
-                x -= right @ (left.T @ x)
+                _remove(left, right, before, x)
         return x * root.float()
+
+
+def _remove(left: Tensor, right: Tensor, *blocks: Tensor) -> None:
+    """Subtract right left^T x from each x (N, F); several threads would sum in another order."""
+    with using_threads(1):
+        for x in blocks:
+            x -= right @ (left.T @ x)
 
 
 def degree_for(cut: float, top: float, growth: float) -> int:
