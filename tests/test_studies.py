@@ -193,8 +193,9 @@ def test_the_largest_graph_is_on_the_line_through_two():
 
 
 def test_two_processes_hold_half_of_the_attention_each():
-    alone = devices._measure(["none"], 1, [4096], 16)["none"][4096]
-    local = devices._measure(["local"], 2, [4096], 16)["local"][4096]
+    nodes = 32_768  # enough for what a process holds beside its nodes to be small
+    alone = devices._measure(["none"], 1, [nodes], 64)["none"][nodes]
+    local = devices._measure(["local"], 2, [nodes], 64)["local"][nodes]
     assert local.attention < 0.6 * alone.attention
     assert alone.sent == 0 and local.sent > 0
 
