@@ -1,15 +1,19 @@
 """Ways of doing one thing, timed in turns: medians, memory and ratios, and the page of results."""
 
 import argparse
+import contextlib
 import multiprocessing
+import os
 import platform
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
+
+from zoo.allocator import installed, jemalloc
 
 RESULTS = Path(__file__).with_name("results.md")
 PACKAGES = ("torch", "dgl", "torch_geometric", "numpy", "scipy")
@@ -44,7 +48,10 @@ class Cost(NamedTuple):
 
 
 def contest_of_processes(
-    ways: Mapping[str, tuple[Callable[..., Callable[[], float]], tuple]], *, rounds: int = 5
+    ways: Mapping[str, tuple[Callable[..., Callable[[], float]], tuple]],
+    *,
+    rounds: int = 5,
+    preloaded: Sequence[str] = ("zoo",),
 ) -> dict[str, Cost]:
     """Run each way in a process of its own, all in turns, so that each has its own memory.
 
@@ -52,12 +59,15 @@ def contest_of_processes(
         ways: by name, a function of a module that prepares and returns a step, and its arguments.
             A step returns a number, a loss for example.
         rounds: of all ways, after one to warm up.
+        preloaded: ways with the memory of `zoo train`, jemalloc's where it is installed; the others
+            take theirs from the C library as it is.
     """
     context = multiprocessing.get_context("spawn")
     lines = {}
     for name, (prepare, arguments) in ways.items():
         line, other = context.Pipe()
-        context.Process(target=_serve, args=(other, prepare, arguments), daemon=True).start()
+        with _environment(jemalloc() if name in preloaded else {}):
+            context.Process(target=_serve, args=(other, prepare, arguments), daemon=True).start()
         lines[name] = line
         line.recv()  # prepared: one at a time, so that each has all of the machine
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -74,6 +84,15 @@ def contest_of_processes(
         line.send(False)
         costs[name] = Cost(statistics.median(seconds[name]), line.recv(), found[name])
     return costs
+
+
+@contextlib.contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """Give new processes some more variables, as long as this lasts."""
+    os.environ.update(more)
+    yield
+    for name in more:
+        del os.environ[name]
 
 
 def _serve(line, prepare: Callable[..., Callable[[], float]], arguments: tuple) -> None:
@@ -154,7 +173,8 @@ def _machine() -> str:
         platform.processor()
     ]
     versions = [f"{each} {_version(each)}" for each in PACKAGES if _version(each)]
-    return f"{names[0]}, {torch.get_num_threads()} threads; {', '.join(versions)}."
+    memory = "jemalloc for the zoo" if installed() else "no jemalloc"
+    return f"{names[0]}, {torch.get_num_threads()} threads; {', '.join(versions)}; {memory}."
 
 
 def _version(package: str) -> str | None:

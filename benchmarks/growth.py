@@ -16,7 +16,8 @@ from contest import Aim, conclude, contest_of_processes, full_asked
 from graphs import canonical, uniform
 from torch.nn import functional
 
-from zoo.memory import available_memory, keep_freed_memory
+from zoo.allocator import keep_freed_memory
+from zoo.memory import available_memory
 from zoo.registry import create_model
 
 matplotlib.use("agg")
@@ -64,8 +65,8 @@ def measured(name: str, attention, sizes: list[int]) -> dict[int, tuple[float, f
             seconds, held = (nodes / last * each for each in found[last])
             if seconds > LONGEST or held > 0.9 * available_memory():
                 break
-        cost = contest_of_processes({"step": (step_of, (name, attention, nodes))}, rounds=3)
-        found[nodes] = cost["step"].seconds, cost["step"].bytes
+        cost = contest_of_processes({"zoo": (step_of, (name, attention, nodes))}, rounds=3)["zoo"]
+        found[nodes] = cost.seconds, cost.bytes
         print(f"{name}, {attention}, {nodes:,}: {found[nodes]}", flush=True)
     return found
 

@@ -13,8 +13,8 @@ import torch
 from contest import Aim, conclude, contest, full_asked
 from graphs import canonical, power_law
 
+from zoo.allocator import keep_freed_memory
 from zoo.kernels import neighbour_sum
-from zoo.memory import keep_freed_memory
 from zoo.structure import matrices
 
 BLOCK = 2**10

@@ -18,7 +18,7 @@ from graphs import canonical, power_law
 from torch import nn
 from torch.nn import functional
 
-from zoo.memory import keep_freed_memory
+from zoo.allocator import keep_freed_memory
 from zoo.registry import create_model
 
 CLASSES, LAYERS, RATE = 40, 3, 0.5

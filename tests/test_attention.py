@@ -11,6 +11,7 @@ from zoo import deal
 from zoo.attention import ATTENTIONS, linear, per_graph, softmax
 from zoo.catalogue import CATALOGUE
 from zoo.errors import ZooError
+from zoo.kernel_mean import kernel_mean
 from zoo.random_batch import node_identities, partition, random_batch
 from zoo.random_features import directions, performer
 from zoo.table import pick
@@ -554,3 +555,31 @@ def test_rows_of_norm_1_and_their_gradients():
     assert torch.autograd.gradcheck(_row, x) and torch.autograd.gradgradcheck(_row, x)
     zero = torch.zeros(2, 3, requires_grad=True)
     assert torch.equal(_row(zero), zero)
+
+
+@pytest.mark.parametrize("base", ["own", "all", "none"])
+@pytest.mark.parametrize("shape", [(9, 2, 3), (2, 9, 1, 4), (3, 2, 5), (2, 1, 1, 3)])
+def test_the_mean_of_linear_attentions_and_its_gradients(base, shape):
+    torch.manual_seed(0)
+    q, k, v = (torch.rand(shape, dtype=torch.double, requires_grad=True) for _ in range(3))
+    n = shape[-3]
+    scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
+    weights = scores + {"own": n * torch.eye(n), "all": 1.0, "none": 0.0}[base]
+    exact = torch.einsum("...hnm,...mhd->...nhd", weights / weights.sum(-1, keepdim=True), v)
+    torch.testing.assert_close(kernel_mean(q, k, v, base), exact)
+    assert torch.autograd.gradcheck(lambda *qkv: kernel_mean(*qkv, base), (q, k, v))
+    assert torch.autograd.gradgradcheck(lambda *qkv: kernel_mean(*qkv, base), (q, k, v))
+
+
+@pytest.mark.parametrize("base", ["own", "all", "none"])
+def test_a_divisor_that_vanishes_has_no_gradient(base):
+    q = torch.ones(6, 1, 2, dtype=torch.double, requires_grad=True)
+    keys = torch.full((6, 1, 2), -0.5, dtype=torch.double)
+    k = (torch.zeros_like(keys) if base == "none" else keys).requires_grad_()
+    v = torch.rand(6, 1, 2, dtype=torch.double)
+    outs = kernel_mean(q, k, v, base), kernel_mean(q[:2], k[:2], v[:2], base)
+    assert all(each.isfinite().all() for each in outs)
+    of_q = torch.autograd.grad(outs[0].sum(), q)[0]
+    # What is left is the gradient of the numerator over the smallest divisor.
+    least = torch.finfo(q.dtype).tiny if base == "none" else 6e-6
+    torch.testing.assert_close(of_q, (v.sum() * k / least).expand_as(q) * 1.0)

@@ -105,11 +105,33 @@ def test_with_the_activation_before_it(dtype, shape):
     assert torch.equal(relu_dropout(x, 0.3, training=False), x.relu())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(0, 5), (7, 3), (3, BLOCK // 2 + 1)])
+def test_added_onto_something_or_with_a_mask(dtype, shape):
+    x, onto = (torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(2))
+    outs, gradients = [], []
+    for way in (
+        lambda: onto + relu_dropout(x, 0.3),
+        lambda: onto + relu_dropout(x, 0.3, mask=True),
+        lambda: relu_dropout(x, 0.3, onto=onto),
+    ):
+        torch.manual_seed(2)
+        outs.append(way())
+        gradients.append(torch.autograd.grad(outs[-1].square().sum(), (x, onto)))
+    for out, found in zip(outs, gradients, strict=True):
+        assert torch.equal(out, outs[0])
+        assert all(map(torch.equal, found, gradients[0]))
+    still = relu_dropout(x, 0.3, training=False, onto=onto)
+    assert torch.equal(still, onto + x.relu())
+
+
 def test_second_gradients_with_the_activation_before_it():
     x = torch.randn(20, 3, dtype=torch.double, requires_grad=True)
 
-    def seeded(x):
-        torch.manual_seed(1)
-        return relu_dropout(x, 0.5).square()
+    for options in ({}, {"mask": True}, {"onto": x}):
 
-    assert torch.autograd.gradgradcheck(seeded, x)
+        def seeded(x, options=options):
+            torch.manual_seed(1)
+            return relu_dropout(x, 0.5, **options).square()
+
+        assert torch.autograd.gradgradcheck(seeded, x)

@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
-    {"dropout", "errors", "memory", "precision", "processes", "storage"},
+    {"allocator"},
+    {"dropout", "errors", "memory", "kernel_mean", "precision", "processes", "storage"},
     {"table", "yaml_reader", "shards", "profile"},
     {"about"},
     {"weights_folder"},

@@ -1,19 +1,33 @@
 """Memory is measured as the system counts it, and kept where the C library can be told to."""
 
+import json
+import os
 import subprocess
 import sys
 
+import pytest
 import torch
 
-from zoo.memory import keep_freed_memory, peak_memory
+from zoo import allocator
+from zoo.allocator import jemalloc, keep_freed_memory, preload
+from zoo.memory import peak_memory
 
 CPU = torch.device("cpu")
 
 
-def run(code):
+needs_jemalloc = pytest.mark.skipif(not allocator.installed(), reason="jemalloc is not installed")
+
+
+def run(code, **variables):
     """Run code in a process of its own, whose memory no test has touched; return its words."""
     call = [sys.executable, "-c", code]
-    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+    words = {
+        "capture_output": True,
+        "text": True,
+        "check": True,
+        "env": {**os.environ, **variables},
+    }
+    return subprocess.run(call, **words).stdout.split()
 
 
 def test_the_peak_of_memory_is_that_of_the_call():
@@ -32,7 +46,8 @@ def test_random_batches_hold_less_than_twice_their_inputs_and_outputs():
     code = """
 import torch
 from zoo.attention import softmax
-from zoo.memory import give_back_freed_memory, peak_during
+from zoo.allocator import give_back_freed_memory
+from zoo.memory import peak_during
 from zoo.random_batch import random_batch
 give_back_freed_memory()
 inputs = [torch.randn(2**15, 4, 16, requires_grad=True) for _ in range(3)]
@@ -63,7 +78,7 @@ def test_what_the_user_has_told_the_c_library_stays(monkeypatch):
 def test_large_blocks_are_used_again():
     code = """
 import resource, torch
-from zoo.memory import keep_freed_memory
+from zoo.allocator import keep_freed_memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(4):
@@ -75,3 +90,45 @@ print(first, min(faults() for _ in range(5)))
 """
     before, after = map(int, run(code))
     assert after < before / 10
+
+
+@needs_jemalloc
+def test_jemalloc_keeps_what_is_freed_and_gives_it_back_to_be_measured():
+    code = """
+import torch
+from zoo import allocator
+from zoo.memory import held_now, peak_during
+def hold():
+    for _ in range(3):
+        torch.ones(2**23)  # 32 MiB, one after the other
+hold()
+held, seen = held_now(), peak_during(hold, torch.device("cpu"), at_hand=True)
+print(allocator.in_use(), allocator.keep_freed_memory(), held_now() - held, seen)
+"""
+    name, kept, grown, seen = run(code, **jemalloc())
+    assert name == "jemalloc" and kept == "True"
+    assert abs(int(grown)) < 2**24 and 2**25 < int(seen) < 1.5 * 2**25
+
+
+@needs_jemalloc
+def test_training_begins_on_jemalloc_and_says_so(tmp_path):
+    code = "from zoo.__main__ import main; main()"
+    words = ["train", "gcn-digits", "train.epochs=1", "seeds=[0]", "--json"]
+    call = [sys.executable, "-c", code, *words]
+    for more, name in (({}, "jemalloc"), ({"MALLOC_TRIM_THRESHOLD_": "131072"}, "C library")):
+        environment = {**os.environ, **more}
+        done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        folder = tmp_path / json.loads(done.stdout)["folder"]
+        assert json.loads((folder / "environment.json").read_text())["allocator"] == name
+
+
+def test_what_does_not_train_or_has_an_allocator_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("begun anew"))
+    preload([])
+    preload(["list", "models"])
+    monkeypatch.setenv("LD_PRELOAD", "libother.so")
+    preload(["train", "gcn-cora"])
+    monkeypatch.delenv("LD_PRELOAD")
+    monkeypatch.setattr(allocator, "installed", lambda: None)
+    preload(["train", "gcn-cora"])
+    assert jemalloc() == {}

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from zoo.datasets import load_graph
-from zoo.models.polynormer import kernel_mean
+from zoo.models.polynormer import weighted
 from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.table import pick
@@ -168,9 +168,9 @@ def test_the_published_order_of_heads_is_one_permutation_away(tiny):
 def test_attention_is_a_weighted_mean(n, width):
     q, k, v = (torch.rand(2, n, 3, width, dtype=torch.double) for _ in range(3))
     ones = torch.ones_like(v)
-    torch.testing.assert_close(kernel_mean(q, k, ones), ones, rtol=0, atol=1e-12)
-    torch.testing.assert_close(kernel_mean(q, k, v)[1], kernel_mean(q[1], k[1], v[1]))
-    out = kernel_mean(q, k, v)
+    torch.testing.assert_close(weighted(q, k, ones), ones, rtol=0, atol=1e-12)
+    torch.testing.assert_close(weighted(q, k, v)[1], weighted(q[1], k[1], v[1]))
+    out = weighted(q, k, v)
     assert (out <= v.amax(-3, keepdim=True)).all() and (out >= v.amin(-3, keepdim=True)).all()
 
 
@@ -178,7 +178,7 @@ def test_attention_sums_half_precision_in_full():
     same = torch.full((5000, 1, 4), 0.5, dtype=torch.bfloat16)
     v = torch.randn(5000, 1, 4).to(torch.bfloat16) + 1
     with torch.autocast("cpu", torch.bfloat16):
-        out = kernel_mean(same, same, v)
+        out = weighted(same, same, v)
     assert out.dtype == torch.bfloat16
     torch.testing.assert_close(out[0].double(), v.double().mean(0), rtol=0.005, atol=0)
 
@@ -186,7 +186,7 @@ def test_attention_sums_half_precision_in_full():
 def test_a_head_without_mass_gives_zeros_and_finite_gradients():
     q, k = (torch.zeros(6, 2, 3, requires_grad=True) for _ in range(2))
     v = torch.zeros(6, 2, 3, requires_grad=True)
-    out = kernel_mean(q, k, v)
+    out = weighted(q, k, v)
     out.sum().backward()
     assert not out.any() and all(each.grad.isfinite().all() for each in (q, k, v))
 

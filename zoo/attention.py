@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.kernel_mean import kernel_mean
 from zoo.precision import wide
 from zoo.random_batch import Attention, Shard, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
@@ -55,26 +56,13 @@ def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
     one norm over their whole set, as the authors do; the attention term is then of order 1/N
     whatever the weights. `row` normalises each node and head by itself. Sums are kept in fp32.
     """
-    n = q.shape[-3]
-    if n == 1:
+    if q.shape[-3] == 1:
         return v  # the formula's limit; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))
-        q, k = _NORMS[qk_norm](q), _NORMS[qk_norm](k)
-        mass = n + torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
-        # Row-normalised scores reach -1, so the mass reaches 0.
-        share = mass.clamp(min=1e-6 * n).reciprocal().unsqueeze(-1)
-        out = torch.add(mix(q, k, values), values, alpha=n) * share
+        q, k = QUERY_NORMS[qk_norm](q), QUERY_NORMS[qk_norm](k)
+        out = kernel_mean(q, k, values, "own")
     return out.to(v.dtype)
-
-
-def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return q (k^T v), (..., N, H, D), multiplied in whichever order is cheaper."""
-    if q.shape[-3] <= q.shape[-1]:
-        scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
-        return torch.einsum("...hnm,...mhd->...nhd", scores, v)
-    state = torch.einsum("...mhd,...mhe->...hde", k, v)
-    return torch.einsum("...nhd,...hde->...nhe", q, state)
 
 
 def per_graph(attend: Attention, sizes: list[int]) -> Attention:
@@ -135,7 +123,8 @@ class _Row(torch.autograd.Function):
         return across if of_x is None else across + of_x
 
 
-_NORMS = {"frobenius": _frobenius, "row": _row}
+QUERY_NORMS = {"frobenius": _frobenius, "row": _row}
+"""Word to what divides queries and keys (..., N, H, D) by their norm."""
 
 
 def _native(native: Attention, layer: int) -> Attention:

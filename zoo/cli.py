@@ -79,8 +79,9 @@ def train(
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder.
 
-    Memory that one step frees is kept for the next, which is sooner and holds more of it; with
-    MALLOC_TRIM_THRESHOLD_ set in the environment the C library is left as it is.
+    Memory that one step frees is kept for the next, by jemalloc where it is installed (Debian's
+    libjemalloc2), which takes half of it; with a variable of an allocator set, such as
+    MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
     from zoo import processes as running
     from zoo.launch import launch
@@ -136,8 +137,8 @@ def reproduce(
 @app.command()
 def estimate(recipe: RecipeName, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Say how much memory a recipe will take, from small graphs of the same kind."""
+    from zoo.allocator import keep_freed_memory
     from zoo.estimate import estimate as estimated
-    from zoo.memory import keep_freed_memory
     from zoo.plan import load_recipe
 
     keep_freed_memory()  # as in training

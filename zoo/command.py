@@ -49,7 +49,8 @@ def train_recipe(
     from tqdm import tqdm
 
     from zoo import processes
-    from zoo.memory import keep_freed_memory, out_of_memory
+    from zoo.allocator import keep_freed_memory
+    from zoo.memory import out_of_memory
     from zoo.run import resume_run, run_recipe
 
     keep_freed_memory()

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from zoo import allocator
 from zoo.storage import cache_folder, data_folders
 
 TORCH_FIX = 'pip install "torch>=2.3"'
@@ -46,7 +47,7 @@ def examine() -> list[Finding]:
         packages = pool.map(_package, _PACKAGES, _PACKAGES.values())
         kernels, gpu = pool.submit(_kernels), pool.submit(_gpu)
         python = Finding("python", sys.version.split()[0])
-        return [python, *packages, kernels.result(), gpu.result(), *_folders()]
+        return [python, *packages, kernels.result(), gpu.result(), _allocator(), *_folders()]
 
 
 def _try(code: str) -> tuple[bool, str]:
@@ -92,6 +93,14 @@ def _gpu() -> Finding:
     if shutil.which("nvidia-smi"):
         return Finding("gpu", "there is one, but torch does not see it", CUDA_FIX, needed=False)
     return Finding("gpu", "none; everything runs on the CPU")
+
+
+def _allocator() -> Finding:
+    found = allocator.installed()
+    if found:
+        return Finding("jemalloc", f"{found}, for training")
+    none = "none; training holds more memory and takes longer"
+    return Finding("jemalloc", none, "apt install libjemalloc2", needed=False)
 
 
 def _folders() -> list[Finding]:

@@ -3,6 +3,8 @@
 Torch draws a Bernoulli number for each element on one core.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -38,27 +40,50 @@ def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
     return _Kept.apply(x, bits >= level - LEVELS // 2, LEVELS / (LEVELS - level))
 
 
-def relu_dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
-    """Return Drop(ReLU(x)): `dropout(x.relu(), rate, training)`, the very numbers, sooner.
+def relu_dropout(
+    x: Tensor,
+    rate: float,
+    training: bool = True,
+    onto: Tensor | None = None,
+    *,
+    mask: bool = False,
+) -> Tensor:
+    """Return Drop(ReLU(x)), or onto + Drop(ReLU(x)): the very numbers of `dropout`, sooner.
 
-    What is above 0 afterwards was kept: nothing but the result is remembered for the gradient.
+    What is above 0 afterwards was kept: nothing but the result is remembered for the gradient, or a
+    mask, a byte per number, where something was added to it.
+
+    Args:
+        x: of any shape and floating type.
+        rate: as for `dropout`.
+        training: as for `dropout`.
+        onto: what it is added to, in the shape and type of x.
+        mask: remember a mask in the place of a result that nothing else remembers; a linear map
+            remembers what it is given, a sum does not.
     """
     level = round(rate * LEVELS)
     drawn = training and x.device.type == "cpu" and FEW <= level <= LEVELS - FEW
     if not drawn or x.dtype not in (torch.float32, torch.float64):
-        return dropout(functional.relu(x), rate, training)
-    return _KeptPositive.apply(x, level, LEVELS / (LEVELS - level))
+        out = dropout(functional.relu(x), rate, training)
+        return out if onto is None else onto + out
+    return _KeptPositive.apply(x, onto, mask, level, LEVELS / (LEVELS - level))
+
+
+def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Give a block of each tensor at a time, which stay in the caches; the last are written to."""
+    return zip(*(each.reshape(-1).split(BLOCK) for each in tensors), strict=True)
 
 
 class _KeptPositive(torch.autograd.Function):
-    """x where it is kept and positive, scaled."""
+    """x where it is kept and positive, scaled, and what it is added to."""
 
     @staticmethod
-    def forward(ctx, x, level, scale):
+    def forward(ctx, x, onto, mask, level, scale):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        mask = mask or onto is not None
+        kept = torch.empty_like(out, dtype=torch.bool) if mask else out
         words = torch.empty(min(BLOCK, out.numel()) // 4 + 1, dtype=torch.int64)
-        blocks = zip(x.flatten().split(BLOCK), out.view(-1).split(BLOCK), strict=True)
-        for part, into in blocks:
+        for part, first, into, where in _blocks(x, out if onto is None else onto, out, kept):
             few = words[: -(-len(part) // 4)].random_(-(2**63), None)
             bits = few.view(torch.int16)[: len(part)].to(x.dtype)
             # One pass for `part where bits > ...`, with zeros elsewhere.
@@ -66,13 +91,20 @@ class _KeptPositive(torch.autograd.Function):
                 part, bits, level - LEVELS // 2 - 0.5, grad_input=into
             )
             into.clamp_(min=0).mul_(scale)
-        ctx.save_for_backward(out)
+            if mask:
+                torch.gt(into, 0, out=where)
+            if onto is not None:
+                into.add_(first)
+        ctx.save_for_backward(kept)
         ctx.scale = scale
         return out
 
     @staticmethod
     def backward(ctx, gradient):
-        return _WherePositive.apply(gradient, *ctx.saved_tensors, ctx.scale), None, None
+        (kept,) = ctx.saved_tensors
+        through = _Kept if kept.dtype == torch.bool else _WherePositive
+        onto = gradient if ctx.needs_input_grad[1] else None
+        return through.apply(gradient, kept, ctx.scale), onto, None, None, None
 
 
 class _WherePositive(torch.autograd.Function):
@@ -96,7 +128,10 @@ class _Kept(torch.autograd.Function):
     def forward(ctx, x, keep, scale):
         ctx.save_for_backward(keep)
         ctx.scale = scale
-        return (x * keep).mul_(scale)
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        for part, where, into in _blocks(x, keep, out):
+            torch.mul(part, where, out=into).mul_(scale)
+        return out
 
     @staticmethod
     def backward(ctx, gradient):
@@ -109,3 +144,11 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         """Return Drop(x), in the shape of x."""
         return dropout(x, self.p, self.training)
+
+
+class ReluDropout(nn.Dropout):
+    """`relu_dropout` as a module: Drop(ReLU(x)) at the rate `p`; out of training, ReLU(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return Drop(ReLU(x)), in the shape of x."""
+        return relu_dropout(x, self.p, self.training)

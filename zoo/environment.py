@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from zoo import processes
+from zoo import allocator, processes
 from zoo.errors import ZooError
 
 PACKAGES = ("graph-transformer-zoo", "torch", "dgl", "numpy", "scipy", "scikit-learn", "ogb")
@@ -44,6 +44,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "git": _git_state(),
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "allocator": allocator.in_use(),
         "processes": processes.count(),
         "command": sys.argv,
     }

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo.attention import Attention, per_graph
-from zoo.dropout import Dropout, dropout, relu_dropout
+from zoo.dropout import ReluDropout, dropout, relu_dropout
 from zoo.propagation import Propagation
 from zoo.registry import Model
 from zoo.sparse_features import FeatureLinear
@@ -35,9 +35,18 @@ NORMS = Table("norm", {"none": _none, "layer": _layer, "batch": _batch})
 Norm = Annotated[Spec, NORMS]
 
 
-def blend(x: Tensor, y: Tensor, weight: float) -> Tensor:
-    """Return (1 - weight) x + weight y in one pass, in the wider type of the two."""
+def blend(x: Tensor, y: Tensor, weight: float | Tensor) -> Tensor:
+    """Return (1 - weight) x + weight y in one pass, in the widest type of them.
+
+    Args:
+        x: (N, D).
+        y: (N, D).
+        weight: one for all, or one for each column, (D,).
+    """
     kind = torch.promote_types(x.dtype, y.dtype)
+    if isinstance(weight, Tensor):
+        kind = torch.promote_types(kind, weight.dtype)
+        weight = weight.to(kind)
     return torch.lerp(x.to(kind), y.to(kind), weight)
 
 
@@ -59,11 +68,11 @@ class FeedForward(nn.Module):
     def __init__(self, dim: int, expansion: int, dropout: float):
         super().__init__()
         self.widen, self.narrow = nn.Linear(dim, expansion * dim), nn.Linear(expansion * dim, dim)
-        self.dropout = Dropout(dropout)
+        self.finish = ReluDropout(dropout)
 
     def forward(self, z: Tensor) -> Tensor:
         """Return (N, D) for z (N, D)."""
-        return self.narrow(self.dropout(self.widen(z).relu()))
+        return self.narrow(self.finish(self.widen(z)))
 
 
 class MultiHead(nn.Module):

@@ -1,67 +1,26 @@
-"""Memory: how much a run has held, how much a call holds, and keeping what is freed at hand."""
+"""Memory: how much a run has held, how much a call holds, how much there is."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import math
-import os
 import resource
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo import allocator
+
 if TYPE_CHECKING:
     import torch
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
-_MOST, _NEVER = 2**31 - 1, -1
-
-_APART = 2**16
-"""Bytes of a block that is large enough for pages of its own, where memory is to be measured."""
-
-_threshold = 2**25
-"""Bytes of a block that comes from the system itself: what the C library would arrive at."""
-
-
-def keep_freed_memory() -> bool:
-    """Have the C library reuse large blocks instead of returning each to the system at once.
-
-    A page that comes from the system is filled with zeros first, which may take longer than what is
-    done with it (see `benchmarks/random_batches.py`); the price is a higher peak. For the whole
-    process, before anything large is made; glibc only. Who has set one of the C library's own
-    variables, such as MALLOC_TRIM_THRESHOLD_, knows better, and nothing is changed.
-
-    Returns:
-        Whether the C library could be told.
-    """
-    global _threshold
-    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
-        return False
-    _threshold = _MOST
-    return _tell_malloc(_MMAP_THRESHOLD, _MOST) and _tell_malloc(_TRIM_THRESHOLD, _NEVER)
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory has run out, on the CPU or on a GPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(each in str(error) for each in words)
-
-
-def give_back_freed_memory() -> bool:
-    """Have the C library return every large block to the system as soon as it is freed.
-
-    What `peak_during` finds then is what a call holds, from the start of the process on: no block
-    that was freed before is at hand. Slow, see `keep_freed_memory`, which undoes it.
-
-    Returns:
-        Whether the C library could be told.
-    """
-    global _threshold
-    _threshold = _APART
-    return _tell_malloc(_MMAP_THRESHOLD, _APART)
 
 
 def peak_memory(device: torch.device) -> int:
@@ -82,8 +41,8 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
     """Return the bytes that a call holds at its peak, beyond those held before it.
 
     On the CPU this is the resident memory of the process as Linux counts it, while every large
-    block goes back to the system as soon as it is freed; with what the C library keeps `at_hand` of
-    freed blocks it is more, by as much as holes of the wrong size take up.
+    block goes back to the system as soon as it is freed; with what is kept `at_hand` of freed
+    blocks it is more, by as much as holes of the wrong size take up.
     """
     gc.collect()
     if device.type == "cuda":
@@ -93,15 +52,15 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
         torch.cuda.reset_peak_memory_stats(device)
         call()
         return torch.cuda.max_memory_allocated(device) - before
-    ctypes.CDLL(None).malloc_trim(0)  # give back what is free, or it would be counted as held
+    allocator.give_back()  # what is free would be counted as held
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _status("VmRSS")
     if not at_hand:
-        _tell_malloc(_MMAP_THRESHOLD, _APART)
+        allocator.apart()
     try:
         call()
     finally:
-        _tell_malloc(_MMAP_THRESHOLD, _threshold)
+        allocator.apart(False)
     return max(0, _status("VmHWM") - before)
 
 
@@ -155,14 +114,6 @@ def _group() -> Path:
     own = next((each.partition("::")[2] for each in lines if each.startswith("0::")), "/")
     folder = root / own.lstrip("/")
     return folder if (folder / "memory.max").exists() else root
-
-
-def _tell_malloc(option: int, value: int) -> bool:
-    """Set an option of the C library's `mallopt`; return whether it could be told."""
-    try:
-        return bool(ctypes.CDLL(None).mallopt(option, value))
-    except (OSError, AttributeError):
-        return False
 
 
 def _status(key: str) -> int:

@@ -31,11 +31,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from zoo.attention import ATTENTIONS, mix, per_graph
+from zoo.attention import ATTENTIONS, QUERY_NORMS, per_graph
 from zoo.attention import Norm as QueryNorm
-from zoo.dropout import dropout
+from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
-from zoo.layers import NORMS, Norm
+from zoo.kernel_mean import kernel_mean
+from zoo.layers import NORMS, Norm, blend
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -137,9 +138,8 @@ class DIFFormer(Model):
                 "with `use_graph: false`."
             )
         sizes = [len(x)] if graph is None else graph.batch_num_nodes().tolist()
-        z = functional.relu(self.norm(self.stem(x)))
-        z = dropout(z, self.dropout, self.training)
-        source = z if self.use_source else 0.0
+        z = relu_dropout(self.norm(self.stem(x)), self.dropout, self.training)
+        source = z if self.use_source else None
         for layer in self.layers:
             z = layer(graph, z, source, sizes)
         return z
@@ -158,7 +158,7 @@ class DiffusionLayer(nn.Module):
         self.value = nn.Linear(dim, heads * dim) if use_weight else None
         self.norm = pick(NORMS, norm, dim)
 
-    def forward(self, graph, z: Tensor, source: Tensor | float, sizes: list[int]) -> Tensor:
+    def forward(self, graph, z: Tensor, source: Tensor | None, sizes: list[int]) -> Tensor:
         """Return (N, D) for z and the source, (N, D), the graphs having `sizes` nodes each."""
         q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
         if self.value is None:
@@ -168,13 +168,13 @@ class DiffusionLayer(nn.Module):
         out = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
         if self.propagate is not None:
             out = self._with_graph(out, self.propagate(graph, v.mean(-2)))
-        mixed = self.alpha * (out + source) + (1 - self.alpha) * z
+        mixed = blend(z, out if source is None else out + source, self.alpha)
         return dropout(self.norm(mixed), self.dropout, self.training)
 
     def _with_graph(self, attended: Tensor, gathered: Tensor) -> Tensor:
         if self.graph_weight is None:
             return attended + gathered
-        return (1 - self.graph_weight) * attended + self.graph_weight * gathered
+        return blend(attended, gathered, self.graph_weight)
 
 
 def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
@@ -182,15 +182,12 @@ def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
 
     The weights are 1 + q_i . k_j, divided by their sum. Linear in N; sums are kept in fp32.
     """
-    n = q.shape[-3]
-    if n == 1:
+    if q.shape[-3] == 1:
         return v  # the formula's value; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))
-        q, k = _NORMS[qk_norm](q), _NORMS[qk_norm](k)
-        mass = n + torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
-        total = values.sum(-3, keepdim=True) + mix(q, k, values)
-        out = total / mass.clamp(min=1e-6 * n).unsqueeze(-1)
+        q, k = QUERY_NORMS[qk_norm](q), QUERY_NORMS[qk_norm](k)
+        out = kernel_mean(q, k, values, "all")
     return out.to(v.dtype)
 
 
@@ -214,15 +211,3 @@ def _sigmoid_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
     weights = functional.logsigmoid(scores).softmax(-1)
     return torch.einsum("...hnm,...mhd->...nhd", weights, v)
-
-
-def _frobenius(x: Tensor) -> Tensor:
-    norm = torch.linalg.vector_norm(x, dim=(-3, -2, -1), keepdim=True)
-    return x / norm.clamp(min=1e-12)  # a set of zero rows stays zero instead of NaN
-
-
-def _row(x: Tensor) -> Tensor:
-    return functional.normalize(x, dim=-1)
-
-
-_NORMS = {"frobenius": _frobenius, "row": _row}

@@ -29,9 +29,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.attention import ATTENTIONS, mix, per_graph
-from zoo.dropout import Dropout, dropout
-from zoo.layers import NORMS, Convolution, Norm
+from zoo.attention import ATTENTIONS, per_graph
+from zoo.dropout import Dropout, ReluDropout, dropout
+from zoo.kernel_mean import kernel_mean
+from zoo.layers import NORMS, Convolution, Norm, blend
+from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -96,7 +98,7 @@ class Polynormer(Model):
         global_dropout: Rate | None = None,
     ):
         super().__init__()
-        activate = nn.ReLU() if activation else nn.Identity()
+        finish = ReluDropout if activation else Dropout
         self.dropout = dropout
         global_dropout = dropout if global_dropout is None else global_dropout
         self.stem = FeatureLinear(in_dim, dim, dropout=input_dropout)
@@ -104,8 +106,8 @@ class Polynormer(Model):
             LocalLayer(
                 dim,
                 pick(PROPAGATIONS, propagation, dim),
-                activate,
-                dropout,
+                activation=activation,
+                finish=finish(dropout),
                 pre_norm=pre_norm,
                 norm=local_norm,
             )
@@ -115,12 +117,12 @@ class Polynormer(Model):
         self.norm = nn.LayerNorm(dim)
         self.global_layers = nn.ModuleList(
             GlobalLayer(
-                dim, heads, pick(ATTENTIONS, attention, kernel_mean, layer), qk_shared=qk_shared
+                dim, heads, pick(ATTENTIONS, attention, weighted, layer), qk_shared=qk_shared
             )
             for layer in range(global_layers)
         )
         self.global_gates = Gates(global_layers, dim, beta)
-        self.output = nn.Sequential(nn.Linear(dim, dim), activate, Dropout(global_dropout))
+        self.output = nn.Sequential(nn.Linear(dim, dim), finish(global_dropout))
         self.local_epochs = local_epochs
         self.head_local = nn.Linear(dim, out_dim) if local_epochs else None
         self.head_global = nn.Linear(dim, out_dim)
@@ -167,21 +169,20 @@ class Polynormer(Model):
 class LocalLayer(nn.Module):
     """y = Drop(ReLU(norm(propagate(V x) + U x))), then (1 - b) * LN(ReLU(T x) * y) + b * y."""
 
-    def __init__(self, dim, propagate, activate, dropout, *, pre_norm, norm):
+    def __init__(self, dim, propagate, *, activation, finish, pre_norm, norm):
         super().__init__()
         self.pre_norm = nn.LayerNorm(dim) if pre_norm else nn.Identity()
         self.multiply, self.skip = nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.convolution = Convolution(dim, dim, propagate, bias=False)
         self.between = pick(NORMS, norm, dim)
         self.norm = nn.LayerNorm(dim)
-        self.activate, self.dropout = activate, dropout
+        self.activate, self.finish = nn.ReLU() if activation else nn.Identity(), finish
 
     def forward(self, graph, x: Tensor, gate: Tensor) -> Tensor:
         """Return (N, D) for x (N, D) and the gate b (D,)."""
         x = self.pre_norm(x)
-        y = self.activate(self.between(self.convolution(graph, x) + self.skip(x)))
-        y = dropout(y, self.dropout, self.training)
-        return (1 - gate) * self.norm(self.activate(self.multiply(x)) * y) + gate * y
+        y = self.finish(self.between(self.convolution(graph, x) + self.skip(x)))
+        return blend(self.norm(self.activate(self.multiply(x)) * y), y, gate)
 
 
 class GlobalLayer(nn.Module):
@@ -227,15 +228,10 @@ class Gates(nn.Module):
         return self.squash(self.raw)
 
 
-def kernel_mean(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Return q (k^T v) / (q . k^T 1), the mean of v weighted by q_i . k_j, for q and k above 0.
 
     Linear in N. Polynormer (arXiv 2403.01232), its global attention. Sums are kept in fp32.
     """
     with torch.autocast(q.device.type, enabled=False):
-        wide = torch.promote_types(v.dtype, torch.float32)
-        q, k, values = (each.to(wide) for each in (q, k, v))
-        mass = torch.einsum("...nhd,...hd->...nh", q, k.sum(-3))
-        # A head of nothing but padding has no mass, and no value either.
-        mass = mass.clamp(min=torch.finfo(wide).tiny).unsqueeze(-1)
-        return (mix(q, k, values) / mass).to(v.dtype)
+        return kernel_mean(*(wide(each) for each in (q, k, v))).to(v.dtype)

@@ -215,7 +215,7 @@ class GraphResidual(nn.Module):
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
-        first = h = relu_dropout(self.norm(x), self.dropout, self.training)
+        first = h = relu_dropout(self.norm(x), self.dropout, self.training, mask=True)
         for layer in self.layers:
             h = layer(graph, h, first)
         return h
@@ -234,7 +234,7 @@ class GraphResidualLayer(nn.Module):
         """Return (N, D) for the layer before and the first features, both (N, D)."""
         u = self.propagate(graph, h)
         u = torch.cat([u, first], dim=-1) if self.use_init else u
-        return relu_dropout(self.norm(self.linear(u)), self.dropout, self.training) + first
+        return relu_dropout(self.norm(self.linear(u)), self.dropout, self.training, onto=first)
 
 
 _GRAPH_BRANCHES = {"stack": GraphStack, "residual": GraphResidual}

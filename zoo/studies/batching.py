@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from zoo.allocator import keep_freed_memory
 from zoo.batching import Neighbours
 from zoo.datasets import load_graph, prepare_on_disk
 from zoo.launch import run_together
-from zoo.memory import keep_freed_memory, own_peak
+from zoo.memory import own_peak
 from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.steps import Steps

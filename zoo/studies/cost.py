@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from zoo.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.attention import ATTENTIONS, linear
 from zoo.datasets import load_graph
-from zoo.memory import give_back_freed_memory, keep_freed_memory, peak_during
+from zoo.memory import peak_during
 from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.steps import Steps

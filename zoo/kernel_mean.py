@@ -1,0 +1,110 @@
+"""The linear attentions' common form: sum_j v_j (1 + q_i . k_j) or without the 1, over their sum.
+
+SGFormer (arXiv 2306.10759), DIFFormer-s (arXiv 2301.09474) and Polynormer (arXiv 2403.01232) differ
+in what is added to the scores alone. q (k^T v) is multiplied in whichever order is cheaper: scores
+of small sets, else a state per head, time and memory linear in N.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Base = Literal["own", "all", "none"]
+
+
+def kernel_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
+    """Return (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (..., N, H, D), for q, k, v of fp32 or wider.
+
+    Args:
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, D).
+        base: b_i and m: `own`, N v_i and N; `all`, sum_j v_j and N; `none`, 0 and 0. The divisor
+            is kept above 0.
+    """
+    if q.shape[-3] <= q.shape[-1]:
+        return _by_scores(q, k, v, base)
+    return _KernelMean.apply(q, k, v, base)
+
+
+def _by_scores(q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
+    scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
+    gathered = torch.einsum("...hnm,...mhd->...nhd", scores, v)
+    return _divided(gathered, q, k, v, base)
+
+
+def _divided(gathered: Tensor, q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
+    return (gathered + _base(v, base)) * _share(q, k.sum(-3), base)
+
+
+def _base(v: Tensor, base: Base) -> Tensor | float:
+    if base == "own":
+        return v.shape[-3] * v
+    return v.sum(-3, keepdim=True) if base == "all" else 0.0
+
+
+def _share(q: Tensor, keys: Tensor, base: Base) -> Tensor:
+    """Return one over the divisor, (..., N, H, 1), for the sum of the keys (..., H, D)."""
+    mass = torch.einsum("...nhd,...hd->...nh", q, keys)
+    mass = mass if base == "none" else mass + q.shape[-3]
+    return mass.clamp(min=_least(q, base)).reciprocal().unsqueeze(-1)
+
+
+def _least(q: Tensor, base: Base) -> float:
+    """Return the smallest divisor: row-normalised scores reach -1, and a head of zeros has none."""
+    return torch.finfo(q.dtype).tiny if base == "none" else 1e-6 * q.shape[-3]
+
+
+def _state(k: Tensor, v: Tensor) -> Tensor:
+    return torch.einsum("...mhd,...mhe->...hde", k, v)
+
+
+def _through(q: Tensor, state: Tensor) -> Tensor:
+    return torch.einsum("...nhd,...hde->...nhe", q, state)
+
+
+class _KernelMean(torch.autograd.Function):
+    """By a state per head; of all that is computed only q, k, v and what is small is remembered."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, base):
+        state, keys = _state(k, v), k.sum(-3)
+        share = _share(q, keys, base)
+        ctx.save_for_backward(q, k, v, state, keys, share)
+        ctx.base = base
+        out = _through(q, state)
+        if base == "own":
+            out.add_(v, alpha=v.shape[-3])
+        elif base == "all":
+            out.add_(_base(v, base))
+        return out.mul_(share)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        q, k, v, state, keys, share = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second gradients are asked for
+            out = _divided(_through(q, _state(k, v)), q, k, v, ctx.base)
+            return *torch.autograd.grad(out, (q, k, v), gradient, create_graph=True), None
+        shared = gradient * share
+        of_q = _through(shared, state.mT)
+        # Of the divisor: what is added up, times the gradient, is had without adding it up again.
+        of_mass = (q * of_q).sum(-1, keepdim=True)
+        if ctx.base == "own":
+            of_mass.add_((shared * v).sum(-1, keepdim=True), alpha=v.shape[-3])
+        elif ctx.base == "all":
+            of_mass.add_((shared * _base(v, ctx.base)).sum(-1, keepdim=True))
+        of_mass.mul_(share).neg_()
+        of_mass.masked_fill_(share >= 1 / _least(q, ctx.base), 0.0)
+        of_q.addcmul_(of_mass, keys.unsqueeze(-3))
+        of_state = _state(q, shared)
+        of_k = _through(v, of_state.mT)
+        of_k.add_(torch.einsum("...nhx,...nhd->...xhd", of_mass, q))
+        of_v = _through(k, of_state)
+        if ctx.base == "own":
+            of_v.add_(shared, alpha=v.shape[-3])
+        elif ctx.base == "all":
+            of_v.add_(shared.sum(-3, keepdim=True))
+        return of_q, of_k, of_v, None
