@@ -113,6 +113,11 @@ def test_clusters_are_silent(data, capfd):
     assert capfd.readouterr().out == ""
 
 
+def test_clusters_are_those_of_dgl_itself(data, capfd):
+    theirs = dgl.metis_partition_assignment(data.graph.long(), 7)
+    assert torch.equal(clusters(data.graph, 7), theirs)
+
+
 def test_clusters_cut_fewer_edges_than_chance(real_graph):
     graph = real_graph("minesweeper").graph
     found = clusters(graph, 10)

@@ -8,9 +8,11 @@ SGFormer takes less time and half the memory, see `benchmarks/sgformer_step.py`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 NAME = "libjemalloc.so.2"
@@ -96,12 +98,20 @@ def give_back_freed_memory() -> bool:
     """
     global _threshold
     _threshold = _APART
-    return apart()
+    return _tell(_MMAP_THRESHOLD, _APART)
 
 
-def apart(whether: bool = True) -> bool:
-    """Have large blocks returned as soon as they are freed, or again as before; for a while."""
-    return _tell(_MMAP_THRESHOLD, _APART if whether else _threshold)
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Have the C library return large blocks as soon as they are freed, as long as this lasts.
+
+    What is held is then what is in use; jemalloc keeps to it closely by itself.
+    """
+    _tell(_MMAP_THRESHOLD, _APART)
+    try:
+        yield
+    finally:
+        _tell(_MMAP_THRESHOLD, _threshold)
 
 
 def give_back() -> None:

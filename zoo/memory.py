@@ -55,12 +55,8 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
     allocator.give_back()  # what is free would be counted as held
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _status("VmRSS")
-    if not at_hand:
-        allocator.apart()
-    try:
+    with contextlib.nullcontext() if at_hand else allocator.exact():
         call()
-    finally:
-        allocator.apart(False)
     return max(0, _status("VmHWM") - before)
 
 
