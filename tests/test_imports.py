@@ -11,7 +11,16 @@ ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
     {"allocator"},
-    {"dropout", "errors", "memory", "kernel_mean", "precision", "processes", "storage"},
+    {
+        "dropout",
+        "errors",
+        "memory",
+        "gumbel_kernel",
+        "kernel_mean",
+        "precision",
+        "processes",
+        "storage",
+    },
     {"table", "yaml_reader", "shards", "profile"},
     {"about"},
     {"weights_folder"},

@@ -21,17 +21,17 @@
   are not offered for inspection.
 """
 
-from functools import partial
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from zoo.attention import ATTENTIONS, per_graph
 from zoo.dropout import dropout
+from zoo.gumbel_kernel import gumbel, kernel_mean, log_features
+from zoo.kernels import edge_dot
 from zoo.layers import NORMS, Norm
 from zoo.propagation import relation
 from zoo.random_batch import seed_of
@@ -200,15 +200,14 @@ class NodeFormerLayer(nn.Module):
 
     def edge_term(self, graph, q: Tensor, k: Tensor) -> Tensor:
         """Return the mean of log p_uv / d_in(v) over heads and edges; 0 where there are none."""
-        tails, tips = ends(graph, q.device)
-        shares = self.kernel.log_shares(q, k, tails, tips, graph.batch_num_nodes().tolist())
-        weighted = shares / degrees(graph, q.device)[tips].unsqueeze(-1)  # (E, H)
+        shares = self.kernel.log_shares(graph, q, k)
+        into = degrees(graph, q.device)[ends(graph, q.device)[1]]
+        weighted = shares / into.unsqueeze(-1)  # (E, H)
         return weighted.sum() / max(1, weighted.numel())
 
 
 _ORDER_WEIGHTS = {"sigmoid": (0.1, nn.Sigmoid()), "identity": (1.0, nn.Identity())}
-_EDGES = 2**16  # whose features, (E, H, M), exist at a time, and again for the gradient
-_again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+_LEAST = 1e-30  # of a product of features; below it, single precision leaves less than is needed
 
 
 class Kernel(nn.Module):
@@ -234,49 +233,17 @@ class Kernel(nn.Module):
         noise = gumbel((self.samples, *k.shape[:-1]), int(torch.randint(2**62, ())), k.device)
         return kernel_mean(q, k, v, self._present(), noise / self.temperature)
 
-    def log_shares(self, q, k, tails: Tensor, tips: Tensor, sizes: list[int]) -> Tensor:
-        """Return log p_uv (E, H), without noise, for q, k (N, H, D) and graphs of `sizes` nodes."""
+    def log_shares(self, graph, q: Tensor, k: Tensor) -> Tensor:
+        """Return log p_uv (E, H), without noise, for q, k (N, H, D)."""
+        _, tips = ends(graph, q.device)
         with torch.autocast(q.device.type, enabled=False):
             queries, keys = (log_features(each, self._present()) for each in (q, k))
+            sizes = graph.batch_num_nodes().tolist()
             mass = per_graph(log_mass, sizes)(queries, keys, keys).squeeze(-1)  # (N, H)
-            blocks = zip(tails.split(_EDGES), tips.split(_EDGES), strict=True)
-            scores = [_again(log_scores, queries, keys, *block) for block in blocks]
-            return torch.cat(scores) - mass.index_select(0, tips)
+            return log_scores(graph, queries, keys) - mass.index_select(0, tips)
 
     def _present(self) -> Tensor:
         return self.drawn if self.training and self.drawn is not None else self.directions
-
-
-def kernel_mean(q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None = None) -> Tensor:
-    """Return the mean over noises of sum_j f(q_i) f(k_j) u_j v_j / sum_j f(q_i) f(k_j) u_j.
-
-    Linear in N. The sums over j are those of each of the M features, so each feature averages the
-    values over the nodes, and each query averages the features. Both averages are a softmax, which
-    subtracts its maximum: nothing overflows and no denominator vanishes. Sums are kept in fp32.
-
-    Args:
-        q: queries (..., N, H, D).
-        k: keys (..., N, H, D).
-        v: values (..., N, H, D).
-        w: random directions (M, D).
-        noise: log u, (K, ..., N, H), one for each key; u = 1 when left out.
-    """
-    with torch.autocast(q.device.type, enabled=False):
-        values = v.to(_wide(v)).transpose(-3, -2)  # (..., H, N, D), for matrix products
-        queries, keys = (log_features(each.transpose(-3, -2), w) for each in (q, k))
-        noises = [0.0] if noise is None else noise.mT.unsqueeze(-1).to(keys.dtype)
-        outs = torch.zeros_like(values)
-        for each in noises:
-            noisy = keys + each  # (..., H, N, M)
-            averages = noisy.softmax(-2).mT @ values  # (..., H, M, D)
-            outs = outs + (queries + noisy.logsumexp(-2, keepdim=True)).softmax(-1) @ averages
-        return (outs / len(noises)).transpose(-3, -2).to(v.dtype)
-
-
-def log_features(x: Tensor, w: Tensor) -> Tensor:
-    """Return log f(x), (..., M), for x (..., D) and w (M, D): w_m x - |x|^2 / 2, x over D^1/4."""
-    x = x.to(_wide(x)) * x.shape[-1] ** -0.25
-    return x @ w.to(x).mT - x.square().sum(-1, keepdim=True) / 2
 
 
 def log_mass(queries: Tensor, keys: Tensor, _: Tensor) -> Tensor:
@@ -284,17 +251,18 @@ def log_mass(queries: Tensor, keys: Tensor, _: Tensor) -> Tensor:
     return (queries + keys.logsumexp(-3, keepdim=True)).logsumexp(-1, keepdim=True)
 
 
-def log_scores(queries: Tensor, keys: Tensor, tails: Tensor, tips: Tensor) -> Tensor:
-    """Return log f(q_v) f(k_u), (E, H), for edges u -> v and log f of both (N, H, M)."""
-    return (queries.index_select(0, tips) + keys.index_select(0, tails)).logsumexp(-1)
+def log_scores(graph, queries: Tensor, keys: Tensor) -> Tensor:
+    """Return log f(q_v) f(k_u), (E, H), for edges u -> v and log f of both (N, H, M).
 
-
-def gumbel(shape: tuple[int, ...], seed: int, device: torch.device) -> Tensor:
-    """Return standard Gumbel noise, fp32, from a generator of its own."""
-    generator = torch.Generator(device=device).manual_seed(seed)
-    times = torch.empty(shape, device=device).exponential_(generator=generator)
-    return -times.clamp(min=torch.finfo(times.dtype).tiny).log()
-
-
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)
+    The features are divided by the largest of their node first. Where the largest of u and v are so
+    different that nothing is left of the product, it is worked out from the logarithms.
+    """
+    tails, tips = ends(graph, queries.device)
+    tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
+    products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
+    found = products.clamp(min=_LEAST).log() + (peaks[tails] + tops[tips]).squeeze(-1)
+    small = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
+    if not len(small):
+        return found
+    exact = queries[tips[small]] + keys[tails[small]]
+    return found.index_copy(0, small, exact.logsumexp(-1))

@@ -26,7 +26,7 @@ from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.steps import Steps
 from zoo.studies.study import Row, Study
-from zoo.table import Count, pick
+from zoo.table import Count, Positive, pick
 from zoo.tasks import TASKS
 
 ASKED = 20_000
@@ -54,7 +54,12 @@ class Found(NamedTuple):
 
 
 def batching_study(
-    *, quick: bool = False, nodes: Count = 2_000_000, steps: Count = 60, dim: Count = 64
+    *,
+    quick: bool = False,
+    nodes: Count = 2_000_000,
+    steps: Count = 60,
+    dim: Count = 64,
+    noise: Positive = 1.0,
 ) -> Study:
     """Time, memory and test score of batches of random nodes, of clusters and of neighbours.
 
@@ -63,6 +68,8 @@ def batching_study(
         nodes: nodes of the graph, ten edges each.
         steps: how many each kind takes.
         dim: features, and width of the model.
+        noise: of the features; at 2 they say little, and what a batch leaves out of the graph is
+            missed.
     """
     if quick:
         nodes, steps = nodes // 100, steps // 3
@@ -74,7 +81,7 @@ def batching_study(
             "classes": CLASSES,
             "degree": 20,
             "dim": dim,
-            "noise": 2.0,
+            "noise": noise,
         }
         prepare_on_disk(drawn, graph, half=True, memory=1.0)
         # tqdm draws on standard error, and nothing at all where that is not a terminal.
