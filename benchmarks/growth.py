@@ -32,6 +32,9 @@ MODELS = {
     "graphgps, rba": ("graphgps", {**RBA, "inner": "softmax"}),
     "transformer, rba": ("transformer", {**RBA, "inner": "softmax"}),
 }
+LARGE = 500_000
+"""Nodes from which on a step is taken once, after the first."""
+
 LONGEST = 60.0
 """Seconds of a step beyond which no larger graph is tried."""
 
@@ -65,7 +68,8 @@ def measured(name: str, attention, sizes: list[int]) -> dict[int, tuple[float, f
             seconds, held = (nodes / last * each for each in found[last])
             if seconds > LONGEST or held > 0.9 * available_memory():
                 break
-        cost = contest_of_processes({"zoo": (step_of, (name, attention, nodes))}, rounds=3)["zoo"]
+        way = {"zoo": (step_of, (name, attention, nodes))}
+        cost = contest_of_processes(way, rounds=3 if nodes < LARGE else 1)["zoo"]
         found[nodes] = cost.seconds, cost.bytes
         print(f"{name}, {attention}, {nodes:,}: {found[nodes]}", flush=True)
     return found

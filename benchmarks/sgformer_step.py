@@ -3,8 +3,9 @@
 The size of ogbn-arxiv: 169,343 nodes, 2.3 million directed edges and the self-loops, 128 features,
 width 256, one attention layer, three graph convolutions, dropout 0.5; forward, loss, backward and
 Adam. On the size of Cora, with words as features, an evaluation follows each step. Each way in a
-process of its own, in turns, after the same weights have given the same logits. The zoo keeps freed
-memory at hand, as its command does; the C library is left as it is for the others.
+process of its own, in turns, after the same weights have given the same logits. The zoo's has the
+memory of its command, jemalloc where it is installed; the others take theirs from the C library as
+it is, and at the full size PyTorch Geometric's once more from jemalloc, by itself.
 
     python benchmarks/sgformer_step.py [--full]
 """
@@ -18,7 +19,7 @@ from graphs import canonical, power_law
 from torch import nn
 from torch.nn import functional
 
-from zoo.allocator import keep_freed_memory
+from zoo.allocator import installed, keep_freed_memory
 from zoo.registry import create_model
 
 CLASSES, LAYERS, RATE = 40, 3, 0.5
@@ -197,6 +198,9 @@ def main():
         costs = contest_of_processes(
             {way: (make, size) for way, make in ways.items()}, rounds=rounds
         )
+        if full and name == "arxiv" and installed():
+            alone = contest_of_processes({"PyG": (peer_step, size)}, rounds=3, preloaded=("PyG",))
+            costs["PyG, jemalloc"] = alone["PyG"]
         zoo = costs["zoo"]
         for way, cost in costs.items():
             table.append(
