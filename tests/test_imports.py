@@ -40,13 +40,14 @@ LAYERS = [
     {"sparse_features"},
     {"layers"},
     {"models"},
-    {"card", "checkpoint", "passes"},
+    {"card", "checkpoint", "partition", "passes"},
+    {"distributed"},
     {"batching"},
     {"steps", "weights", "environment", "doctor", "data_check"},
     {"train", "record", "disk_check"},
     {"alignment", "hub"},
     {"plan", "finetune", "prediction", "data_plot"},
-    {"summary"},
+    {"servers", "summary"},
     {"run", "evaluation", "launch"},
     {"compare", "estimate"},
     {"studies"},
@@ -59,7 +60,16 @@ LAYERS = [
 ]
 """From the ground up: a file may import from the layers below its own, and its own package."""
 
-MAY_IMPORT_DGL = {"shards", "structure", "subgraphs", "kernels", "propagation", "datasets"}
+MAY_IMPORT_DGL = {
+    "shards",
+    "structure",
+    "subgraphs",
+    "kernels",
+    "propagation",
+    "datasets",
+    "partition",
+    "distributed",
+}
 
 
 def part_of(path):

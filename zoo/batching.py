@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -18,13 +19,15 @@ from torch import Tensor
 
 from zoo import processes
 from zoo.datasets import Dataset
+from zoo.distributed import join
 from zoo.errors import ZooError
+from zoo.partition import open_partition
 from zoo.passes import Divided, Part, Whole
 from zoo.propagation import place
 from zoo.random_batch import partition, seed_of
 from zoo.shards import Graph
 from zoo.structure import neighbours
-from zoo.subgraphs import clusters, contained, induced, neighbourhood
+from zoo.subgraphs import clusters, contained, induced, neighbourhood, walked
 from zoo.table import Count, Table
 
 Fanout = Annotated[int, Field(ge=-1)]
@@ -217,8 +220,50 @@ class Neighbours(Batches):
         return neighbourhood(self.graph, chosen, self.fanouts, seed)
 
 
+class Distributed(Neighbours):
+    """The batches of `neighbours`, of a graph whose parts lie on several machines.
+
+    Each part is held by a server, which `zoo train` starts and which is asked for the edges and
+    features of a batch. They are those that `neighbours` would find in the whole graph.
+
+    Args:
+        config: `part.json` in the folder that `zoo data partition` wrote.
+        fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
+        size: training nodes in a batch at most.
+        per_step: batches, of each process, whose gradients are added up for one step.
+    """
+
+    def __init__(
+        self,
+        data,
+        train,
+        device,
+        *,
+        config: str,
+        fanouts: Annotated[list[Fanout], Field(min_length=1)],
+        size: Count,
+        per_step: Count = 1,
+    ):
+        super().__init__(data, train, device, fanouts=fanouts, size=size, per_step=per_step)
+        open_partition(config).check(data)
+        self.servers = join(Path(config).absolute())
+
+    def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
+        ask, kind = self.servers, self.data.graph.idtype
+        return walked(ask.degrees, ask.tails, chosen, self.fanouts, seed, kind)
+
+    def _rows(self, nodes: Tensor) -> Tensor:
+        return self.servers.rows(nodes).float().to(self.device)
+
+
 BATCHING = Table(
     "batching",
-    {"full": Whole, "random-nodes": RandomNodes, "clusters": Clusters, "neighbours": Neighbours},
+    {
+        "full": Whole,
+        "random-nodes": RandomNodes,
+        "clusters": Clusters,
+        "neighbours": Neighbours,
+        "distributed": Distributed,
+    },
 )
 """Word to builder `(data, train, device, *, options) -> what an epoch goes over`."""

@@ -13,6 +13,8 @@ from zoo.command import (
     AsJson,
     Device,
     DeviceName,
+    Host,
+    Hosts,
     Overrides,
     RecipeName,
     Runs,
@@ -72,6 +74,8 @@ def train(
     processes: Annotated[
         int, typer.Option(min=1, help="How many share the work: batches, or random batches.")
     ] = 1,
+    hosts: Hosts = None,
+    host: Host = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
@@ -84,7 +88,7 @@ def train(
     MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
     from zoo import processes as running
-    from zoo.launch import launch
+    from zoo.launch import launch, to_launch
     from zoo.plan import load_recipe
     from zoo.run import unfinished
 
@@ -98,8 +102,8 @@ def train(
     else:
         running.start()
         plan = unfinished(resume, max(processes, running.count()))[1]
-    if processes > 1:
-        sys.exit(launch(processes, plan))
+    if to_launch(processes, plan):
+        sys.exit(launch(processes, plan, hosts, host))
     if profile:
         profiled(plan, device, runs, resume, as_json)
     else:

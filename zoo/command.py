@@ -31,6 +31,14 @@ class Device(StrEnum):
 
 DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
 Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
+Hosts = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A line ADDRESS for each machine that holds a part."),
+]
+Host = Annotated[
+    int | None,
+    typer.Option(min=0, help="The line of this machine, from 0, if not found by itself."),
+]
 
 
 def train_recipe(

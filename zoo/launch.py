@@ -1,31 +1,60 @@
-"""Several processes of Python on this machine, joined as `torchrun` joins them."""
+"""Several processes of Python on this machine, joined as `torchrun` joins them.
+
+Where a graph lies in parts on several machines, each machine also gets the server of its part.
+"""
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from zoo.errors import ZooError
 from zoo.plan import check_processes
-from zoo.recipe import Recipe
+from zoo.recipe import Recipe, word
+from zoo.servers import find_hosts, run_with_servers
 
 
-def launch(processes: int, recipe: Recipe) -> int:
+def to_launch(processes: int, recipe: Recipe) -> bool:
+    """Return whether this command has to start others, of which it is none itself."""
+    alone = "WORLD_SIZE" not in os.environ
+    return processes > 1 or (alone and _distributed(recipe))
+
+
+def launch(
+    processes: int, recipe: Recipe, hosts: Path | None = None, host: int | None = None
+) -> int:
     """Start the very command that runs now in several processes, and wait for them.
 
     Args:
-        processes: how many; each gets its share of the cores, unless OMP_NUM_THREADS is set.
+        processes: how many, of this machine; each gets its share of the cores, unless
+            OMP_NUM_THREADS is set.
         recipe: what they will run, checked here so that what is wrong is said once.
+        hosts: the file of the machines that hold a part of the graph each, all of which give this
+            very command; None: this one holds all parts.
+        host: the line of this machine, counted from 0; None: that of an address of its own.
 
     Returns:
         The exit code: not 0 as soon as one of them has failed, which ends the others.
 
     Raises:
-        ZooError: nothing in the recipe is divided among processes.
+        ZooError: nothing in the recipe is divided among processes, or the hosts do not fit it.
     """
     check_processes(recipe, processes)
     words = sys.argv[1:]
-    at = next(place for place, each in enumerate(words) if each.startswith("--processes"))
-    del words[at : at + (1 if "=" in words[at] else 2)]
+    at = [place for place, each in enumerate(words) if each.startswith("--processes")]
+    for place in at:
+        del words[place : place + (1 if "=" in words[place] else 2)]
+    if _distributed(recipe):
+        config = Path(recipe.train["batching"]["config"])
+        found = find_hosts(hosts, host, config)
+        call = _call(processes, ["zoo", *words], found.rendezvous)
+        return run_with_servers(call, found, config, processes)
+    if hosts is not None:
+        raise ZooError(
+            "--hosts is for graphs that lie in parts on several machines, `train.batching="
+            "{name: distributed, ...}`; others are divided by `torchrun`, see docs/large-graphs.md."
+        )
     return subprocess.run(**_call(processes, ["zoo", *words])).returncode
 
 
@@ -43,9 +72,13 @@ def run_together(processes: int, words: list[str]) -> None:
         raise ZooError(f"{words[0]} failed in {processes} processes: {last}")
 
 
-def _call(processes: int, words: list[str]) -> dict:
+def _distributed(recipe: Recipe) -> bool:
+    return word(recipe.train.get("batching", "full")) == "distributed"
+
+
+def _call(processes: int, words: list[str], rendezvous: Sequence[str] = ("--standalone",)) -> dict:
     threads = str(max(1, (os.cpu_count() or 1) // processes))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", *rendezvous]
     return {
         "args": [*launcher, f"--nproc-per-node={processes}", "-m", *words],
         "env": {"OMP_NUM_THREADS": threads, **os.environ},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import dgl
 import numpy as np
@@ -87,21 +87,48 @@ def neighbourhood(
         seed: of the draw.
     """
     offsets, sources = neighbours(graph)
+
+    def degrees(nodes: Tensor) -> Tensor:
+        return offsets[nodes + 1].long() - offsets[nodes].long() - 1
+
+    def tails(nodes: Tensor, places: Tensor) -> Tensor:
+        found = sources[offsets[nodes].long() + places].long()
+        # The last neighbour is never drawn, and takes the place of the node's own loop.
+        return torch.where(found == nodes, sources[offsets[nodes + 1].long() - 1].long(), found)
+
+    return walked(degrees, tails, seeds, fanouts, seed, graph.idtype)
+
+
+def walked(
+    degrees: Callable[[Tensor], Tensor],
+    tails: Callable[[Tensor, Tensor], Tensor],
+    seeds: Tensor,
+    fanouts: Sequence[int],
+    seed: int,
+    kind: torch.dtype,
+) -> tuple[Tensor, dgl.DGLGraph]:
+    """Return what `neighbourhood` does, of a graph that lies anywhere.
+
+    Args:
+        degrees: how many neighbours some nodes (n,) have besides themselves, (n,).
+        tails: the neighbour at a place (m,), counted from 0, of each node (m,), (m,) int64.
+        seeds: as for `neighbourhood`.
+        fanouts: as for `neighbourhood`.
+        seed: as for `neighbourhood`.
+        kind: of the new graph's numbers.
+    """
     generator = torch.Generator().manual_seed(seed)
     frontier = nodes = seeds.unique()
     ends: list[tuple[Tensor, Tensor]] = []
     for fanout in fanouts:
-        starts, last = offsets[frontier].long(), offsets[frontier + 1].long() - 1
-        tips, places = _drawn(last - starts, fanout, generator)
-        tails = sources[starts[tips] + places].long()
-        # The last neighbour is never drawn, and takes the place of the node's own loop.
-        tails = torch.where(tails == frontier[tips], sources[last[tips]].long(), tails)
-        ends.append((tails, frontier[tips]))
-        reached = tails.unique()
+        rows, places = _drawn(degrees(frontier), fanout, generator)
+        tips = frontier[rows]
+        ends.append((tails(tips, places), tips))
+        reached = ends[-1][0].unique()
         frontier = reached[~contained(reached, nodes)]
         nodes = torch.cat([nodes, frontier]).sort().values
-    tails, tips = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
-    return nodes, _canonical(tails, tips, len(nodes), graph.idtype)
+    both = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
+    return nodes, _canonical(*both, len(nodes), kind)
 
 
 def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
