@@ -26,6 +26,7 @@ from dgl.distributed.dist_graph import DistGraphServer
 from dgl.distributed.graph_services import EdgesRequest
 from torch import Tensor
 
+from zoo import processes
 from zoo.errors import ZooError
 from zoo.partition import Partition, features_of, open_partition
 
@@ -161,6 +162,7 @@ def join(config: Path) -> Servers:
             "and R trainers. To estimate a recipe, write `train.batching.name=neighbours` without "
             "its `config`: the batches are the same."
         )
+    processes.end_with_parent()  # in what DGL does with other signals, a process may hang
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     rpc.reset()
     with _silence():

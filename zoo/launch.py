@@ -46,6 +46,11 @@ def launch(
     for place in at:
         del words[place : place + (1 if "=" in words[place] else 2)]
     if _distributed(recipe):
+        if word(recipe.encoding) != "none":
+            raise ZooError(
+                f"{recipe.name} adds an encoding, which the parts of a graph do not have. Put its "
+                "columns into the features of the graph and leave `encoding` out."
+            )
         config = Path(recipe.train["batching"]["config"])
         found = find_hosts(hosts, host, config)
         call = _call(processes, ["zoo", *words], found.rendezvous)

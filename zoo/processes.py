@@ -7,8 +7,11 @@ other: nothing is sent then, and every function here returns what it was given.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import importlib
 import os
+import signal
+import sys
 from collections.abc import Iterable
 
 import torch
@@ -16,6 +19,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 _sent = 0
+_PARENT_ENDED = 1  # of prctl, sys/prctl.h
 
 
 def start() -> None:
@@ -33,6 +37,12 @@ def leave() -> None:
     """Leave the other processes, if there are any: the threads that send and receive end."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
+
+
+def end_with_parent(by: int = signal.SIGKILL) -> None:
+    """Have the system end this process when the one that started it ends (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_ENDED, by)
 
 
 def count() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from zoo import processes
 from zoo.distributed import ADDRESSES
 from zoo.errors import ZooError
 from zoo.partition import open_partition
@@ -22,7 +22,6 @@ from zoo.partition import open_partition
 PORT = 30_050
 """Where a server is found if the file of hosts names no port."""
 
-_PARENT_ENDED = 1  # of prctl, sys/prctl.h
 _GRACE = 10.0  # seconds that trainers have to end by themselves
 
 
@@ -96,7 +95,7 @@ def find_hosts(path: Path | None, rank: int | None, config: Path) -> Hosts:
     return Hosts(addresses, [rank], rank, parts)
 
 
-def run_with_servers(call: dict, hosts: Hosts, config: Path, processes: int) -> int:
+def run_with_servers(call: dict, hosts: Hosts, config: Path, trainers: int) -> int:
     """Start the servers of this machine and its trainers, and wait for the trainers.
 
     What ends too early ends all others, and they end with this process.
@@ -105,7 +104,7 @@ def run_with_servers(call: dict, hosts: Hosts, config: Path, processes: int) -> 
         call: what `subprocess.Popen` needs to start the trainers.
         hosts: where the servers are.
         config: `part.json` of the partition.
-        processes: trainers on each machine.
+        trainers: how many on each machine.
 
     Returns:
         The exit code of the trainers.
@@ -118,36 +117,38 @@ def run_with_servers(call: dict, hosts: Hosts, config: Path, processes: int) -> 
         addresses = folder / "addresses"
         addresses.write_text("".join(f"{address} {port}\n" for address, port in hosts.addresses))
         known = {ADDRESSES: str(addresses)}
-        trainers_in_all = str(processes * hosts.count)
+        in_all = str(trainers * hosts.count)
         servers = {}
         for part in hosts.own:
-            words = ["-W", "ignore", "-m", "zoo.distributed", str(part), trainers_in_all]
+            words = ["-W", "ignore", "-m", "zoo.distributed", str(part), in_all]
             servers[part] = subprocess.Popen(
                 [sys.executable, *words, str(config.absolute())],
                 env={**os.environ, "OMP_NUM_THREADS": "1", **known},
                 stdout=subprocess.DEVNULL,
                 stderr=stack.enter_context((folder / f"{part}").open("w")),
                 start_new_session=True,  # Ctrl-C is for the trainers, which ask for more
-                preexec_fn=_end_by_kill,
+                preexec_fn=processes.end_with_parent,
             )
             stack.enter_context(_ended(servers[part], 0.0))
         call = {**call, "env": {**call["env"], **known}}
-        trainers = subprocess.Popen(**call, preexec_fn=_end_by_request)
-        stack.enter_context(_ended(trainers, _GRACE))
-        while trainers.poll() is None:
+        launcher = subprocess.Popen(**call, preexec_fn=_end_by_request)
+        stack.enter_context(_ended(launcher, _GRACE))
+        while launcher.poll() is None:
             for part, server in servers.items():
                 if server.poll() is not None:
                     raise ZooError(_last_words(part, server, folder / f"{part}"))
             with contextlib.suppress(KeyboardInterrupt):  # the trainers have heard it too
                 time.sleep(0.1)
-        return trainers.returncode
+        return launcher.returncode
 
 
 def _last_words(part: int, server: subprocess.Popen, printed: Path) -> str:
-    said = " ".join(printed.read_text(errors="replace").split()[-60:])
+    lines = printed.read_text(errors="replace").strip().splitlines()
+    said = f" ({lines[-1]})" if server.returncode > 0 and lines else ""
     return (
-        f"the server of part {part} has ended with exit code {server.returncode}, and the trainers "
-        f"with it; it said: {said}. `zoo train --resume RUN` goes on."
+        f"the server of part {part} has ended before the trainers, with exit code "
+        f"{server.returncode}{said}, and so have they. `zoo train --resume RUN`, with all else as "
+        "before, goes on."
     )
 
 
@@ -165,18 +166,8 @@ def _ended(process: subprocess.Popen, grace: float) -> Iterator[None]:
         process.wait()
 
 
-def _end_by_kill() -> None:
-    _end_with_parent(signal.SIGKILL)
-
-
 def _end_by_request() -> None:
-    _end_with_parent(signal.SIGTERM)
-
-
-def _end_with_parent(by: int) -> None:
-    """Have the system end this process when the one that started it is killed (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_ENDED, by)
+    processes.end_with_parent(signal.SIGTERM)
 
 
 def _address(path: Path, words: list[str]) -> tuple[str, int]:
