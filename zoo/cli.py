@@ -102,7 +102,7 @@ def train(
     else:
         running.start()
         plan = unfinished(resume, max(processes, running.count()))[1]
-    if to_launch(processes, plan):
+    if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host))
     if profile:
         profiled(plan, device, runs, resume, as_json)

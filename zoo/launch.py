@@ -15,10 +15,10 @@ from zoo.recipe import Recipe, word
 from zoo.servers import find_hosts, run_with_servers
 
 
-def to_launch(processes: int, recipe: Recipe) -> bool:
+def to_launch(processes: int, recipe: Recipe, hosts: Path | None = None) -> bool:
     """Return whether this command has to start others, of which it is none itself."""
     alone = "WORLD_SIZE" not in os.environ
-    return processes > 1 or (alone and _distributed(recipe))
+    return processes > 1 or (alone and (hosts is not None or _distributed(recipe)))
 
 
 def launch(

@@ -149,7 +149,7 @@ def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
             old, edges = dgl.distributed.partition_graph(
                 graph, "part", parts, str(folder), return_mapping=True, graph_formats="coo"
             )
-    except IndexError:
+    except (IndexError, dgl.DGLError):  # what comes of a part without nodes
         raise ZooError(f"one of {parts} parts would have no nodes; write fewer.") from None
     del graph
     new = torch.empty_like(old)
