@@ -173,9 +173,9 @@ def test_hosts_are_one_for_each_part(folder, tmp_path):
     alone = find_hosts(None, None, config)
     assert alone.own == [0, 1, 2] and alone.rendezvous == ["--standalone"]
     assert len({port for _, port in alone.addresses}) == 3
-    path.write_text("127.0.0.1 4000\n192.0.2.1\n\n192.0.2.2 5000\n")
+    path.write_text("127.0.0.1 4000\n203.0.113.1\n\n203.0.113.2 5000\n")
     found = find_hosts(path, None, config)
-    assert found.addresses == [("127.0.0.1", 4000), ("192.0.2.1", PORT), ("192.0.2.2", 5000)]
+    assert found.addresses == [("127.0.0.1", 4000), ("203.0.113.1", PORT), ("203.0.113.2", 5000)]
     assert found.own == [0] and "--master-port=4001" in found.rendezvous
     assert "--node-rank=2" in find_hosts(path, 2, config).rendezvous
     with pytest.raises(ZooError, match="--host 3 is no line"):
@@ -183,7 +183,7 @@ def test_hosts_are_one_for_each_part(folder, tmp_path):
     for text, said in {
         "127.0.0.1\n": "names 1 machines.*3 parts",
         "127.0.0.1\n127.0.0.2\n127.0.0.3\n": "3 lines.*--host 0",
-        "192.0.2.1\n192.0.2.2\n192.0.2.3\n": "0 lines.*--host 0",
+        "203.0.113.1\n203.0.113.2\n203.0.113.3\n": "0 lines.*--host 0",
         "127.0.0.1 many\n": "'127.0.0.1 many' is no address",
     }.items():
         path.write_text(text)
