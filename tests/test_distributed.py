@@ -25,7 +25,7 @@ from zoo.errors import ZooError
 from zoo.launch import to_launch
 from zoo.partition import CONFIG, features_of, open_partition, write_partition
 from zoo.plan import load_recipe
-from zoo.servers import PORT, find_hosts
+from zoo.servers import PORT, find_hosts, machines
 from zoo.splits import make_split
 from zoo.subgraphs import neighbourhood, walked
 from zoo.table import pick
@@ -174,6 +174,7 @@ def test_hosts_are_one_for_each_part(folder, tmp_path):
     assert alone.own == [0, 1, 2] and alone.rendezvous == ["--standalone"]
     assert len({port for _, port in alone.addresses}) == 3
     path.write_text("127.0.0.1 4000\n203.0.113.1\n\n203.0.113.2 5000\n")
+    assert (machines(path), machines(None)) == (3, 1)
     found = find_hosts(path, None, config)
     assert found.addresses == [("127.0.0.1", 4000), ("203.0.113.1", PORT), ("203.0.113.2", 5000)]
     assert found.own == [0] and "--master-port=4001" in found.rendezvous

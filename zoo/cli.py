@@ -91,6 +91,7 @@ def train(
     from zoo.launch import launch, to_launch
     from zoo.plan import load_recipe
     from zoo.run import unfinished
+    from zoo.servers import machines
 
     if (recipe is None) == (resume is None):
         raise ZooError(
@@ -101,7 +102,7 @@ def train(
         plan = load_recipe(recipe, overrides or [])
     else:
         running.start()
-        plan = unfinished(resume, max(processes, running.count()))[1]
+        plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
     if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host))
     if profile:

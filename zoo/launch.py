@@ -43,7 +43,7 @@ def launch(
     check_processes(recipe, processes)
     words = sys.argv[1:]
     at = [place for place, each in enumerate(words) if each.startswith("--processes")]
-    for place in at:
+    for place in reversed(at):
         del words[place : place + (1 if "=" in words[place] else 2)]
     if _distributed(recipe):
         if word(recipe.encoding) != "none":

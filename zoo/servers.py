@@ -69,14 +69,7 @@ def find_hosts(path: Path | None, rank: int | None, config: Path) -> Hosts:
     parts = len(open_partition(config).ends)
     if path is None:
         return Hosts([("127.0.0.1", port) for port in _free_ports(parts)], list(range(parts)))
-    try:
-        lines = [each.split() for each in path.read_text().splitlines() if each.strip()]
-    except (OSError, ValueError) as error:
-        raise ZooError(
-            f"{path} cannot be read ({error}); write a file with the address of one machine on "
-            "each line."
-        ) from None
-    addresses = [_address(path, each) for each in lines]
+    addresses = [_address(path, each) for each in _lines(path)]
     if len(addresses) != parts:
         raise ZooError(
             f"{path} names {len(addresses)} machines, and {config} has {parts} parts. Each machine "
@@ -93,6 +86,15 @@ def find_hosts(path: Path | None, rank: int | None, config: Path) -> Hosts:
     if rank >= parts:
         raise ZooError(f"--host {rank} is no line of {path}; write 0 to {parts - 1}.")
     return Hosts(addresses, [rank], rank, parts)
+
+
+def machines(hosts: Path | None) -> int:
+    """Return how many machines a file of hosts names; without one there is this one.
+
+    Raises:
+        ZooError: there is no such file.
+    """
+    return 1 if hosts is None else len(_lines(hosts))
 
 
 def run_with_servers(call: dict, hosts: Hosts, config: Path, trainers: int) -> int:
@@ -168,6 +170,16 @@ def _ended(process: subprocess.Popen, grace: float) -> Iterator[None]:
 
 def _end_by_request() -> None:
     processes.end_with_parent(signal.SIGTERM)
+
+
+def _lines(path: Path) -> list[list[str]]:
+    try:
+        return [each.split() for each in path.read_text().splitlines() if each.strip()]
+    except (OSError, ValueError) as error:
+        raise ZooError(
+            f"{path} cannot be read ({error}); write a file with the address of one machine on "
+            "each line."
+        ) from None
 
 
 def _address(path: Path, words: list[str]) -> tuple[str, int]:
