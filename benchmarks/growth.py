@@ -35,7 +35,7 @@ MODELS = {
 LARGE = 500_000
 """Nodes from which on a step is taken once, after the first."""
 
-LONGEST = 60.0
+LONGEST = 20.0
 """Seconds of a step beyond which no larger graph is tried."""
 
 

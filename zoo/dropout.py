@@ -35,9 +35,7 @@ def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
     level = round(rate * LEVELS)
     if x.device.type != "cpu" or min(level, LEVELS - level) < FEW:
         return functional.dropout(x, rate)
-    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: x.numel()].view(x.shape)  # four to a word
-    return _Kept.apply(x, bits >= level - LEVELS // 2, LEVELS / (LEVELS - level))
+    return _Dropped.apply(x, level, LEVELS / (LEVELS - level))
 
 
 def relu_dropout(
@@ -74,6 +72,35 @@ def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(each.reshape(-1).split(BLOCK) for each in tensors), strict=True)
 
 
+class _Bits:
+    """Random numbers of 16 bits, for a block at a time: four to a word of the global generator."""
+
+    def __init__(self, x: Tensor):
+        self.words = torch.empty(min(BLOCK, x.numel()) // 4 + 1, dtype=torch.int64)
+
+    def __call__(self, count: int) -> Tensor:
+        return self.words[: -(-count // 4)].random_(-(2**63), None).view(torch.int16)[:count]
+
+
+class _Dropped(torch.autograd.Function):
+    """x where it is kept, scaled; a byte per number is remembered for the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, level, scale):
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        kept, draw = torch.empty_like(out, dtype=torch.bool), _Bits(x)
+        for part, into, where in _blocks(x, out, kept):
+            torch.ge(draw(len(part)), level - LEVELS // 2, out=where)
+            torch.mul(part, where, out=into).mul_(scale)
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _Kept.apply(gradient, *ctx.saved_tensors, ctx.scale), None, None
+
+
 class _KeptPositive(torch.autograd.Function):
     """x where it is kept and positive, scaled, and what it is added to."""
 
@@ -82,10 +109,9 @@ class _KeptPositive(torch.autograd.Function):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         mask = mask or onto is not None
         kept = torch.empty_like(out, dtype=torch.bool) if mask else out
-        words = torch.empty(min(BLOCK, out.numel()) // 4 + 1, dtype=torch.int64)
+        draw = _Bits(x)
         for part, first, into, where in _blocks(x, out if onto is None else onto, out, kept):
-            few = words[: -(-len(part) // 4)].random_(-(2**63), None)
-            bits = few.view(torch.int16)[: len(part)].to(x.dtype)
+            bits = draw(len(part)).to(x.dtype)
             # One pass for `part where bits > ...`, with zeros elsewhere.
             torch.ops.aten.threshold_backward(
                 part, bits, level - LEVELS // 2 - 0.5, grad_input=into
@@ -122,7 +148,7 @@ class _WherePositive(torch.autograd.Function):
 
 
 class _Kept(torch.autograd.Function):
-    """x where it is kept, scaled; a byte per number is remembered for the gradient."""
+    """x where a mask is, scaled."""
 
     @staticmethod
     def forward(ctx, x, keep, scale):

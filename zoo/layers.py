@@ -50,6 +50,11 @@ def blend(x: Tensor, y: Tensor, weight: float | Tensor) -> Tensor:
     return torch.lerp(x.to(kind), y.to(kind), weight)
 
 
+def mean_of_heads(x: Tensor) -> Tensor:
+    """Return the mean of x (N, H, D) over the heads, (N, D); of one head nothing is copied."""
+    return x.squeeze(-2) if x.shape[-2] == 1 else x.mean(-2)
+
+
 class BatchNorm(nn.BatchNorm1d):
     """Batch norm that passes a single node through its running statistics instead of failing."""
 

@@ -36,7 +36,7 @@ from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
 from zoo.kernel_mean import kernel_mean
-from zoo.layers import NORMS, Norm, blend
+from zoo.layers import NORMS, Norm, blend, mean_of_heads
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -165,9 +165,9 @@ class DiffusionLayer(nn.Module):
             v = z.unsqueeze(-2).expand(-1, self.heads, -1)  # (N, H, D)
         else:
             v = self.value(z).unflatten(-1, (self.heads, -1))
-        out = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
+        out = mean_of_heads(per_graph(self.attend, sizes)(q, k, v))
         if self.propagate is not None:
-            out = self._with_graph(out, self.propagate(graph, v.mean(-2)))
+            out = self._with_graph(out, self.propagate(graph, mean_of_heads(v)))
         mixed = blend(z, out if source is None else out + source, self.alpha)
         return dropout(self.norm(mixed), self.dropout, self.training)
 

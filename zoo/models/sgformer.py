@@ -21,7 +21,7 @@ from zoo.attention import ATTENTIONS, linear, per_graph
 from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
-from zoo.layers import NORMS, Convolution, Norm, Projection, blend
+from zoo.layers import NORMS, Convolution, Norm, Projection, blend, mean_of_heads
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -162,7 +162,7 @@ class AttentionLayer(nn.Module):
             v = z.unsqueeze(-2).expand(-1, self.heads, -1)  # (N, H, D)
         else:
             v = self.value(z).unflatten(-1, (self.heads, -1))
-        attended = per_graph(self.attend, sizes)(q, k, v).mean(-2)  # (N, D)
+        attended = mean_of_heads(per_graph(self.attend, sizes)(q, k, v))
         mixed = blend(z, attended, self.alpha)
         finish = relu_dropout if self.activation else dropout
         return finish(self.norm(mixed), self.dropout, self.training)
