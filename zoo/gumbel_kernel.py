@@ -60,8 +60,8 @@ class _Mean(torch.autograd.Function):
     """The means, from log f of queries and keys (..., H, N, M), values and log u (..., H, N, K).
 
     With s_km = log sum_n f(k_n)_m u_nk: keys have the shares P = exp(log f(k) + log u - s) in the
-    average of each feature, and features the shares W = softmax_m(log f(q) + s) in each answer. Both
-    are made again for the gradient, a block of nodes at a time.
+    average of each feature, and features the shares W = softmax_m(log f(q) + s) in each answer.
+    Both are made again for the gradient, a block of nodes at a time.
     """
 
     @staticmethod
