@@ -122,12 +122,14 @@ def profiled(recipe, device: Device, runs: Path, resume: Path | None, as_json: b
 
 def _too_large(recipe) -> str:
     """Return what to do about a recipe that does not fit into memory."""
-    from zoo import processes
-    from zoo.estimate import estimate
+    from zoo import allocator, processes
 
+    allocator.give_back()  # what the training had
     change = "train.batching={{name: random-nodes, size: {}}}' with train.evaluate=batches"
     advice = f"Take batches, such as '{change}, or a smaller model.dim."
     try:
+        from zoo.estimate import estimate
+
         # The other processes are in the middle of a step, and would be asked to take part.
         found = estimate(recipe) if processes.count() == 1 else None
     except (MemoryError, RuntimeError):  # nor does a small graph

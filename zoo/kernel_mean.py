@@ -31,13 +31,10 @@ def kernel_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
 
 
 def _by_scores(q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
+    share = _share(q, k.sum(-3), base)  # first: gradients are added up in this order, to the bit
     scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
     gathered = torch.einsum("...hnm,...mhd->...nhd", scores, v)
-    return _divided(gathered, q, k, v, base)
-
-
-def _divided(gathered: Tensor, q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
-    return (gathered + _base(v, base)) * _share(q, k.sum(-3), base)
+    return (gathered + _base(v, base)) * share
 
 
 def _base(v: Tensor, base: Base) -> Tensor | float:
@@ -86,7 +83,8 @@ class _KernelMean(torch.autograd.Function):
     def backward(ctx, gradient):
         q, k, v, state, keys, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            out = _divided(_through(q, _state(k, v)), q, k, v, ctx.base)
+            out = _through(q, _state(k, v)) + _base(v, ctx.base)
+            out = out * _share(q, k.sum(-3), ctx.base)
             return *torch.autograd.grad(out, (q, k, v), gradient, create_graph=True), None
         shared = gradient * share
         of_q = _through(shared, state.mT)
