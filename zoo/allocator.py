@@ -17,7 +17,7 @@ from pathlib import Path
 
 NAME = "libjemalloc.so.2"
 FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", f"{sys.prefix}/lib")
-_OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,retain:false,thp:always"
+_OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always"
 _TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
 """The commands that train, or measure what training holds."""
 
