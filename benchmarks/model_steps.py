@@ -42,27 +42,25 @@ OPTIONS = {
 }
 
 
-def zoo_step(name, nodes, edges, features, dim):
+def zoo_step(name, *size):
     """Return a step of the zoo's model, as `zoo train` takes it."""
     keep_freed_memory()
-    graph, x, y = work(nodes, edges, features)
-    model = create_model(name, features, CLASSES, dim=dim, dropout=RATE, **OPTIONS[name])
-
-    def loss():
-        logits, penalty = model(graph, x)
-        return functional.cross_entropy(logits, y) + penalty
-
-    return training(model, loss, False)
+    return step_of(name, lambda model, graph: lambda x, rate: model(graph, x), *size)
 
 
-def plain_step(name, nodes, edges, features, dim):
+def plain_step(name, *size):
     """Return a step of the same model in plain torch."""
+    return step_of(name, PLAIN[name], *size)
+
+
+def step_of(name, answer, nodes, edges, features, dim):
+    """Return a step of training the zoo's weights through one way to answer."""
     graph, x, y = work(nodes, edges, features)
     model = create_model(name, features, CLASSES, dim=dim, dropout=RATE, **OPTIONS[name])
-    answer = PLAIN[name](model, graph)
+    answers = answer(model, graph)
 
     def loss():
-        logits, penalty = answer(x, RATE)
+        logits, penalty = answers(x, RATE)
         return functional.cross_entropy(logits, y) + penalty
 
     return training(model, loss, False)

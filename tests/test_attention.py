@@ -11,7 +11,7 @@ from zoo import deal
 from zoo.attention import ATTENTIONS, linear, per_graph, softmax
 from zoo.catalogue import CATALOGUE
 from zoo.errors import ZooError
-from zoo.kernel_mean import kernel_mean
+from zoo.linear_attention import linear_mean
 from zoo.random_batch import node_identities, partition, random_batch
 from zoo.random_features import directions, performer
 from zoo.table import pick
@@ -566,9 +566,9 @@ def test_the_mean_of_linear_attentions_and_its_gradients(base, shape):
     scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
     weights = scores + {"own": n * torch.eye(n), "all": 1.0, "none": 0.0}[base]
     exact = torch.einsum("...hnm,...mhd->...nhd", weights / weights.sum(-1, keepdim=True), v)
-    torch.testing.assert_close(kernel_mean(q, k, v, base), exact)
-    assert torch.autograd.gradcheck(lambda *qkv: kernel_mean(*qkv, base), (q, k, v))
-    assert torch.autograd.gradgradcheck(lambda *qkv: kernel_mean(*qkv, base), (q, k, v))
+    torch.testing.assert_close(linear_mean(q, k, v, base), exact)
+    assert torch.autograd.gradcheck(lambda *qkv: linear_mean(*qkv, base), (q, k, v))
+    assert torch.autograd.gradgradcheck(lambda *qkv: linear_mean(*qkv, base), (q, k, v))
 
 
 @pytest.mark.parametrize("base", ["own", "all", "none"])
@@ -577,7 +577,7 @@ def test_a_divisor_that_vanishes_has_no_gradient(base):
     keys = torch.full((6, 1, 2), -0.5, dtype=torch.double)
     k = (torch.zeros_like(keys) if base == "none" else keys).requires_grad_()
     v = torch.rand(6, 1, 2, dtype=torch.double)
-    outs = kernel_mean(q, k, v, base), kernel_mean(q[:2], k[:2], v[:2], base)
+    outs = linear_mean(q, k, v, base), linear_mean(q[:2], k[:2], v[:2], base)
     assert all(each.isfinite().all() for each in outs)
     of_q = torch.autograd.grad(outs[0].sum(), q)[0]
     # What is left is the gradient of the numerator over the smallest divisor.

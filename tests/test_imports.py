@@ -16,7 +16,7 @@ LAYERS = [
         "errors",
         "memory",
         "gumbel_kernel",
-        "kernel_mean",
+        "linear_attention",
         "precision",
         "processes",
         "storage",

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import typer
 
 from zoo import allocator
 from zoo.allocator import jemalloc, keep_freed_memory, preload
@@ -132,3 +133,9 @@ def test_what_does_not_train_or_has_an_allocator_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(allocator, "installed", lambda: None)
     preload(["train", "gcn-cora"])
     assert jemalloc() == {}
+
+
+def test_what_trains_is_a_command():
+    from zoo.cli import app
+
+    assert set(allocator.TRAINS) <= set(typer.main.get_command(app).commands)

@@ -18,7 +18,7 @@ from pathlib import Path
 NAME = "libjemalloc.so.2"
 FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", f"{sys.prefix}/lib")
 _OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always"
-_TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
+TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
 """The commands that train, or measure what training holds."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
@@ -39,7 +39,7 @@ def preload(words: list[str]) -> None:
     Args:
         words: of the command, behind its name.
     """
-    more = jemalloc() if words[:1] and words[0] in _TRAINS else {}
+    more = jemalloc() if words[:1] and words[0] in TRAINS else {}
     if more:
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **more})

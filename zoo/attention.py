@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.kernel_mean import kernel_mean
+from zoo.linear_attention import linear_mean
 from zoo.precision import wide
 from zoo.random_batch import Attention, Shard, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
@@ -61,7 +61,7 @@ def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))
         q, k = QUERY_NORMS[qk_norm](q), QUERY_NORMS[qk_norm](k)
-        out = kernel_mean(q, k, values, "own")
+        out = linear_mean(q, k, values, "own")
     return out.to(v.dtype)
 
 

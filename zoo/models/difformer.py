@@ -35,8 +35,8 @@ from zoo.attention import ATTENTIONS, QUERY_NORMS, per_graph
 from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
-from zoo.kernel_mean import kernel_mean
 from zoo.layers import NORMS, Norm, blend, mean_of_heads
+from zoo.linear_attention import linear_mean
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -187,7 +187,7 @@ def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))
         q, k = QUERY_NORMS[qk_norm](q), QUERY_NORMS[qk_norm](k)
-        out = kernel_mean(q, k, values, "all")
+        out = linear_mean(q, k, values, "all")
     return out.to(v.dtype)
 
 

@@ -31,8 +31,8 @@ from torch.nn import functional
 
 from zoo.attention import ATTENTIONS, per_graph
 from zoo.dropout import Dropout, ReluDropout, dropout
-from zoo.kernel_mean import kernel_mean
 from zoo.layers import NORMS, Convolution, Norm, blend
+from zoo.linear_attention import linear_mean
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -234,4 +234,4 @@ def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     Linear in N. Polynormer (arXiv 2403.01232), its global attention. Sums are kept in fp32.
     """
     with torch.autocast(q.device.type, enabled=False):
-        return kernel_mean(*(wide(each) for each in (q, k, v))).to(v.dtype)
+        return linear_mean(*(wide(each) for each in (q, k, v))).to(v.dtype)

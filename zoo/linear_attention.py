@@ -1,8 +1,8 @@
-"""The linear attentions' common form: sum_j v_j (1 + q_i . k_j) or without the 1, over their sum.
+"""What linear attentions have in common: means of values by weights that are products q_i . k_j.
 
-SGFormer (arXiv 2306.10759), DIFFormer-s (arXiv 2301.09474) and Polynormer (arXiv 2403.01232) differ
-in what is added to the scores alone. q (k^T v) is multiplied in whichever order is cheaper: scores
-of small sets, else a state per head, time and memory linear in N.
+SGFormer (arXiv 2306.10759) adds N to a node's own weight, DIFFormer-s (arXiv 2301.09474) adds 1 to
+all, Polynormer (arXiv 2403.01232) adds nothing. q (k^T v) is multiplied in whichever order is
+cheaper: scores of small sets, else a state per head, time and memory linear in N.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 Base = Literal["own", "all", "none"]
 
 
-def kernel_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
+def linear_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
     """Return (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (..., N, H, D), for q, k, v of fp32 or wider.
 
     Args:
@@ -27,7 +27,7 @@ def kernel_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
     """
     if q.shape[-3] <= q.shape[-1]:
         return _by_scores(q, k, v, base)
-    return _KernelMean.apply(q, k, v, base)
+    return _LinearMean.apply(q, k, v, base)
 
 
 def _by_scores(q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
@@ -63,7 +63,7 @@ def _through(q: Tensor, state: Tensor) -> Tensor:
     return torch.einsum("...nhd,...hde->...nhe", q, state)
 
 
-class _KernelMean(torch.autograd.Function):
+class _LinearMean(torch.autograd.Function):
     """By a state per head; of all that is computed only q, k, v and what is small is remembered."""
 
     @staticmethod
