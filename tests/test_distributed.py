@@ -137,7 +137,7 @@ def test_one_part_will_do(data, tmp_path):
 
 def test_data_that_were_not_cut_are_refused(data, folder, monkeypatch):
     other = dataclasses.replace(data, x=torch.zeros(300, 5), transform="row")
-    with pytest.raises(ZooError, match="nodes|2, not 5.*'raw', not 'row'.*partition"):
+    with pytest.raises(ZooError, match="features 2, not 5.*'raw', not 'row'.*partition"):
         open_partition(folder / CONFIG).check(other)
     monkeypatch.delenv(ADDRESSES, raising=False)
     spec = {"name": "distributed", "config": str(folder / CONFIG), "fanouts": [2], "size": 9}
