@@ -1,4 +1,4 @@
-"""Dropout whose masks come from 16 random bits per number: on a CPU, sooner.
+"""Dropout whose masks come from 8 or 16 random bits per number: on a CPU, sooner.
 
 Torch draws a Bernoulli number for each element on one core.
 """
@@ -32,10 +32,9 @@ def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
     """
     if not training or rate == 0:
         return x
-    level = round(rate * LEVELS)
-    if x.device.type != "cpu" or min(level, LEVELS - level) < FEW:
+    if x.device.type != "cpu" or not _drawn(rate):
         return functional.dropout(x, rate)
-    return _Dropped.apply(x, level, LEVELS / (LEVELS - level))
+    return _Dropped.apply(x, rate)
 
 
 def relu_dropout(
@@ -59,12 +58,15 @@ def relu_dropout(
         mask: remember a mask in the place of a result that nothing else remembers; a linear map
             remembers what it is given, a sum does not.
     """
-    level = round(rate * LEVELS)
-    drawn = training and x.device.type == "cpu" and FEW <= level <= LEVELS - FEW
+    drawn = training and x.device.type == "cpu" and _drawn(rate)
     if not drawn or x.dtype not in (torch.float32, torch.float64):
         out = dropout(functional.relu(x), rate, training)
         return out if onto is None else onto + out
-    return _KeptPositive.apply(x, onto, mask, level, LEVELS / (LEVELS - level))
+    return _KeptPositive.apply(x, onto, mask, rate)
+
+
+def _drawn(rate: float) -> bool:
+    return FEW <= round(rate * LEVELS) <= LEVELS - FEW
 
 
 def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -73,56 +75,64 @@ def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 
 class _Bits:
-    """Random numbers of 16 bits, for a block at a time: four to a word of the global generator."""
+    """Random integers for a block at a time, words of the global generator cut into pieces.
 
-    def __init__(self, x: Tensor):
-        self.words = torch.empty(min(BLOCK, x.numel()) // 4 + 1, dtype=torch.int64)
+    They are of 16 bits, or of 8 where that many give the rate exactly, as they do 0.5.
+    """
+
+    def __init__(self, x: Tensor, rate: float):
+        bits = 8 if (rate * 2**8).is_integer() else 16
+        self.kind, self.each = {8: torch.int8, 16: torch.int16}[bits], 64 // bits
+        levels = 2**bits
+        level = round(rate * levels)
+        self.least = level - levels // 2  # of those that keep a number
+        self.scale = levels / (levels - level)
+        self.words = torch.empty(-(-min(BLOCK, x.numel()) // self.each), dtype=torch.int64)
 
     def __call__(self, count: int) -> Tensor:
-        return self.words[: -(-count // 4)].random_(-(2**63), None).view(torch.int16)[:count]
+        words = self.words[: -(-count // self.each)].random_(-(2**63), None)
+        return words.view(self.kind)[:count]
 
 
 class _Dropped(torch.autograd.Function):
     """x where it is kept, scaled; a byte per number is remembered for the gradient."""
 
     @staticmethod
-    def forward(ctx, x, level, scale):
+    def forward(ctx, x, rate):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        kept, draw = torch.empty_like(out, dtype=torch.bool), _Bits(x)
+        kept, draw = torch.empty_like(out, dtype=torch.bool), _Bits(x, rate)
         for part, into, where in _blocks(x, out, kept):
-            torch.ge(draw(len(part)), level - LEVELS // 2, out=where)
-            torch.mul(part, where, out=into).mul_(scale)
+            torch.ge(draw(len(part)), draw.least, out=where)
+            torch.mul(part, where, out=into).mul_(draw.scale)
         ctx.save_for_backward(kept)
-        ctx.scale = scale
+        ctx.scale = draw.scale
         return out
 
     @staticmethod
     def backward(ctx, gradient):
-        return _Kept.apply(gradient, *ctx.saved_tensors, ctx.scale), None, None
+        return _Kept.apply(gradient, *ctx.saved_tensors, ctx.scale), None
 
 
 class _KeptPositive(torch.autograd.Function):
     """x where it is kept and positive, scaled, and what it is added to."""
 
     @staticmethod
-    def forward(ctx, x, onto, mask, level, scale):
+    def forward(ctx, x, onto, mask, rate):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         mask = mask or onto is not None
         kept = torch.empty_like(out, dtype=torch.bool) if mask else out
-        draw = _Bits(x)
+        draw = _Bits(x, rate)
         for part, first, into, where in _blocks(x, out if onto is None else onto, out, kept):
             bits = draw(len(part)).to(x.dtype)
             # One pass for `part where bits > ...`, with zeros elsewhere.
-            torch.ops.aten.threshold_backward(
-                part, bits, level - LEVELS // 2 - 0.5, grad_input=into
-            )
-            into.clamp_(min=0).mul_(scale)
+            torch.ops.aten.threshold_backward(part, bits, draw.least - 0.5, grad_input=into)
+            into.clamp_(min=0).mul_(draw.scale)
             if mask:
                 torch.gt(into, 0, out=where)
             if onto is not None:
                 into.add_(first)
         ctx.save_for_backward(kept)
-        ctx.scale = scale
+        ctx.scale = draw.scale
         return out
 
     @staticmethod
@@ -130,7 +140,7 @@ class _KeptPositive(torch.autograd.Function):
         (kept,) = ctx.saved_tensors
         through = _Kept if kept.dtype == torch.bool else _WherePositive
         onto = gradient if ctx.needs_input_grad[1] else None
-        return through.apply(gradient, kept, ctx.scale), onto, None, None, None
+        return through.apply(gradient, kept, ctx.scale), onto, None, None
 
 
 class _WherePositive(torch.autograd.Function):

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from zoo.attention import Attention, per_graph
 from zoo.dropout import ReluDropout, dropout, relu_dropout
+from zoo.linear_map import Linear
 from zoo.propagation import Propagation
 from zoo.registry import Model
 from zoo.sparse_features import FeatureLinear
@@ -72,7 +73,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, dim: int, expansion: int, dropout: float):
         super().__init__()
-        self.widen, self.narrow = nn.Linear(dim, expansion * dim), nn.Linear(expansion * dim, dim)
+        self.widen, self.narrow = Linear(dim, expansion * dim), Linear(expansion * dim, dim)
         self.finish = ReluDropout(dropout)
 
     def forward(self, z: Tensor) -> Tensor:
@@ -91,8 +92,8 @@ class MultiHead(nn.Module):
         self.attend, self.heads = attend, heads
         width = -(-dim // heads)
         self.widths = [heads * (rank or width)] * 2 + [heads * width]
-        self.project = nn.Linear(dim, sum(self.widths))
-        self.merge = nn.Linear(heads * width, dim)
+        self.project = Linear(dim, sum(self.widths))
+        self.merge = Linear(heads * width, dim)
 
     def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
         """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
@@ -121,7 +122,7 @@ class Convolution(nn.Module):
         propagate: Propagation,
         *,
         bias: bool = True,
-        linear: type[nn.Linear] = nn.Linear,
+        linear: type[Linear] = Linear,
     ):
         super().__init__()
         self.linear = linear(in_dim, out_dim, bias=False)
@@ -138,9 +139,7 @@ class Convolution(nn.Module):
 class Step(nn.Module):
     """One layer of the stack: Drop(ReLU(norm(conv(x) [+ W x])))."""
 
-    def __init__(
-        self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout, linear=nn.Linear
-    ):
+    def __init__(self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout, linear=Linear):
         super().__init__()
         self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
         self.residual = linear(in_dim, out_dim) if residual else None
@@ -199,7 +198,7 @@ class MessagePassing(Model):
             self.stem = Step(in_dim, dim, propagations[0], **options, linear=FeatureLinear)
             rest = propagations[1:]
         self.layers = nn.ModuleList(Step(dim, dim, each, **options) for each in rest)
-        self.head = nn.Linear(dim, out_dim)
+        self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""

@@ -12,6 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from zoo.linear_map import linear_map
+
 Base = Literal["own", "all", "none"]
 
 
@@ -60,6 +62,8 @@ def _state(k: Tensor, v: Tensor) -> Tensor:
 
 
 def _through(q: Tensor, state: Tensor) -> Tensor:
+    if q.dim() == 3 and q.shape[1] == 1:  # a head of one set
+        return linear_map(q.squeeze(1), state[0].mT).unsqueeze(1)
     return torch.einsum("...nhd,...hde->...nhe", q, state)
 
 

@@ -6,11 +6,12 @@ Cora's features are 99 % zeros, and a product with all of them is most of a trai
 from typing import NamedTuple, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.dropout import dropout
 from zoo.kernels import sparse_product
+from zoo.linear_map import Linear
 from zoo.structure import quiet_beta
 
 WIDE = 256
@@ -20,7 +21,7 @@ DENSITY = 0.1
 """Largest share of numbers other than zero at which the sparse product is taken."""
 
 
-class FeatureLinear(nn.Linear):
+class FeatureLinear(Linear):
     """W Drop(x) + b for the features x of a data set: `nn.Linear`, sooner.
 
     Weights and their initialisation are those of `nn.Linear`. The sparse form of features that are

@@ -37,6 +37,7 @@ from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
 from zoo.layers import NORMS, Norm, blend, mean_of_heads
 from zoo.linear_attention import linear_mean
+from zoo.linear_map import Linear
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -122,7 +123,7 @@ class DIFFormer(Model):
             )
             for layer in range(layers)
         )
-        self.head = nn.Linear(dim, out_dim)
+        self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return the last layer, (N, dim), for x (N, in_dim).
@@ -154,8 +155,8 @@ class DiffusionLayer(nn.Module):
         super().__init__()
         self.attend, self.propagate, self.heads = attend, propagate, heads
         self.graph_weight, self.alpha, self.dropout = graph_weight, alpha, dropout
-        self.query, self.key = nn.Linear(dim, heads * dim), nn.Linear(dim, heads * dim)
-        self.value = nn.Linear(dim, heads * dim) if use_weight else None
+        self.query, self.key = Linear(dim, heads * dim), Linear(dim, heads * dim)
+        self.value = Linear(dim, heads * dim) if use_weight else None
         self.norm = pick(NORMS, norm, dim)
 
     def forward(self, graph, z: Tensor, source: Tensor | None, sizes: list[int]) -> Tensor:

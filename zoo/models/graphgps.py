@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from zoo.attention import ATTENTIONS, softmax
 from zoo.dropout import Dropout
 from zoo.layers import NORMS, Convolution, FeedForward, MultiHead, Norm
+from zoo.linear_map import Linear
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -76,7 +77,7 @@ class GraphGPS(Model):
             )
             for layer in range(layers)
         )
-        self.head = nn.Linear(dim, out_dim)
+        self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""

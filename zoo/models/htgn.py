@@ -33,6 +33,7 @@ from zoo.attention import ATTENTIONS
 from zoo.dropout import Dropout
 from zoo.kernels import edge_dot, edge_softmax, weighted_sum
 from zoo.layers import NORMS, FeedForward, MultiHead, Norm
+from zoo.linear_map import Linear
 from zoo.precision import wide
 from zoo.propagation import GraphAttention, split_heads
 from zoo.random_batch import seed_of
@@ -117,7 +118,7 @@ class HTGN(Model):
                 if part is not None
             }
             self.layers.append(HTGNLayer(**parts, adds=adds, dropout=dropout))
-        self.head = nn.Linear(dim, out_dim)
+        self.head = Linear(dim, out_dim)
 
     def forward(self, graph, x: Tensor) -> Output:
         """Return the logits, and the smoothness term as the penalty, in training and evaluation."""
@@ -182,7 +183,7 @@ class LearnedEdges(nn.Module):
 
     def __init__(self, dim: int, heads: int):
         super().__init__()
-        self.linear = nn.Linear(dim, dim, bias=False)
+        self.linear = Linear(dim, dim, bias=False)
         self.gather = GraphAttention(dim, heads, slope=0.2)
 
     def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,7 +196,7 @@ class AttentionEdges(nn.Module):
 
     def __init__(self, dim: int, heads: int):
         super().__init__()
-        self.linear, self.heads = nn.Linear(dim, dim, bias=False), heads
+        self.linear, self.heads = Linear(dim, dim, bias=False), heads
 
     def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, D) for z (N, D), and the weights (E, H), for q and k (N, H, rank)."""

@@ -33,6 +33,7 @@ from zoo.dropout import dropout
 from zoo.gumbel_kernel import gumbel, kernel_mean, log_features
 from zoo.kernels import edge_dot
 from zoo.layers import NORMS, Norm
+from zoo.linear_map import Linear
 from zoo.propagation import relation
 from zoo.random_batch import seed_of
 from zoo.random_features import directions
@@ -130,7 +131,7 @@ class NodeFormer(Model):
             for layer, kernel in enumerate(kernels)
         )
         self.jumping_knowledge = jumping_knowledge
-        self.head = nn.Linear((layers + 1) * dim if jumping_knowledge else dim, out_dim)
+        self.head = Linear((layers + 1) * dim if jumping_knowledge else dim, out_dim)
 
     def forward(self, graph, x: Tensor) -> Output:
         """Return the logits, and the edge loss as the penalty, in training and evaluation alike."""
@@ -174,8 +175,8 @@ class NodeFormerLayer(nn.Module):
     ):
         super().__init__()
         self.heads, self.kernel, self.attend = heads, kernel, attend
-        self.query, self.key = nn.Linear(dim, heads * dim), nn.Linear(dim, heads * dim)
-        self.value, self.output = nn.Linear(dim, heads * dim), nn.Linear(heads * dim, dim)
+        self.query, self.key = Linear(dim, heads * dim), Linear(dim, heads * dim)
+        self.value, self.output = Linear(dim, heads * dim), Linear(heads * dim, dim)
         first, self.squash = _ORDER_WEIGHTS[weigh]
         self.strengths = nn.ParameterList(torch.full((heads,), first) for _ in range(orders))
         self.norm = pick(NORMS, norm, dim)

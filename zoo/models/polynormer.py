@@ -33,6 +33,7 @@ from zoo.attention import ATTENTIONS, per_graph
 from zoo.dropout import Dropout, ReluDropout, dropout
 from zoo.layers import NORMS, Convolution, Norm, blend
 from zoo.linear_attention import linear_mean
+from zoo.linear_map import Linear
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -122,10 +123,10 @@ class Polynormer(Model):
             for layer in range(global_layers)
         )
         self.global_gates = Gates(global_layers, dim, beta)
-        self.output = nn.Sequential(nn.Linear(dim, dim), finish(global_dropout))
+        self.output = nn.Sequential(Linear(dim, dim), finish(global_dropout))
         self.local_epochs = local_epochs
-        self.head_local = nn.Linear(dim, out_dim) if local_epochs else None
-        self.head_global = nn.Linear(dim, out_dim)
+        self.head_local = Linear(dim, out_dim) if local_epochs else None
+        self.head_global = Linear(dim, out_dim)
         self.register_buffer("global_phase", torch.tensor(local_epochs == 0))
 
     @property
@@ -172,7 +173,7 @@ class LocalLayer(nn.Module):
     def __init__(self, dim, propagate, *, activation, finish, pre_norm, norm):
         super().__init__()
         self.pre_norm = nn.LayerNorm(dim) if pre_norm else nn.Identity()
-        self.multiply, self.skip = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.multiply, self.skip = Linear(dim, dim), Linear(dim, dim)
         self.convolution = Convolution(dim, dim, propagate, bias=False)
         self.between = pick(NORMS, norm, dim)
         self.norm = nn.LayerNorm(dim)
@@ -191,9 +192,9 @@ class GlobalLayer(nn.Module):
     def __init__(self, dim, heads, attend, *, qk_shared):
         super().__init__()
         self.attend, self.heads = attend, heads
-        self.query = None if qk_shared else nn.Linear(dim, dim)
-        self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        self.multiply = nn.Linear(dim, dim)
+        self.query = None if qk_shared else Linear(dim, dim)
+        self.key, self.value = Linear(dim, dim), Linear(dim, dim)
+        self.multiply = Linear(dim, dim)
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, x: Tensor, gate: Tensor, sizes: list[int]) -> Tensor:

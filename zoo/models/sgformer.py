@@ -22,6 +22,7 @@ from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
 from zoo.layers import NORMS, Convolution, Norm, Projection, blend, mean_of_heads
+from zoo.linear_map import Linear
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
@@ -118,7 +119,7 @@ class SGFormer(Model):
         self.stem_graph = branch.stem(in_dim, dim, propagations)
         self.graph = branch(dim, propagations, graph_norm, graph_dropout, use_init)
         self.combine, self.graph_weight = combine, graph_weight
-        self.head = nn.Linear(2 * dim if combine == "cat" else dim, out_dim)
+        self.head = Linear(2 * dim if combine == "cat" else dim, out_dim)
         self.attention_weight_decay = attention_weight_decay
 
     def features(self, graph, x: Tensor) -> Tensor:
@@ -149,8 +150,8 @@ class AttentionLayer(nn.Module):
     def __init__(self, dim, heads, attend, *, alpha, norm, activation, dropout, use_weight):
         super().__init__()
         self.attend, self.alpha, self.heads = attend, alpha, heads
-        self.query, self.key = nn.Linear(dim, heads * dim), nn.Linear(dim, heads * dim)
-        self.value = nn.Linear(dim, heads * dim) if use_weight else None
+        self.query, self.key = Linear(dim, heads * dim), Linear(dim, heads * dim)
+        self.value = Linear(dim, heads * dim) if use_weight else None
         self.norm = pick(NORMS, norm, dim)
         self.activation = activation
         self.dropout = dropout
@@ -227,7 +228,7 @@ class GraphResidualLayer(nn.Module):
     def __init__(self, dim, propagate, norm, dropout, use_init):
         super().__init__()
         self.propagate, self.use_init, self.dropout = propagate, use_init, dropout
-        self.linear = nn.Linear(2 * dim if use_init else dim, dim)
+        self.linear = Linear(2 * dim if use_init else dim, dim)
         self.norm = pick(NORMS, norm, dim)
 
     def forward(self, graph, h: Tensor, first: Tensor) -> Tensor:

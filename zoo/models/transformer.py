@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from zoo.attention import ATTENTIONS, softmax
 from zoo.dropout import Dropout
 from zoo.layers import NORMS, FeedForward, MultiHead, Norm
+from zoo.linear_map import Linear
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
 from zoo.table import Count, Rate, Spec, pick
@@ -75,7 +76,7 @@ class Transformer(Model):
             for layer in range(layers)
         )
         self.norm = pick(NORMS, norm if norm_first else "none", dim)
-        self.head = nn.Linear(dim, out_dim)
+        self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim); of the graph only the sizes are looked at."""
