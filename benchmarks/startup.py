@@ -63,6 +63,7 @@ def main():
         Aim("seconds of `import zoo` beyond torch and DGL", ours - alone, 0.3),
         Aim("seconds of `zoo --help`", answer, 0.5),
         Aim("seconds of `zoo train` outside of epochs", beside, 2),
+        Aim("the same beyond torch and DGL", beside - alone, 2),
     ]
     conclude(__file__, full, table, aims)
 
