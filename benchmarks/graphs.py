@@ -4,6 +4,8 @@ import dgl
 import networkx
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.sparse import csgraph
 
 
 def power_law(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
@@ -26,6 +28,15 @@ def attached(nodes: int, links: int, seed: int = 0) -> np.ndarray:
 def uniform(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
     """Return edges (2, about `edges`) between nodes drawn uniformly."""
     return _once(np.random.default_rng(seed).integers(nodes, size=(2, edges)), nodes)
+
+
+def connected(edges: np.ndarray) -> np.ndarray:
+    """Return the edges of the largest component, its nodes numbered anew."""
+    nodes = edges.max() + 1
+    matrix = sparse.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes))
+    _, label = csgraph.connected_components(matrix, directed=False)
+    inside = label == np.bincount(label).argmax()
+    return (np.cumsum(inside) - 1)[edges[:, inside[edges[0]]]]
 
 
 def mesh(side: int) -> np.ndarray:

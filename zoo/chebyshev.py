@@ -23,6 +23,9 @@ from zoo.structure import from_neighbours, quiet_beta
 LARGE = 5000
 """Nodes of a component beyond which single precision and several threads are used."""
 
+FACTORED = 1000
+"""And those beyond which a factorisation is worth looking at."""
+
 
 class Component:
     """S of one component of N nodes, with what is known of it.
@@ -66,12 +69,12 @@ class Component:
 
     @property
     def factored_first(self) -> bool:
-        """Whether much is to be done, and a factorisation is the way to do it.
+        """Whether a factorisation is the way to go.
 
         So it is where nodes lie in layers of a few times sqrt(N), as in a mesh or on a path: few of
         them separate one half from the other, and the factors fill in little.
         """
-        return self.large and self.band**2 <= 16 * len(self.trivial)
+        return len(self.trivial) > FACTORED and self.band**2 <= 16 * len(self.trivial)
 
     @functools.cached_property
     def _double(self) -> Tensor:

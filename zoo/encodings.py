@@ -29,7 +29,7 @@ from zoo.memory import available_memory
 from zoo.storage import cache_folder, write_whole
 from zoo.table import Count, Table, value_problems
 
-VERSION = 2  # part of the key of every cached file: raise it when the numbers change
+VERSION = 3  # part of the key of every cached file: raise it when the numbers change
 
 _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from zoo import allocator
 from zoo.batching import BATCHING, Batches
 from zoo.datasets import Dataset, canonical, load_graph, on_disk_folder
 from zoo.encodings import ENCODINGS
 from zoo.kernels import by_torch
-from zoo.memory import available_memory, held_now, peak_during
+from zoo.memory import available_memory, held_now, own_peak, peak_during
 from zoo.plan import divide, import_sources, resolve
 from zoo.recipe import Recipe, word
 from zoo.registry import create_model
@@ -90,7 +91,7 @@ def estimate(recipe: Recipe) -> Estimate:
     data, split = _loaded(full, recipe.seeds[0])
     nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
     over = pick(BATCHING, train["batching"], data, split.train, "cpu")
-    batch, inside = _batch(over) if isinstance(over, Batches) else (nodes, degree)
+    batch, inside, made = _batch(over) if isinstance(over, Batches) else (nodes, degree, 0)
     asked, around = (nodes, degree) if train["evaluate"] == "full" else (batch, inside)
 
     def small(n: int, degree: float) -> Steps:
@@ -116,8 +117,7 @@ def estimate(recipe: Recipe) -> Estimate:
     features = 4 * data.x.numel()
     mapped = on_disk_folder(word(recipe.dataset)) is not None and max(batch, asked) < nodes
     arrays = data.y.nbytes + (0 if mapped else features + _of_graph(nodes, data.graph.num_edges()))
-    if isinstance(over, Batches):  # made while a step is taken
-        arrays += 3 * (batch * 4 * data.x.shape[1] + _of_graph(batch, int(batch * inside)))
+    arrays += made
     rest = program + arrays + weights
     held = step.at(batch), evaluation.at(asked)
     free = available_memory() - arrays - weights - step.start
@@ -160,10 +160,16 @@ def _loaded(full: dict[str, Any], seed: int) -> tuple[Dataset, Split]:
     return data, make_split(own["split"], data.y, data.masks, seed=seed)
 
 
-def _batch(over: Batches) -> tuple[int, float]:
-    """Return nodes and degree of the first batch of an epoch."""
-    part = next(over.parts(0))
-    return len(part.x), part.graph.num_edges() / len(part.x)
+def _batch(over: Batches) -> tuple[int, float, int]:
+    """Return nodes and degree of the first batch of an epoch, and the bytes to make some ahead."""
+    allocator.give_back()
+    with own_peak() as held, allocator.exact():
+        before, parts = held[0], over.parts(0)
+        part = next(parts)
+        next(parts, None)
+    edges = part.graph.num_edges()
+    own = part.x.nbytes + _of_graph(len(part.x), edges)  # of the one that a step is given
+    return len(part.x), edges / len(part.x), held[0] - before + own
 
 
 def _like(data: Dataset, split: Split, n: int, degree: float) -> tuple[Dataset, Split]:

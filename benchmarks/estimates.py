@@ -1,0 +1,75 @@
+"""What `zoo estimate` says a training will hold beside what it holds, for every model.
+
+A planted partition of 40,000 nodes with ten edges each, in full and in random nodes; `zoo estimate`
+and `zoo train` in processes of their own. Without --full, two of the models.
+
+    python benchmarks/estimates.py [--full]
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from contest import Aim, conclude, full_asked
+
+from zoo.registry import list_models
+
+FEW = ("gcn", "sgformer")
+BATCHINGS = {
+    "full": [],
+    "random nodes": [
+        "train.batching={name: random-nodes, size: 8000}",
+        "train.evaluate=batches",
+    ],
+}
+RECIPE = """\
+dataset: {{name: sbm, nodes: 40000, degree: 10, dim: 32}}
+model: {model}
+train: {{epochs: 4}}
+"""
+
+
+def call(folder: Path, *words: str) -> dict:
+    """Run a command of the zoo in a folder and return what it prints."""
+    command = [sys.executable, "-W", "ignore", "-m", "zoo", *words, "--json"]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def both(model: str, changes: list[str]) -> tuple[int, int]:
+    """Return the estimated and the measured peak of a training, in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "recipe.yaml").write_text(RECIPE.format(model=model))
+        words = ["recipe.yaml", *changes]
+        said = call(Path(folder), "estimate", *words)["peak"]
+        return said, call(Path(folder), "train", *words)["peak_memory_bytes"]
+
+
+def main():
+    """Measure and conclude."""
+    full = full_asked(__doc__)
+    table, ratios = [], {}
+    for model in list_models() if full else FEW:
+        for batching, changes in BATCHINGS.items():
+            said, held = both(model, changes)
+            ratios[f"{model}, {batching}"] = said / held
+            table.append(
+                {
+                    "model": model,
+                    "batching": batching,
+                    "estimated GB": f"{said / 1e9:.2f}",
+                    "measured GB": f"{held / 1e9:.2f}",
+                    "ratio": f"{said / held:.2f}",
+                }
+            )
+            print(table[-1], flush=True)
+    farthest = max(ratios, key=lambda name: abs(ratios[name] - 1))
+    away = abs(ratios[farthest] - 1)
+    aims = [Aim(f"farthest from what is measured ({farthest}), as a share", away, 0.25)]
+    conclude(__file__, full, table, aims)
+
+
+if __name__ == "__main__":
+    main()
