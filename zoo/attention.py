@@ -20,10 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.errors import ZooError
 from zoo.linear_attention import linear_mean
 from zoo.precision import wide
 from zoo.random_batch import Attention, Shard, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
+from zoo.sums import by_sums, count, divided, is_by_sums, total
 from zoo.table import Count, Seed, Spec, Table, pick
 
 Norm = Literal["frobenius", "row"]
@@ -49,6 +51,7 @@ def _widened(x: Tensor, width: int) -> Tensor:
     return functional.pad(x, (0, missing)) if missing else x
 
 
+@by_sums
 def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
     """The linear attention of SGFormer: (N v_i + q_i (k^T v)) / (N + q_i (k^T 1)), q, k normalised.
 
@@ -56,7 +59,7 @@ def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
     one norm over their whole set, as the authors do; the attention term is then of order 1/N
     whatever the weights. `row` normalises each node and head by itself. Sums are kept in fp32.
     """
-    if q.shape[-3] == 1:
+    if count(q) == 1:
         return v  # the formula's limit; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))
@@ -71,7 +74,16 @@ def per_graph(attend: Attention, sizes: list[int]) -> Attention:
     Args:
         attend: any attention.
         sizes: nodes of each graph, in the order of the rows; graphs of one size share a call.
+
+    Raises:
+        ZooError: the nodes at hand are some of those to attend to, and sums do not do.
     """
+    if divided() and not is_by_sums(attend):
+        raise ZooError(
+            "`evaluate: layers` is for models whose nodes look at their neighbours alone, or whose "
+            "attention is made of sums over all nodes: `native` of sgformer, difformer and "
+            "polynormer, and `linear`. Write `evaluate: batches`, or `full`."
+        )
     sizes = [size for size in sizes if size]  # an empty graph has no rows
     if len(sizes) <= 1:
         return attend
@@ -94,6 +106,8 @@ def per_graph(attend: Attention, sizes: list[int]) -> Attention:
 
 def _frobenius(x: Tensor) -> Tensor:
     norm = torch.linalg.vector_norm(x, dim=(-3, -2, -1), keepdim=True)
+    if divided():
+        norm = total(norm.square())[0].sqrt()
     return x / norm.clamp(min=1e-12)  # a set of zero rows stays zero instead of NaN
 
 

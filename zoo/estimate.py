@@ -22,6 +22,7 @@ from zoo.batching import BATCHING, Batches
 from zoo.datasets import Dataset, canonical, load_graph, on_disk_folder
 from zoo.encodings import ENCODINGS
 from zoo.kernels import by_torch
+from zoo.layerwise import Layerwise
 from zoo.memory import available_memory, held_now, own_peak, peak_during
 from zoo.plan import divide, import_sources, resolve
 from zoo.recipe import Recipe, word
@@ -92,7 +93,8 @@ def estimate(recipe: Recipe) -> Estimate:
     nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
     over = pick(BATCHING, train["batching"], data, split.train, "cpu")
     batch, inside, made = _batch(over) if isinstance(over, Batches) else (nodes, degree, 0)
-    asked, around = (nodes, degree) if train["evaluate"] == "full" else (batch, inside)
+    sizes = {"full": (nodes, degree), "batches": (batch, inside)}
+    asked, around = sizes.get(train["evaluate"]) or Layerwise(data, "cpu").size()
 
     def small(n: int, degree: float) -> Steps:
         like, parts = _like(data, split, n, degree)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.linear_map import linear_map
+from zoo.sums import count, divided, total
 
 Base = Literal["own", "all", "none"]
 
@@ -27,6 +28,10 @@ def linear_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
         base: b_i and m: `own`, N v_i and N; `all`, sum_j v_j and N; `none`, 0 and 0. The divisor
             is kept above 0.
     """
+    if divided():
+        state, keys, values = total(_state(k, v), k.sum(-3), v.sum(-3, keepdim=True))
+        added = values if base == "all" else _base(v, base)
+        return (_through(q, state) + added) * _share(q, keys, base)
     if q.shape[-3] <= q.shape[-1]:
         return _by_scores(q, k, v, base)
     return _LinearMean.apply(q, k, v, base)
@@ -41,20 +46,20 @@ def _by_scores(q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
 
 def _base(v: Tensor, base: Base) -> Tensor | float:
     if base == "own":
-        return v.shape[-3] * v
+        return count(v) * v
     return v.sum(-3, keepdim=True) if base == "all" else 0.0
 
 
 def _share(q: Tensor, keys: Tensor, base: Base) -> Tensor:
     """Return one over the divisor, (..., N, H, 1), for the sum of the keys (..., H, D)."""
     mass = torch.einsum("...nhd,...hd->...nh", q, keys)
-    mass = mass if base == "none" else mass + q.shape[-3]
+    mass = mass if base == "none" else mass + count(q)
     return mass.clamp(min=_least(q, base)).reciprocal().unsqueeze(-1)
 
 
 def _least(q: Tensor, base: Base) -> float:
     """Return the smallest divisor: row-normalised scores reach -1, and a head of zeros has none."""
-    return torch.finfo(q.dtype).tiny if base == "none" else 1e-6 * q.shape[-3]
+    return torch.finfo(q.dtype).tiny if base == "none" else 1e-6 * count(q)
 
 
 def _state(k: Tensor, v: Tensor) -> Tensor:

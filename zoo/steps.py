@@ -11,6 +11,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from zoo import processes
 from zoo.batching import BATCHING, Batches
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
+from zoo.layerwise import Layerwise
 from zoo.passes import Part, Shared, Whole
 from zoo.random_batch import local_redeal
 from zoo.registry import Model
@@ -41,8 +43,8 @@ class Steps:
         clip: largest norm of the gradient.
         device: where.
         batching: what an epoch goes over, see `zoo.batching.BATCHING`.
-        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches), or
-            `batches`, as training does.
+        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches);
+            `layers`, the same in bounded memory; or `batches`, as training does.
     """
 
     model: Model
@@ -63,9 +65,13 @@ class Steps:
             self.over = self.asked = pick(BATCHING, self.batching, *given)
         else:
             self.over = self.asked = Shared(*given, redeal)
-        if self.evaluation == "full" and isinstance(self.over, Batches):
-            # One process is enough for what is not divided.
-            first = processes.rank() == 0
+        # One process is enough for what is not divided.
+        first = processes.rank() == 0
+        if self.evaluation == "layers":
+            self.asked = Layerwise(self.data, self.device) if first else None
+            if first:
+                _asked(self.model, self.asked, self.precision, self.asked.check)
+        elif self.evaluation == "full" and isinstance(self.over, Batches):
             self.asked = Whole(self.data, self.split.train, "cpu") if first else None
 
     def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
@@ -123,12 +129,17 @@ def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     return _logits(model, Whole(data, nodes, data.x.device), nodes, precision)
 
 
-@torch.no_grad()
 def _logits(model: Model, over: Whole, nodes: Tensor, precision: str) -> Tensor:
+    return _asked(model, over, precision, lambda answer: over.logits(answer, nodes))
+
+
+@torch.no_grad()
+def _asked(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
+    """Return what is found by a function that asks the model."""
     trained_on = next(model.parameters()).device
     model.to(over.device).eval()
     with _autocast(over.device, precision):
-        found = over.logits(lambda graph, x: model(graph, x).logits.float(), nodes)
+        found = ask(lambda graph, x: model(graph, x).logits.float())
     model.to(trained_on)
     return found
 

@@ -40,6 +40,20 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     return _graph(begins, found[inside], graph.idtype)
 
 
+def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
+    """Return where the edges that lead to some nodes come from, (m,), and a block of them.
+
+    Args:
+        graph: a canonical graph of N nodes.
+        nodes: consecutive ones, the targets of the block; its sources are the m, in that order.
+    """
+    offsets, sources = neighbours(graph)
+    begins = offsets[nodes.start : nodes.stop + 1].long()
+    reached, tails = sources[begins[0] : begins[-1]].long().unique(return_inverse=True)
+    tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
+    return reached, dgl.create_block((tails, tips), len(reached), len(nodes))
+
+
 def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
     """Return the cluster of each node, (N,) int64 from 0 to parts - 1, cutting few edges (METIS).
 

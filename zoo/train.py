@@ -134,7 +134,7 @@ def fit(
     clip: Positive | None = None,
     evaluate_every: Count = 1,
     batching: Annotated[Spec, BATCHING] = "full",
-    evaluate: Literal["full", "batches"] = "full",
+    evaluate: Literal["full", "layers", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
@@ -161,8 +161,8 @@ def fit(
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
         batching: what an epoch goes over: the `full` graph in one step, or batches of nodes.
-        evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches),
-            or in `batches`, as training does.
+        evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches);
+            `layers`, the same in bounded memory; or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
 
     Raises:

@@ -42,6 +42,7 @@ from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
+from zoo.sums import by_sums, count
 from zoo.table import Count, Fraction, Rate, Spec, pick
 
 
@@ -178,12 +179,13 @@ class DiffusionLayer(nn.Module):
         return blend(attended, gathered, self.graph_weight)
 
 
+@by_sums
 def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
     """DIFFormer-s: (sum_j v_j + q_i (k^T v)) / (N + q_i (k^T 1)), q and k normalised.
 
     The weights are 1 + q_i . k_j, divided by their sum. Linear in N; sums are kept in fp32.
     """
-    if q.shape[-3] == 1:
+    if count(q) == 1:
         return v  # the formula's value; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))

@@ -38,6 +38,7 @@ from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
+from zoo.sums import by_sums
 from zoo.table import Count, NonNegative, Rate, Spec, pick
 
 Epochs = Annotated[int, Field(ge=0)]
@@ -229,6 +230,7 @@ class Gates(nn.Module):
         return self.squash(self.raw)
 
 
+@by_sums
 def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Return q (k^T v) / (q . k^T 1), the mean of v weighted by q_i . k_j, for q and k above 0.
 
