@@ -1,15 +1,19 @@
 """What `zoo estimate` says a training will hold beside what it holds, for every model.
 
 A planted partition of 40,000 nodes with ten edges each, in full and in random nodes; `zoo estimate`
-and `zoo train` in processes of their own. Without --full, two of the models.
+and `zoo train` in processes of their own, two at a time, with a thread each. Without --full, two
+models.
 
     python benchmarks/estimates.py [--full]
 """
 
+import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from contest import Aim, conclude, full_asked
@@ -34,7 +38,10 @@ train: {{epochs: 4}}
 def call(folder: Path, *words: str) -> dict:
     """Run a command of the zoo in a folder and return what it prints."""
     command = [sys.executable, "-W", "ignore", "-m", "zoo", *words, "--json"]
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=folder, env=alone, check=True, capture_output=True, text=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -50,10 +57,11 @@ def both(model: str, changes: list[str]) -> tuple[int, int]:
 def main():
     """Measure and conclude."""
     full = full_asked(__doc__)
+    cases = list(itertools.product(list_models() if full else FEW, BATCHINGS))
     table, ratios = [], {}
-    for model in list_models() if full else FEW:
-        for batching, changes in BATCHINGS.items():
-            said, held = both(model, changes)
+    with ThreadPoolExecutor(2) as pool:
+        peaks = pool.map(lambda case: both(case[0], BATCHINGS[case[1]]), cases)
+        for (model, batching), (said, held) in zip(cases, peaks, strict=True):
             ratios[f"{model}, {batching}"] = said / held
             table.append(
                 {
