@@ -25,6 +25,7 @@ MODELS = [
     ("gat", {"heads": 2}),
     ("sgformer", {}),
     ("sgformer", {**RESIDUAL, "qk_norm": "row", "layers": 2, "heads": 2, "use_weight": True}),
+    ("sgformer", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
     ("difformer", {}),
     ("difformer", {"qk_norm": "row", "heads": 3, "use_source": True}),
     ("polynormer", {"heads": 2}),
@@ -89,6 +90,7 @@ def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
         ("nodeformer", {}),
         ("htgn", {}),
         ("graphgps", {"attention": "performer"}),
+        ("graphgps", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
     ],
 )
 def test_other_attentions_are_refused_before_training(name, options, data):

@@ -82,7 +82,8 @@ def per_graph(attend: Attention, sizes: list[int]) -> Attention:
         raise ZooError(
             "`evaluate: layers` is for models whose nodes look at their neighbours alone, or whose "
             "attention is made of sums over all nodes: `native` of sgformer, difformer and "
-            "polynormer, and `linear`. Write `evaluate: batches`, or `full`."
+            "polynormer, `linear`, and `rba` around these with its own `evaluate: full`. Write "
+            "`evaluate: batches`, or `full`."
         )
     sizes = [size for size in sizes if size]  # an empty graph has no rows
     if len(sizes) <= 1:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from zoo.deal import Deal, attend_in_batches
 from zoo.errors import ZooError
+from zoo.sums import is_by_sums
 from zoo.table import Count, value_problems
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -114,6 +115,11 @@ class RandomBatch(nn.Module):
                 "draws are counts of at least 1, evaluate is 'fixed', 'full' or 'mean'."
             )
         self.keys = [(seed, layer, draw) for draw in range(counts[evaluate])]
+
+    @property
+    def by_sums(self) -> bool:
+        """Whether evaluation needs nothing of other nodes but sums over all."""
+        return not self.keys and is_by_sums(self.attend)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), inside random batches of the N nodes."""
