@@ -29,6 +29,8 @@ MODELS = [
     ("difformer", {}),
     ("difformer", {"qk_norm": "row", "heads": 3, "use_source": True}),
     ("polynormer", {"heads": 2}),
+    ("nodeformer", {"attention": "linear", "orders": 1, "edge_loss": 0}),
+    ("htgn", {"attention": "linear"}),
     ("transformer", {"attention": "linear"}),
     ("graphgps", {"attention": {"name": "linear", "qk_norm": "frobenius"}}),
 ]
@@ -89,6 +91,7 @@ def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
         ("difformer", {"kernel": "sigmoid"}),
         ("nodeformer", {}),
         ("htgn", {}),
+        ("nodeformer", {"attention": "linear", "orders": 2, "edge_loss": 0}),
         ("graphgps", {"attention": "performer"}),
         ("graphgps", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
     ],

@@ -19,6 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from zoo.datasets import Dataset, canonical
+from zoo.errors import ZooError
 from zoo.passes import Whole
 from zoo.shards import Graph, Shard
 from zoo.structure import neighbours
@@ -45,6 +46,14 @@ class Stretch(Shard):
         self.reached, self.block = leading(graph, nodes)
         self.count = graph.num_nodes()
         self._known, self._turn = known, 0
+
+    @property
+    def order(self) -> Tensor:
+        """Refuse: walks of several edges lead beyond what is reached."""
+        raise ZooError(
+            "`evaluate: layers` follows single edges and this model walks along several; write "
+            "`orders: 1` where the model has it, or `evaluate: batches`, or `full`."
+        )
 
     def batch_num_nodes(self) -> Tensor:
         """Return the nodes at hand, (1,)."""
@@ -156,7 +165,7 @@ def _stretches(offsets: Tensor) -> Iterator[range]:
     """Cut the nodes, whose in-neighbours begin at these offsets (N+1,), into stretches."""
     start, end = 0, len(offsets) - 1
     while start < end:
-        room = int(torch.searchsorted(offsets, offsets[start] + EDGES, right=True)) - 1
-        stop = max(room, start + 1)
+        edges = min(int(offsets[start]) + EDGES, int(offsets[-1]))
+        stop = max(int(torch.searchsorted(offsets, edges, right=True)) - 1, start + 1)
         yield range(start, stop)
         start = stop

@@ -122,7 +122,11 @@ def _degrees(graph, device: torch.device) -> Tensor:
 
 @_per_graph
 def _out_degrees(graph, device: torch.device) -> Tensor:
-    return graph.out_degrees().to(device).float().clamp(min=1)
+    if graph.formats()["created"] == ["csc"] and not graph.formats()["not created"]:
+        found = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
+    else:
+        found = graph.out_degrees()
+    return found.to(device).float().clamp(min=1)
 
 
 @_per_graph
@@ -146,7 +150,8 @@ def _numbered(graph) -> dgl.DGLGraph:
 def _walks(graph, order: int) -> Graph:
     all_of_it, _ = whole(graph)
     if all_of_it is not graph:
-        return Shard(walks(all_of_it, order), graph.order)
+        dealt = graph.order  # before the walks: not every share can have them
+        return Shard(walks(all_of_it, order), dealt)
     half, n = walks(graph, order - 1), graph.num_nodes()
     offsets, indices, _ = (each.cpu().numpy() for each in half.adj_tensors("csr"))
     # Booleans: the number of walks between two nodes may be large, and does not matter.
