@@ -1,11 +1,13 @@
 """Evaluation in stretches of nodes: the logits of the whole graph, and who cannot be asked so."""
 
 import tempfile
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from zoo import layerwise
+from zoo.attention import ATTENTIONS
 from zoo.datasets import load_graph, prepare_on_disk
 from zoo.errors import ZooError
 from zoo.layerwise import Layerwise
@@ -14,6 +16,7 @@ from zoo.registry import create_model
 from zoo.run import run_recipe
 from zoo.splits import make_split
 from zoo.steps import Steps, all_logits
+from zoo.sums import by_sums, count, total
 from zoo.table import pick
 from zoo.tasks import TASKS
 
@@ -101,6 +104,24 @@ def test_other_attentions_are_refused_before_training(name, options, data):
     with pytest.raises(ZooError, match=r"evaluate: layers.*evaluate: batches"):
         steps(model, data, evaluation="layers")
     steps(model, data)
+
+
+def test_an_attention_of_ones_own(data, monkeypatch):
+    @by_sums
+    def uniform(q, k, v):
+        return (total(v.sum(-3, keepdim=True))[0] / count(v)).expand_as(v)
+
+    monkeypatch.setitem(ATTENTIONS, "uniform", lambda native, layer: uniform)
+    model = create_model("sgformer", 6, data.classes, attention="uniform")
+    found = asked(model, data, torch.arange(300))
+    torch.testing.assert_close(found, all_logits(model, data), rtol=1e-4, atol=1e-6)
+
+
+def test_no_room_for_the_files(data, monkeypatch):
+    model = create_model("gcn", 6, data.classes)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(ZooError, match="76,800 bytes to .* 1,000 are free.*TMPDIR"):
+        asked(model, data, torch.arange(3))
 
 
 def test_the_scores_are_those_of_the_whole_graph(data):

@@ -2,6 +2,8 @@
 
 import copy
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from zoo.splits import make_split
 from zoo.steps import all_logits
 from zoo.table import pick
 from zoo.tasks import TASKS
-from zoo.train import SCHEDULES, fit
+from zoo.train import OPTIMIZERS, SCHEDULES, fit
 
 TASK = pick(TASKS, "node-classification")
 
@@ -261,3 +263,29 @@ def test_patience_waits_for_the_first_evaluation(data, split):
     model = create_model("mlp", data.x.shape[1], data.classes)
     result = fit(model, data, split, TASK, epochs=30, patience=3, evaluate_every=9)
     assert result.epoch % 9 == 8 or result.epoch == 29
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_optimisers_are_those_of_torch_without_its_compiler(name):
+    found = []
+    for make in (OPTIMIZERS[name.lower()], getattr(torch.optim, name)):
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(5, 3))
+        optimiser = make([{"params": [weight]}], lr=0.1, weight_decay=0.01)
+        for _ in range(4):
+            optimiser.zero_grad()
+            weight.pow(3).sum().backward()
+            optimiser.step()
+        found.append((weight.detach(), optimiser.state_dict()["state"][0]["exp_avg_sq"]))
+    assert all(map(torch.equal, *found))
+
+
+def test_training_does_not_import_the_compiler():
+    code = (
+        "import sys, torch; from zoo.train import OPTIMIZERS; "
+        "weight = torch.ones(2, requires_grad=True); "
+        "optimiser = OPTIMIZERS['adam']([weight], 0.1, 0.0); weight.sum().backward(); "
+        "optimiser.step(); optimiser.zero_grad(); optimiser.state_dict(); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code]).returncode == 0

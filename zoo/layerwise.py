@@ -9,6 +9,8 @@ stretch gathers from, or added up.
 from __future__ import annotations
 
 import dataclasses
+import math
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,7 +122,11 @@ class Layerwise(Whole):
         Layerwise(one, self.device).logits(answer, torch.zeros(1, dtype=torch.int64))
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
-        """Return the logits of some nodes, (m, C)."""
+        """Return the logits of some nodes, (m, C).
+
+        Raises:
+            ZooError: the files find no room.
+        """
         asked, back = nodes.unique(return_inverse=True)
         known: list[np.ndarray] = []
         with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
@@ -153,6 +159,13 @@ class Layerwise(Whole):
 
     def _file(self, path: Path, rows: np.ndarray) -> np.ndarray:
         shape = (len(self.data.x), *rows.shape[1:])
+        size, free = 4 * math.prod(shape), shutil.disk_usage(path.parent).free
+        if size > free:  # a mapped file that finds no room ends the program without a word
+            raise ZooError(
+                f"`evaluate: layers` has to write {size:,} bytes to {path.parent.parent}, where "
+                f"{free:,} are free. Name a folder with more room in TMPDIR, or write "
+                "`evaluate: batches`."
+            )
         return np.lib.format.open_memmap(path, "w+", np.float32, shape)
 
     def _answer(self, answer, nodes: range, known: list[np.ndarray]) -> Tensor:

@@ -26,7 +26,7 @@ def linear_map(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     return (
         x.dim() == 2
-        and x.numel() * len(weight) >= max(LARGE, 1)
+        and x.numel() * len(weight) >= LARGE
         and torch.backends.mkldnn.is_available()
         and torch.backends.mkldnn.enabled
         and all(each.is_cpu and each.dtype == torch.float32 for each in (x, weight))

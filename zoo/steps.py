@@ -65,14 +65,13 @@ class Steps:
             self.over = self.asked = pick(BATCHING, self.batching, *given)
         else:
             self.over = self.asked = Shared(*given, redeal)
-        # One process is enough for what is not divided.
-        first = processes.rank() == 0
         if self.evaluation == "layers":
-            self.asked = Layerwise(self.data, self.device) if first else None
-            if first:
-                _asked(self.model, self.asked, self.precision, self.asked.check)
+            self.asked = Layerwise(self.data, self.device)
+            _asked(self.model, self.asked, self.precision, self.asked.check)
         elif self.evaluation == "full" and isinstance(self.over, Batches):
-            self.asked = Whole(self.data, self.split.train, "cpu") if first else None
+            self.asked = Whole(self.data, self.split.train, "cpu")
+        if self.asked is not self.over and processes.rank() > 0:
+            self.asked = None  # one process is enough for what is not divided
 
     def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
         """Take the steps of an epoch; return the mean of their losses."""
