@@ -26,7 +26,7 @@ from zoo.registry import create_model
 from zoo.splits import make_split
 from zoo.steps import Steps
 from zoo.studies.study import Row, Study
-from zoo.table import Count, Positive, pick
+from zoo.table import Count, Positive, Rate, pick
 from zoo.tasks import TASKS
 
 ASKED = 20_000
@@ -57,9 +57,10 @@ def batching_study(
     *,
     quick: bool = False,
     nodes: Count = 2_000_000,
-    steps: Count = 60,
+    steps: Count = 100,
     dim: Count = 64,
     noise: Positive = 1.0,
+    dropout: Rate = 0.0,
 ) -> Study:
     """Time, memory and test score of batches of random nodes, of clusters and of neighbours.
 
@@ -70,6 +71,8 @@ def batching_study(
         dim: features, and width of the model.
         noise: of the features; at 2 they say little, and what a batch leaves out of the graph is
             missed.
+        dropout: of the model. A million nodes to train on need none, and what random nodes leave
+            out of the graph is one already.
     """
     if quick:
         nodes, steps = nodes // 100, steps // 3
@@ -86,7 +89,7 @@ def batching_study(
         prepare_on_disk(drawn, graph, half=True, memory=1.0)
         # tqdm draws on standard error, and nothing at all where that is not a terminal.
         found = {
-            name: _measured(str(graph), spec, steps, dim)
+            name: _measured(str(graph), spec, steps, dim, dropout)
             for name, spec in tqdm(_kinds(nodes).items(), unit="kind", disable=None)
         }
     table = [_line(name, each) for name, each in found.items()]
@@ -136,29 +139,39 @@ def _line(name: str, found: Found) -> dict[str, Any]:
     }
 
 
-def _measured(graph: str, batching: dict[str, Any], steps: int, dim: int) -> Found:
+def _measured(graph: str, batching: dict[str, Any], *options) -> Found:
     """Return what is found in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "found.json")
-        run_together(
-            1, ["zoo.studies.batching", json.dumps([graph, batching, steps, dim, str(said)])]
-        )
+        work = json.dumps([str(said), graph, batching, *options])
+        run_together(1, ["zoo.studies.batching", work])
         return Found(**json.loads(said.read_text()))
 
 
-def _work(graph: str, batching: dict[str, Any], steps: int, dim: int, said: str) -> None:
+def _work(said: str, *what) -> None:
     """What a process does: train, ask, and write down what it has seen."""
     keep_freed_memory()
     with own_peak() as peak:
-        found = _trained(graph, batching, steps, dim)
+        found = _trained(*what)
     Path(said).write_text(json.dumps({**found, "memory": max(peak)}))
 
 
-def _trained(graph: str, batching: dict[str, Any], steps: int, dim: int) -> dict[str, float]:
+def _trained(
+    graph: str, batching: dict[str, Any], steps: int, dim: int, dropout: float
+) -> dict[str, float]:
     data = load_graph(graph)
     split = make_split("ratio-50-25-25", data.y, None, seed=0)
     torch.manual_seed(0)
-    model = create_model("sgformer", data.x.shape[1], data.classes, dim=dim, attention="rba")
+    model = create_model(
+        "sgformer",
+        data.x.shape[1],
+        data.classes,
+        dim=dim,
+        attention="rba",
+        attention_dropout=dropout,
+        graph_layers=3,
+        graph_dropout=dropout,
+    )
     task = pick(TASKS, data.task)
     start = time.perf_counter()
     over = Steps(model, data, split, task, _same, batching=batching, evaluation="batches")
