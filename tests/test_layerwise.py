@@ -101,7 +101,7 @@ def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
 )
 def test_other_attentions_are_refused_before_training(name, options, data):
     model = create_model(name, 6, data.classes, **options)
-    with pytest.raises(ZooError, match=r"evaluate: layers.*evaluate: batches"):
+    with pytest.raises(ZooError, match=r"`layers`.*evaluate: batches.*--batch-size"):
         steps(model, data, evaluation="layers")
     steps(model, data)
 

@@ -19,6 +19,7 @@ def evaluate_part(
     part: str | None,
     *,
     batch_size: int | None = None,
+    layers: bool = False,
     device: str | torch.device = "cpu",
 ) -> dict[str, Any]:
     """Measure a trained model on nodes of a graph.
@@ -29,6 +30,7 @@ def evaluate_part(
             trained on, divided as then.
         part: `train`, `val`, `test` or `all`; None is `test` on the graph of training, else `all`.
         batch_size: as in `zoo.predict`.
+        layers: as in `zoo.predict`.
         device: where.
 
     Returns:
@@ -57,6 +59,6 @@ def evaluate_part(
         "part": part,
         "nodes": int(labelled.sum()),
         "metric": data.metric,
-        "score": evaluate(model, data, nodes, batch_size=batch_size, device=device),
+        "score": evaluate(model, data, nodes, batch_size=batch_size, layers=layers, device=device),
         "seen": data.name == about.data and part in ("all", "train"),
     }

@@ -53,8 +53,9 @@ class Stretch(Shard):
     def order(self) -> Tensor:
         """Refuse: walks of several edges lead beyond what is reached."""
         raise ZooError(
-            "`evaluate: layers` follows single edges and this model walks along several; write "
-            "`orders: 1` where the model has it, or `evaluate: batches`, or `full`."
+            "`layers` follows single edges and this model walks along several. Write `orders: 1` "
+            "where the model has it, or `evaluate: batches`, or `full`; in the place of "
+            "`--layers`, `--batch-size`."
         )
 
     def batch_num_nodes(self) -> Tensor:
@@ -162,9 +163,9 @@ class Layerwise(Whole):
         size, free = 4 * math.prod(shape), shutil.disk_usage(path.parent).free
         if size > free:  # a mapped file that finds no room ends the program without a word
             raise ZooError(
-                f"`evaluate: layers` has to write {size:,} bytes to {path.parent.parent}, where "
-                f"{free:,} are free. Name a folder with more room in TMPDIR, or write "
-                "`evaluate: batches`."
+                f"`layers` has to write {size:,} bytes to {path.parent.parent}, where {free:,} are "
+                "free. Name a folder with more room in TMPDIR, or write `evaluate: batches`; in "
+                "the place of `--layers`, `--batch-size`."
             )
         return np.lib.format.open_memmap(path, "w+", np.float32, shape)
 

@@ -34,6 +34,14 @@ BatchSize = Annotated[
         "edges nor attention cross from one part of the graph to another.",
     ),
 ]
+Layers = Annotated[
+    bool,
+    typer.Option(
+        "--layers",
+        help="The answers of the whole graph in bounded memory: layer by layer, with files in "
+        "TMPDIR. Not for every attention.",
+    ),
+]
 Imports = Annotated[
     list[str] | None,
     typer.Option("--import", help="A Python file or module to import first; none is otherwise."),
@@ -47,6 +55,7 @@ def predict(
     data: Graph,
     out: Annotated[Path, typer.Option(help="The table to write: .csv or .parquet.")],
     batch_size: BatchSize = None,
+    layers: Layers = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     again: Again = False,
@@ -57,7 +66,7 @@ def predict(
 
     _check_out(out, (".csv", ".parquet"), again)
     model, graph = _loaded(weights, imports), _graph(data)
-    found = run(model, graph, batch_size=batch_size, device=_device(device))
+    found = run(model, graph, batch_size=batch_size, layers=layers, device=_device(device))
     write_table(found, out)
     screen.remark(f"{len(found.ids):,} nodes of {graph.name} are in {out}.{_said(found.cut)}")
 
@@ -68,6 +77,7 @@ def embed(
     data: Graph,
     out: Annotated[Path, typer.Option(help="The array to write, a row per node: .npy.")],
     batch_size: BatchSize = None,
+    layers: Layers = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     again: Again = False,
@@ -78,7 +88,7 @@ def embed(
 
     _check_out(out, (".npy",), again)
     model, graph = _loaded(weights, imports), _graph(data)
-    found = run(model, graph, batch_size=batch_size, device=_device(device))
+    found = run(model, graph, batch_size=batch_size, layers=layers, device=_device(device))
     write_array(found.values, out)
     shape = " x ".join(map(str, found.values.shape))
     screen.remark(f"{shape} numbers, nodes of {graph.name}, are in {out}.{_said(found.cut)}")
@@ -99,6 +109,7 @@ def evaluate(
         ),
     ] = None,
     batch_size: BatchSize = None,
+    layers: Layers = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     as_json: AsJson = False,
@@ -107,9 +118,13 @@ def evaluate(
     from zoo.evaluation import evaluate_part
 
     model = _loaded(weights, imports)
-    where = _device(device)
     found = evaluate_part(
-        model, _spec(data) if data else None, part, batch_size=batch_size, device=where
+        model,
+        _spec(data) if data else None,
+        part,
+        batch_size=batch_size,
+        layers=layers,
+        device=_device(device),
     )
     if as_json:
         typer.echo(json.dumps(found))
