@@ -547,9 +547,11 @@ def test_a_gradient_reaches_what_an_attention_holds():
     assert scale.grad is not None and scale.grad != 0
 
 
-def test_rows_of_norm_1_and_their_gradients():
+@pytest.mark.parametrize("block", [1, 12, 2**18])
+def test_rows_of_norm_1_and_their_gradients(block, monkeypatch):
     from zoo.attention import _row
 
+    monkeypatch.setattr("zoo.blocks.BLOCK", block)
     x = torch.randn(5, 2, 3, dtype=torch.double, requires_grad=True)
     torch.testing.assert_close(_row(x), torch.nn.functional.normalize(x, dim=-1))
     assert torch.autograd.gradcheck(_row, x) and torch.autograd.gradgradcheck(_row, x)
@@ -558,8 +560,10 @@ def test_rows_of_norm_1_and_their_gradients():
 
 
 @pytest.mark.parametrize("base", ["own", "all", "none"])
-@pytest.mark.parametrize("shape", [(9, 2, 3), (2, 9, 1, 4), (3, 2, 5), (2, 1, 1, 3)])
-def test_the_mean_of_linear_attentions_and_its_gradients(base, shape):
+@pytest.mark.parametrize("block", [12, 2**18])
+@pytest.mark.parametrize("shape", [(9, 2, 3), (9, 1, 4), (2, 9, 1, 4), (3, 2, 5), (2, 1, 1, 3)])
+def test_the_mean_of_linear_attentions_and_its_gradients(base, block, shape, monkeypatch):
+    monkeypatch.setattr("zoo.blocks.BLOCK", block)
     torch.manual_seed(0)
     q, k, v = (torch.rand(shape, dtype=torch.double, requires_grad=True) for _ in range(3))
     n = shape[-3]

@@ -4,7 +4,8 @@ import pytest
 import torch
 from scipy import stats
 
-from zoo.dropout import BLOCK, LEVELS, Dropout, dropout, relu_dropout
+from zoo.blocks import BLOCK
+from zoo.dropout import LEVELS, Dropout, dropout, relu_dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])

@@ -56,6 +56,14 @@ def test_it_is_within_a_quarter_of_what_is_measured(name, batching, tmp_path):
 
 
 @pytest.mark.slow
+def test_batches_of_different_sizes_are_estimated_too(tmp_path):
+    batching = "train.batching={name: neighbours, fanouts: [10, 5], size: 300}"
+    words = ("dataset.nodes=300000", "train.epochs=1", "seeds=[0]", "train.evaluate=batches")
+    estimated, measured = both(tmp_path, "sgformer-sbm-rba", batching, *words)
+    assert estimated == pytest.approx(measured, rel=0.25)
+
+
+@pytest.mark.slow
 def test_running_out_of_memory_is_answered_with_an_estimate(tmp_path):
     done = run(tmp_path, "train", *LARGE, "dataset.nodes=400000", "model.dim=128", limit=3_500_000)
     assert done.returncode == 2 and "Traceback" not in done.stderr

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.blocks import row_blocks
 from zoo.errors import ZooError
 from zoo.linear_attention import linear_mean
 from zoo.precision import wide
@@ -121,8 +122,10 @@ class _Row(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x):
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_(min=1e-12)
-        y = x / norm
+        y, norm = torch.empty_like(x), x.new_empty(*x.shape[:-1], 1)
+        for rows, into, lengths in row_blocks(x, y, norm):
+            torch.linalg.vector_norm(rows, dim=-1, keepdim=True, out=lengths)
+            torch.div(rows, lengths.clamp_(min=1e-12), out=into)
         ctx.save_for_backward(y, norm)
         ctx.set_materialize_grads(False)
         return y, norm
@@ -133,9 +136,18 @@ class _Row(torch.autograd.Function):
         of_x = None if of_norm is None else y * of_norm  # asked for by second gradients
         if of_y is None:
             return of_x
-        along = (of_y * y).sum(-1, keepdim=True)
-        across = torch.addcmul(of_y, y, along, value=-1) / norm
-        return across if of_x is None else across + of_x
+        if torch.is_grad_enabled() or of_x is not None:
+            across = _across(of_y, y) / norm
+            return across if of_x is None else across + of_x
+        of_x = torch.empty_like(y)
+        for given, rows, lengths, into in row_blocks(of_y, y, norm, of_x):
+            torch.div(_across(given, rows), lengths, out=into)
+        return of_x
+
+
+def _across(x: Tensor, y: Tensor) -> Tensor:
+    """Return x without its part along y, for rows y of length 1."""
+    return torch.addcmul(x, y, (x * y).sum(-1, keepdim=True), value=-1)
 
 
 QUERY_NORMS = {"frobenius": _frobenius, "row": _row}

@@ -3,20 +3,17 @@
 Torch draws a Bernoulli number for each element on one core.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from zoo.blocks import BLOCK, blocks
 
 LEVELS = 2**16
 """Rates are rounded to this many levels; what is kept is scaled by the rounded rate."""
 
 FEW = 64
 """Rates as near as this to 0 or 1 are torch's to draw: rounding them would change them."""
-
-BLOCK = 2**18
-"""Numbers that are drawn and dropped at a time: they stay in the caches."""
 
 
 def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
@@ -69,11 +66,6 @@ def _drawn(rate: float) -> bool:
     return FEW <= round(rate * LEVELS) <= LEVELS - FEW
 
 
-def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Give a block of each tensor at a time, which stay in the caches; the last are written to."""
-    return zip(*(each.reshape(-1).split(BLOCK) for each in tensors), strict=True)
-
-
 class _Bits:
     """Random integers for a block at a time, words of the global generator cut into pieces.
 
@@ -101,7 +93,7 @@ class _Dropped(torch.autograd.Function):
     def forward(ctx, x, rate):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         kept, draw = torch.empty_like(out, dtype=torch.bool), _Bits(x, rate)
-        for part, into, where in _blocks(x, out, kept):
+        for part, into, where in blocks(x, out, kept):
             torch.ge(draw(len(part)), draw.least, out=where)
             torch.mul(part, where, out=into).mul_(draw.scale)
         ctx.save_for_backward(kept)
@@ -122,7 +114,7 @@ class _KeptPositive(torch.autograd.Function):
         mask = mask or onto is not None
         kept = torch.empty_like(out, dtype=torch.bool) if mask else out
         draw = _Bits(x, rate)
-        for part, first, into, where in _blocks(x, out if onto is None else onto, out, kept):
+        for part, first, into, where in blocks(x, out if onto is None else onto, out, kept):
             bits = draw(len(part)).to(x.dtype)
             # One pass for `part where bits > ...`, with zeros elsewhere.
             torch.ops.aten.threshold_backward(part, bits, draw.least - 0.5, grad_input=into)
@@ -165,7 +157,7 @@ class _Kept(torch.autograd.Function):
         ctx.save_for_backward(keep)
         ctx.scale = scale
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        for part, where, into in _blocks(x, keep, out):
+        for part, where, into in blocks(x, keep, out):
             torch.mul(part, where, out=into).mul_(scale)
         return out
 

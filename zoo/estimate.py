@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from zoo.encodings import ENCODINGS
 from zoo.kernels import by_torch
 from zoo.layerwise import Layerwise
 from zoo.memory import available_memory, held_now, own_peak, peak_during
+from zoo.passes import Part, Whole
 from zoo.plan import divide, import_sources, resolve
 from zoo.recipe import Recipe, word
 from zoo.registry import create_model
@@ -92,7 +93,8 @@ def estimate(recipe: Recipe) -> Estimate:
     data, split = _loaded(full, recipe.seeds[0])
     nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
     over = pick(BATCHING, train["batching"], data, split.train, "cpu")
-    batch, inside, made = _batch(over) if isinstance(over, Batches) else (nodes, degree, 0)
+    found = _batch(over) if isinstance(over, Batches) else (nodes, degree, 0, False)
+    batch, inside, made, uneven = found
     sizes = {"full": (nodes, degree), "batches": (batch, inside)}
     asked, around = sizes.get(train["evaluate"]) or Layerwise(data, "cpu").size()
 
@@ -106,10 +108,13 @@ def estimate(recipe: Recipe) -> Estimate:
         given = (like, parts, pick(TASKS, data.task), _same, train["precision"], train["clip"])
         return Steps(model, *given)
 
-    def of_step(n: int) -> int:
-        return _of_training(small(n, inside), train)
+    def of_step(n: int, uneven: bool = False) -> int:
+        steps = small(n, inside)
+        if uneven:
+            steps.over = _Uneven(_like(data, split, size, inside) for size in _sizes(n))
+        return _of_training(steps, train)
 
-    step = _line(of_step, batch)
+    step = _line(lambda n: of_step(n, uneven), batch)
     evaluation = _line(lambda n: _of_evaluation(small(n, around)), asked)
     with by_torch():
         on_cuda = _line(of_step, batch).at(batch)
@@ -162,16 +167,40 @@ def _loaded(full: dict[str, Any], seed: int) -> tuple[Dataset, Split]:
     return data, make_split(own["split"], data.y, data.masks, seed=seed)
 
 
-def _batch(over: Batches) -> tuple[int, float, int]:
-    """Return nodes and degree of the first batch of an epoch, and the bytes to make some ahead."""
+def _batch(over: Batches) -> tuple[int, float, int, bool]:
+    """Return nodes and degree of an epoch's first batch, and the bytes to make some ahead.
+
+    And whether batches differ in size by more than a node.
+    """
     allocator.give_back()
     with own_peak() as held, allocator.exact():
         before, parts = held[0], over.parts(0)
         part = next(parts)
-        next(parts, None)
+        other = next(parts, part)
     edges = part.graph.num_edges()
     own = part.x.nbytes + _of_graph(len(part.x), edges)  # of the one that a step is given
-    return len(part.x), edges / len(part.x), held[0] - before + own
+    uneven = abs(len(part.x) - len(other.x)) > 1
+    return len(part.x), edges / len(part.x), held[0] - before + own, uneven
+
+
+class _Uneven(Whole):
+    """A step on each of some graphs in turn.
+
+    What one step has freed has holes of the wrong size for the next, and more is held after each.
+    """
+
+    def __init__(self, graphs: Iterable[tuple[Dataset, Split]]):
+        self.graphs = [Whole(data, split.train, "cpu") for data, split in graphs]
+
+    def parts(self, epoch: int) -> Iterator[Part]:
+        for each in self.graphs:
+            yield from each.parts(epoch)
+
+
+def _sizes(n: int) -> list[int]:
+    """Return n and some numbers up to a two-hundredth below it, in no order."""
+    generator = torch.Generator().manual_seed(n)
+    return [n, *(n - torch.randint(n // 200 + 1, (15,), generator=generator)).tolist()]
 
 
 def _like(data: Dataset, split: Split, n: int, degree: float) -> tuple[Dataset, Split]:

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from zoo.blocks import row_blocks
 from zoo.linear_map import linear_map
 from zoo.sums import count, divided, total
 
@@ -66,10 +67,13 @@ def _state(k: Tensor, v: Tensor) -> Tensor:
     return torch.einsum("...mhd,...mhe->...hde", k, v)
 
 
-def _through(q: Tensor, state: Tensor) -> Tensor:
+def _through(q: Tensor, state: Tensor, added: Tensor | None = None) -> Tensor:
+    """Return q S, and what is added to each row of it, (..., 1, H, D)."""
     if q.dim() == 3 and q.shape[1] == 1:  # a head of one set
-        return linear_map(q.squeeze(1), state[0].mT).unsqueeze(1)
-    return torch.einsum("...nhd,...hde->...nhe", q, state)
+        added = None if added is None else added.flatten()
+        return linear_map(q.squeeze(1), state[0].mT, added).unsqueeze(1)
+    out = torch.einsum("...nhd,...hde->...nhe", q, state)
+    return out if added is None else out.add_(added)
 
 
 class _LinearMean(torch.autograd.Function):
@@ -79,39 +83,38 @@ class _LinearMean(torch.autograd.Function):
     def forward(ctx, q, k, v, base):
         state, keys = _state(k, v), k.sum(-3)
         share = _share(q, keys, base)
-        ctx.save_for_backward(q, k, v, state, keys, share)
+        values = v.sum(-3, keepdim=True) if base == "all" else None
+        ctx.save_for_backward(q, k, v, state, keys, share, values)
         ctx.base = base
-        out = _through(q, state)
-        if base == "own":
-            out.add_(v, alpha=v.shape[-3])
-        elif base == "all":
-            out.add_(_base(v, base))
-        return out.mul_(share)
+        out = _through(q, state, values)
+        for rows, own, part in row_blocks(out, v, share):
+            if base == "own":
+                rows.add_(own, alpha=v.shape[-3])
+            rows.mul_(part)
+        return out
 
     @staticmethod
     def backward(ctx, gradient):
-        q, k, v, state, keys, share = ctx.saved_tensors
+        q, k, v, state, keys, share, values = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
             out = _through(q, _state(k, v)) + _base(v, ctx.base)
             out = out * _share(q, k.sum(-3), ctx.base)
             return *torch.autograd.grad(out, (q, k, v), gradient, create_graph=True), None
         shared = gradient * share
-        of_q = _through(shared, state.mT)
+        of_q, of_mass = _through(shared, state.mT), torch.empty_like(share)
+        keys, added = keys.unsqueeze(-3), v if values is None else values
+        times = {"own": v.shape[-3], "all": 1, "none": 0}[ctx.base]
         # Of the divisor: what is added up, times the gradient, is had without adding it up again.
-        of_mass = (q * of_q).sum(-1, keepdim=True)
-        if ctx.base == "own":
-            of_mass.add_((shared * v).sum(-1, keepdim=True), alpha=v.shape[-3])
-        elif ctx.base == "all":
-            of_mass.add_((shared * _base(v, ctx.base)).sum(-1, keepdim=True))
-        of_mass.mul_(share).neg_()
-        of_mass.masked_fill_(share >= 1 / _least(q, ctx.base), 0.0)
-        of_q.addcmul_(of_mass, keys.unsqueeze(-3))
+        parts = (of_mass, of_q, q, keys, share, shared, added)
+        for into, of_rows, rows, all_keys, part, given, more in row_blocks(*parts):
+            torch.sum(rows * of_rows, -1, keepdim=True, out=into)
+            if times:
+                into.add_((given * more).sum(-1, keepdim=True), alpha=times)
+            into.mul_(part).neg_().masked_fill_(part >= 1 / _least(q, ctx.base), 0.0)
+            of_rows.addcmul_(into, all_keys)
         of_state = _state(q, shared)
-        of_k = _through(v, of_state.mT)
-        of_k.add_(torch.einsum("...nhx,...nhd->...xhd", of_mass, q))
-        of_v = _through(k, of_state)
+        of_k = _through(v, of_state.mT, torch.einsum("...nhx,...nhd->...xhd", of_mass, q))
+        of_v = _through(k, of_state, shared.sum(-3, keepdim=True) if ctx.base == "all" else None)
         if ctx.base == "own":
             of_v.add_(shared, alpha=v.shape[-3])
-        elif ctx.base == "all":
-            of_v.add_(shared.sum(-3, keepdim=True))
         return of_q, of_k, of_v, None

@@ -22,6 +22,7 @@ program for medium graphs. Where it departs from the authors' program, and where
 - PyG's model of the same name is another one: no learned gates, a W_o per layer, keys of its own.
 """
 
+import functools
 from typing import Annotated
 
 import torch
@@ -33,7 +34,7 @@ from zoo.attention import ATTENTIONS, per_graph
 from zoo.dropout import Dropout, ReluDropout, dropout
 from zoo.layers import NORMS, Convolution, Norm, blend
 from zoo.linear_attention import linear_mean
-from zoo.linear_map import Linear
+from zoo.linear_map import Linear, linear_map
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -161,11 +162,11 @@ class Polynormer(Model):
 
     def _local(self, graph, x: Tensor) -> Tensor:
         x = dropout(self.stem(x), self.dropout, self.training)
-        total = torch.zeros_like(x)
+        states = []
         for layer, gate in zip(self.local_layers, self.local_gates(), strict=True):
             x = layer(graph, x, gate)
-            total = total + x
-        return total
+            states.append(x)
+        return functools.reduce(torch.add, states)
 
 
 class LocalLayer(nn.Module):
@@ -204,7 +205,7 @@ class GlobalLayer(nn.Module):
         q = k if self.query is None else self._split(self.query(x).sigmoid())
         v = self._split(self.value(x))
         attended = per_graph(self.attend, sizes)(q, k, v).flatten(-2)[:, : x.shape[-1]]
-        return self.norm(attended) * (self.multiply(x) + gate)
+        return self.norm(attended) * linear_map(x, self.multiply.weight, self.multiply.bias + gate)
 
     def _split(self, x: Tensor) -> Tensor:
         """Return the heads of x (N, dim), (N, H, D), filled up with zeros that change nothing."""

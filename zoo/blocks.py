@@ -1,0 +1,30 @@
+"""Large tensors a block at a time, which stays in the caches from one operation to the next."""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+BLOCK = 2**18
+"""Numbers of a tensor in a block, but where one row has more."""
+
+
+def blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Give a block of each tensor at a time, flat; the last are written to.
+
+    Args:
+        tensors: of one shape each, those that are written to contiguous.
+    """
+    return zip(*(each.reshape(-1).split(BLOCK) for each in tensors), strict=True)
+
+
+def row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Give as many rows of each tensor at a time as are a block of the largest; on a GPU, all.
+
+    Args:
+        tensors: (N, ...) each; of one that is (1, ...), this row is given each time.
+    """
+    rows = max(map(len, tensors))
+    numbers = max(each.numel() for each in tensors) // max(rows, 1)
+    size = max(1, BLOCK // max(numbers, 1)) if tensors[0].device.type == "cpu" else max(rows, 1)
+    for start in range(0, rows, size):
+        yield tuple(each if len(each) < rows else each[start : start + size] for each in tensors)
