@@ -22,7 +22,6 @@ program for medium graphs. Where it departs from the authors' program, and where
 - PyG's model of the same name is another one: no learned gates, a W_o per layer, keys of its own.
 """
 
-import functools
 from typing import Annotated
 
 import torch
@@ -162,11 +161,11 @@ class Polynormer(Model):
 
     def _local(self, graph, x: Tensor) -> Tensor:
         x = dropout(self.stem(x), self.dropout, self.training)
-        states = []
+        total = None
         for layer, gate in zip(self.local_layers, self.local_gates(), strict=True):
             x = layer(graph, x, gate)
-            states.append(x)
-        return functools.reduce(torch.add, states)
+            total = x if total is None else total + x
+        return total
 
 
 class LocalLayer(nn.Module):
