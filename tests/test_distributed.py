@@ -231,11 +231,11 @@ def test_the_command_cuts_a_graph(command):
     assert command("data", "partition", "karat", "there")[0] == 2
 
 
-NODES = 2000
+NODES, EPOCHS = 2000, 100
 RECIPE = f"""
 dataset: {{name: sbm, nodes: {NODES}, classes: 3, degree: 10, dim: 8}}
 model: {{name: sgformer, graph_dropout: 0.5}}
-train: {{epochs: 40, evaluate: batches}}
+train: {{epochs: {EPOCHS}, evaluate: batches}}
 seeds: [3]
 """
 
@@ -265,7 +265,7 @@ def losses(runs):
 
 def assert_same_run(place, name):
     ours, wanted = losses(place / name), losses(place / "whole")
-    assert len(ours) == 40 and [each[0] for each in ours] == [each[0] for each in wanted]
+    assert len(ours) == EPOCHS and [each[0] for each in ours] == [each[0] for each in wanted]
     for one, other in zip(ours, wanted, strict=True):
         assert one == pytest.approx(other, abs=1e-4)
     [folder] = (place / name).iterdir()
