@@ -1,11 +1,11 @@
-"""Linear maps by oneDNN: the values and gradients of torch's, and torch's own where they are."""
+"""Linear maps and sums by oneDNN: torch's values and gradients, and torch's own where it is."""
 
 import pytest
 import torch
 from torch.nn import functional
 
 from zoo import linear_map as module
-from zoo.linear_map import Linear, linear_map
+from zoo.linear_map import Linear, linear_map, sum_of_products
 from zoo.registry import create_model
 
 
@@ -27,6 +27,19 @@ def convolutions(monkeypatch):
     return calls
 
 
+@pytest.fixture
+def sums(monkeypatch):
+    """Count the sums over rows that are asked for."""
+    calls, real = [], module.conv2d_weight
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "conv2d_weight", counted)
+    return calls
+
+
 def operands(rows, wide, narrow, dtype=torch.float32):
     torch.manual_seed(0)
     shapes = (rows, wide), (narrow, wide), (narrow,)
@@ -37,12 +50,13 @@ def operands(rows, wide, narrow, dtype=torch.float32):
 @pytest.mark.parametrize(("rows", "wide", "narrow"), [(1, 1, 1), (7, 3, 5), (1000, 64, 40)])
 def test_values_and_gradients(rows, wide, narrow, bias, convolutions):
     given = operands(rows, wide, narrow)[: 3 if bias else 2]
-    outs = [each(*given) for each in (linear_map, functional.linear)]
+    double = [each.detach().double().requires_grad_() for each in given]
+    outs = linear_map(*given), functional.linear(*double)
     assert convolutions and outs[0].is_contiguous()
-    gradients = [torch.autograd.grad(out.square().sum(), given) for out in outs]
-    torch.testing.assert_close(*outs)
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    gradients = [torch.autograd.grad(outs[0].square().sum(), given)]
+    gradients.append(torch.autograd.grad(outs[1].square().sum(), double))
+    for one, other in ((outs[0], outs[1]), *zip(*gradients, strict=True)):
+        assert (one - other).abs().max() <= 2e-6 * other.abs().max()
 
 
 def test_second_gradients():
@@ -63,6 +77,27 @@ def test_rows_that_are_a_view_and_those_without_a_gradient(convolutions):
     linear_map(x, weight.detach(), bias).sum().backward()
     assert len(convolutions) == 4 and view.grad is None  # the last one is the gradient of x
     torch.testing.assert_close(bias.grad, torch.full((5,), 8.0))
+
+
+@pytest.mark.parametrize("rows", [1, 255, 256, 1000])
+@pytest.mark.parametrize(("wide", "narrow"), [(1, 1), (64, 40), (3, 130)])
+def test_sums_of_products(rows, wide, narrow, sums):
+    torch.manual_seed(0)
+    x, y = torch.randn(rows, wide), torch.randn(rows, 2 * narrow)[:, ::2]  # y is a view
+    expected = (x.double()[:, :, None] * y.double()[:, None, :]).sum(0)
+    with torch.no_grad():
+        found = [sum_of_products(x, y) for _ in range(2)]
+    assert len(sums) == (2 if rows >= 256 else 0) and torch.equal(*found)
+    torch.testing.assert_close(found[0].double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_that_are_left_to_torch(sums):
+    x, y = torch.randn(512, 3), torch.randn(512, 5)
+    assert torch.equal(sum_of_products(x, y), x.T @ y)  # its gradient may be asked for
+    with torch.no_grad():
+        assert sum_of_products(x.double(), y.double()).dtype == torch.double
+        assert sum_of_products(x[:0], y[:0]).abs().max() == 0
+    assert not sums
 
 
 def test_what_is_left_to_torch(convolutions, monkeypatch):

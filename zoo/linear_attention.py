@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.blocks import row_blocks
-from zoo.linear_map import linear_map
+from zoo.linear_map import linear_map, sum_of_products
 from zoo.sums import count, divided, total
 
 Base = Literal["own", "all", "none"]
@@ -64,6 +64,9 @@ def _least(q: Tensor, base: Base) -> float:
 
 
 def _state(k: Tensor, v: Tensor) -> Tensor:
+    """Return k^T v of each head, (..., H, D, E)."""
+    if k.dim() == 3 and k.shape[1] == 1:  # a head of one set
+        return sum_of_products(k.squeeze(1), v.squeeze(1)).unsqueeze(0)
     return torch.einsum("...mhd,...mhe->...hde", k, v)
 
 

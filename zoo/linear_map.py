@@ -1,13 +1,17 @@
-"""Linear maps of many rows: on a CPU by oneDNN, sooner than by BLAS."""
+"""Linear maps of many rows, and sums over them: on a CPU by oneDNN, sooner than by BLAS."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.grad import conv2d_weight
 
 LARGE = 2**29
 """Multiplications below which a product is torch's: oneDNN needs a millisecond to begin with."""
+
+BLOCK = 256
+"""Rows that are summed at a time."""
 
 
 def linear_map(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -18,18 +22,38 @@ def linear_map(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         weight: W (out_dim, in_dim).
         bias: b (out_dim,).
     """
-    if not _by_onednn(x, weight):
+    if x.dim() != 2 or not _by_onednn(x.numel() * len(weight), x, weight):
         return functional.linear(x, weight, bias)
     return _LinearMap.apply(x, weight, bias)
 
 
-def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+def sum_of_products(x: Tensor, y: Tensor) -> Tensor:
+    """Return x^T y, (D, E), the sum over rows of their outer products, sooner than by `@`.
+
+    Args:
+        x: (N, D).
+        y: (N, E).
+    """
+    even = len(x) - len(x) % BLOCK
+    by_onednn = even and _by_onednn(x.numel() * y.shape[1], x, y)
+    if torch.is_grad_enabled() or not by_onednn:
+        return x.mT @ y
+    inner, outer = (_pixels(each[:even].unflatten(0, (-1, BLOCK))) for each in (y, x))
+    total = conv2d_weight(inner, (x.shape[1], y.shape[1], 1, 1), outer)[:, :, 0, 0]
+    return total.addmm_(x[even:].mT, y[even:])
+
+
+def _pixels(rows: Tensor) -> Tensor:
+    """Return rows (S, P, D) as S images of P pixels and D channels, which come last in memory."""
+    return rows.contiguous()[:, None].permute(0, 3, 1, 2)
+
+
+def _by_onednn(multiplications: int, *tensors: Tensor) -> bool:
     return (
-        x.dim() == 2
-        and x.numel() * len(weight) >= LARGE
+        multiplications >= LARGE
         and torch.backends.mkldnn.is_available()
         and torch.backends.mkldnn.enabled
-        and all(each.is_cpu and each.dtype == torch.float32 for each in (x, weight))
+        and all(each.is_cpu and each.dtype == torch.float32 for each in tensors)
         and not torch.is_autocast_enabled("cpu")
     )
 
@@ -40,8 +64,7 @@ class _LinearMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
-        pixels = x.contiguous()[None, None].permute(0, 3, 1, 2)  # channels last
-        out = functional.conv2d(pixels, weight[:, :, None, None], bias)
+        out = functional.conv2d(_pixels(x[None]), weight[:, :, None, None], bias)
         return out.permute(0, 2, 3, 1).reshape(len(x), len(weight))
 
     @staticmethod
@@ -50,7 +73,7 @@ class _LinearMap(torch.autograd.Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
             linear_map(gradient, weight.T) if of_x else None,
-            gradient.T @ x if of_weight else None,
+            sum_of_products(gradient, x) if of_weight else None,
             gradient.sum(0) if of_bias else None,
         )
 
