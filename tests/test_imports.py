@@ -23,7 +23,7 @@ LAYERS = [
         "sums",
     },
     {"linear_attention", "table", "yaml_reader", "shards", "profile"},
-    {"about"},
+    {"about", "gram"},
     {"weights_folder"},
     {"transfer"},
     {"structure", "deal"},

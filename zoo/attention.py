@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from zoo.blocks import row_blocks
 from zoo.errors import ZooError
-from zoo.linear_attention import linear_mean
+from zoo.linear_attention import Base, linear_mean
 from zoo.precision import wide
 from zoo.random_batch import Attention, Shard, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
@@ -53,20 +53,29 @@ def _widened(x: Tensor, width: int) -> Tensor:
 
 
 @by_sums
-def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row") -> Tensor:
+def linear(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: Norm = "row", base: Base = "own") -> Tensor:
     """The linear attention of SGFormer: (N v_i + q_i (k^T v)) / (N + q_i (k^T 1)), q, k normalised.
 
-    Linear in N. SGFormer (arXiv 2306.10759), equations 2 to 4. `frobenius` divides q and k by
-    one norm over their whole set, as the authors do; the attention term is then of order 1/N
-    whatever the weights. `row` normalises each node and head by itself. Sums are kept in fp32.
+    Linear in N. SGFormer (arXiv 2306.10759), equations 2 to 4; with the base `all`, the sum of all
+    v_j in the place of N v_i, it is that of DIFFormer-s (arXiv 2301.09474). `frobenius` divides q
+    and k by one norm over their whole set, as the authors do; the attention term is then of order
+    1/N whatever the weights. `row` normalises each node and head by itself. Sums are kept in fp32.
     """
     if count(q) == 1:
-        return v  # the formula's limit; its denominator may vanish
+        return v  # the formula's value or limit; its denominator may vanish
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = (wide(each) for each in (q, k, v))
         q, k = QUERY_NORMS[qk_norm](q), QUERY_NORMS[qk_norm](k)
-        out = linear_mean(q, k, values, "own")
+        out = linear_mean(q, k, values, base)
     return out.to(v.dtype)
+
+
+def one_norm(attend: Attention) -> Base | None:
+    """Return the base of a `linear` attention whose queries and keys have one norm, else None."""
+    given = attend.keywords if isinstance(attend, functools.partial) else {}
+    if given.get("qk_norm") != "frobenius" or attend.func is not linear:
+        return None
+    return given.get("base", "own")
 
 
 def per_graph(attend: Attention, sizes: list[int]) -> Attention:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.attention import Attention, per_graph
+from zoo import gram
+from zoo.attention import Attention, one_norm, per_graph
 from zoo.dropout import ReluDropout, dropout, relu_dropout
 from zoo.linear_map import Linear
 from zoo.propagation import Propagation
@@ -107,6 +108,38 @@ class MultiHead(nn.Module):
     def join(self, q: Tensor, k: Tensor, v: Tensor, sizes: list[int]) -> Tensor:
         """Return what the heads gather, (N, D), from queries, keys and values (N, H, ...)."""
         return self.merge(per_graph(self.attend, sizes)(q, k, v).flatten(-2))
+
+
+class FullHeads(nn.Module):
+    """The mean over heads of attend(Q, K, V), each head of the full width; V is W z, or z itself.
+
+    A layer of a model is made from it: what it adds is what becomes of this mean.
+    """
+
+    def __init__(self, dim: int, heads: int, attend: Attention, use_weight: bool):
+        super().__init__()
+        self.attend, self.heads = attend, heads
+        self.query, self.key = Linear(dim, heads * dim), Linear(dim, heads * dim)
+        self.value = Linear(dim, heads * dim) if use_weight else None
+
+    def values(self, z: Tensor) -> Tensor:
+        """Return V, (N, H, D), for z (N, D)."""
+        if self.value is None:
+            return z.unsqueeze(-2).expand(-1, self.heads, -1)
+        return self.value(z).unflatten(-1, (self.heads, -1))
+
+    def attended(self, z: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor | None]:
+        """Return the mean, (N, D), for z (N, D), and V where there was need of it.
+
+        Nodes attend inside each graph of `sizes` nodes.
+        """
+        base = one_norm(self.attend)
+        if base and len(sizes) == 1 and gram.pays(z):
+            maps = self.query, self.key, self.value
+            return gram.linear_mean_of_maps(z, *maps, self.heads, base), None
+        q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
+        v = self.values(z)
+        return mean_of_heads(per_graph(self.attend, sizes)(q, k, v)), v
 
 
 class Convolution(nn.Module):

@@ -31,18 +31,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from zoo.attention import ATTENTIONS, QUERY_NORMS, per_graph
+from zoo.attention import ATTENTIONS, linear
 from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
-from zoo.layers import NORMS, Norm, blend, mean_of_heads
-from zoo.linear_attention import linear_mean
+from zoo.layers import NORMS, FullHeads, Norm, blend, mean_of_heads
 from zoo.linear_map import Linear
 from zoo.precision import wide
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
 from zoo.sparse_features import FeatureLinear
-from zoo.sums import by_sums, count
 from zoo.table import Count, Fraction, Rate, Spec, pick
 
 
@@ -107,7 +105,7 @@ class DIFFormer(Model):
         self.norm = pick(NORMS, norm, dim)
         self.dropout, self.use_source, self.use_graph = dropout, use_source, use_graph
         kernels = {
-            "simple": partial(simple, qk_norm=qk_norm),
+            "simple": partial(linear, qk_norm=qk_norm, base="all"),
             "sigmoid": partial(sigmoid, block=block),
         }
         self.layers = nn.ModuleList(
@@ -147,28 +145,21 @@ class DIFFormer(Model):
         return z
 
 
-class DiffusionLayer(nn.Module):
+class DiffusionLayer(FullHeads):
     """z -> Drop(norm(alpha (mean_heads(attend(Q, K, V) [+ S V]) [+ z_0]) + (1 - alpha) z))."""
 
     def __init__(
         self, dim, heads, attend, propagate, *, graph_weight, alpha, norm, dropout, use_weight
     ):
-        super().__init__()
-        self.attend, self.propagate, self.heads = attend, propagate, heads
-        self.graph_weight, self.alpha, self.dropout = graph_weight, alpha, dropout
-        self.query, self.key = Linear(dim, heads * dim), Linear(dim, heads * dim)
-        self.value = Linear(dim, heads * dim) if use_weight else None
-        self.norm = pick(NORMS, norm, dim)
+        super().__init__(dim, heads, attend, use_weight)
+        self.propagate, self.graph_weight = propagate, graph_weight
+        self.alpha, self.dropout, self.norm = alpha, dropout, pick(NORMS, norm, dim)
 
     def forward(self, graph, z: Tensor, source: Tensor | None, sizes: list[int]) -> Tensor:
         """Return (N, D) for z and the source, (N, D), the graphs having `sizes` nodes each."""
-        q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
-        if self.value is None:
-            v = z.unsqueeze(-2).expand(-1, self.heads, -1)  # (N, H, D)
-        else:
-            v = self.value(z).unflatten(-1, (self.heads, -1))
-        out = mean_of_heads(per_graph(self.attend, sizes)(q, k, v))
+        out, v = self.attended(z, sizes)
         if self.propagate is not None:
+            v = self.values(z) if v is None else v
             out = self._with_graph(out, self.propagate(graph, mean_of_heads(v)))
         mixed = blend(z, out if source is None else out + source, self.alpha)
         return dropout(self.norm(mixed), self.dropout, self.training)
@@ -177,21 +168,6 @@ class DiffusionLayer(nn.Module):
         if self.graph_weight is None:
             return attended + gathered
         return blend(attended, gathered, self.graph_weight)
-
-
-@by_sums
-def simple(q: Tensor, k: Tensor, v: Tensor, *, qk_norm: QueryNorm) -> Tensor:
-    """DIFFormer-s: (sum_j v_j + q_i (k^T v)) / (N + q_i (k^T 1)), q and k normalised.
-
-    The weights are 1 + q_i . k_j, divided by their sum. Linear in N; sums are kept in fp32.
-    """
-    if count(q) == 1:
-        return v  # the formula's value; its denominator may vanish
-    with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (wide(each) for each in (q, k, v))
-        q, k = QUERY_NORMS[qk_norm](q), QUERY_NORMS[qk_norm](k)
-        out = linear_mean(q, k, values, "all")
-    return out.to(v.dtype)
 
 
 def sigmoid(q: Tensor, k: Tensor, v: Tensor, *, block: int) -> Tensor:

@@ -17,11 +17,11 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from zoo.attention import ATTENTIONS, linear, per_graph
+from zoo.attention import ATTENTIONS, linear
 from zoo.attention import Norm as QueryNorm
 from zoo.dropout import dropout, relu_dropout
 from zoo.errors import ZooError
-from zoo.layers import NORMS, Convolution, Norm, Projection, blend, mean_of_heads
+from zoo.layers import NORMS, Convolution, FullHeads, Norm, Projection, blend
 from zoo.linear_map import Linear
 from zoo.propagation import PROPAGATIONS
 from zoo.registry import Model, register_model
@@ -144,27 +144,17 @@ class SGFormer(Model):
         return [attention, {"params": rest}]
 
 
-class AttentionLayer(nn.Module):
+class AttentionLayer(FullHeads):
     """z -> Drop([ReLU](norm(alpha * mean_heads(attend(Q, K, V)) + (1 - alpha) z)))."""
 
     def __init__(self, dim, heads, attend, *, alpha, norm, activation, dropout, use_weight):
-        super().__init__()
-        self.attend, self.alpha, self.heads = attend, alpha, heads
-        self.query, self.key = Linear(dim, heads * dim), Linear(dim, heads * dim)
-        self.value = Linear(dim, heads * dim) if use_weight else None
-        self.norm = pick(NORMS, norm, dim)
-        self.activation = activation
-        self.dropout = dropout
+        super().__init__(dim, heads, attend, use_weight)
+        self.alpha, self.norm = alpha, pick(NORMS, norm, dim)
+        self.activation, self.dropout = activation, dropout
 
     def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
         """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
-        q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
-        if self.value is None:
-            v = z.unsqueeze(-2).expand(-1, self.heads, -1)  # (N, H, D)
-        else:
-            v = self.value(z).unflatten(-1, (self.heads, -1))
-        attended = mean_of_heads(per_graph(self.attend, sizes)(q, k, v))
-        mixed = blend(z, attended, self.alpha)
+        mixed = blend(z, self.attended(z, sizes)[0], self.alpha)
         finish = relu_dropout if self.activation else dropout
         return finish(self.norm(mixed), self.dropout, self.training)
 
