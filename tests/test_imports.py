@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
-    {"allocator", "blocks"},
+    {"allocator", "blocks", "quiet"},
     {
+        "bags",
         "dropout",
         "errors",
         "memory",

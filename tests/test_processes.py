@@ -89,7 +89,7 @@ def check_propagation_in_shares():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(n, 8, generator=generator, dtype=torch.double)
     weights = torch.randn(n, 8, generator=generator, dtype=torch.double)
-    for backend in (kernels._Dgl, kernels._Torch):
+    for backend in (kernels._Dgl, kernels._Torch, kernels._Bags):
         kernels._backend = lambda graph, x, backend=backend: backend
         for propagate in ways:
             shard = a_shard(graph)

@@ -9,12 +9,13 @@ import torch
 from torch.nn import functional
 
 from zoo import kernels
+from zoo.chebyshev import using_threads
 from zoo.kernels import edge_dot, edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.propagation import PROPAGATIONS, GraphAttention, gcn, mean, place, relation
 from zoo.structure import degrees, ends, walks
 from zoo.table import pick
 
-BACKENDS = ["_Dgl", "_Torch"]
+BACKENDS = ["_Dgl", "_Torch", "_Bags"]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -203,6 +204,47 @@ def test_nothing_is_kept_per_edge_and_feature(backend):
     assert max(kept) <= max(n * heads * width, n * n * heads)
 
 
+@pytest.mark.parametrize("heads", [1, 3])
+def test_bags_in_single_precision(heads, monkeypatch):
+    """Sums have the very bits of DGL's, whatever the number of threads; dot products are near."""
+    torch.manual_seed(0)
+    graph = random_graph(n=700, edges=9000, loops=False)  # the last two nodes have no edges
+    x, y = (torch.randn(700, heads, 20, requires_grad=True) for _ in range(2))
+    w = torch.rand(graph.num_edges(), heads, requires_grad=True)
+    found = []
+    for backend, threads in ((kernels._Dgl, 2), (kernels._Bags, 2), (kernels._Bags, 1)):
+        monkeypatch.setattr(kernels, "_backend", lambda graph, x, chosen=backend: chosen)
+        with using_threads(threads):
+            sums = [neighbour_sum(graph, x), weighted_sum(graph, x, w)]
+            dots = edge_dot(graph, x, y)
+            loss = sum((each * each.detach().cos()).sum() for each in (*sums, dots))
+            found.append([*sums, dots, *torch.autograd.grad(loss, (x, y, w))])
+    theirs, ours, alone = found
+    assert torch.equal(ours[0], theirs[0])
+    assert all(map(torch.equal, ours, alone))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["csc", "int32"])
+def test_bags_of_graphs_as_they_lie(form, tiny):
+    """On-disk graphs have CSC parts alone and no numbers of edges; others may be of int32."""
+    graph, x, _ = tiny
+    indptr, indices, numbers = graph.adj_tensors("csc")
+    parts = (indptr, indices, []) if form == "csc" else (indptr, indices, numbers)
+    like = dgl.graph(("csc", parts), num_nodes=12)
+    like = like.int() if form == "int32" else like
+    weights = torch.rand(graph.num_edges(), 1)
+    inside = weights[numbers] if form == "csc" else weights
+    x = x.unsqueeze(1).requires_grad_()
+    one, other = weighted_sum(like, x, inside), weighted_sum(graph, x, weights)
+    assert torch.equal(one, other) and torch.equal(neighbour_sum(like, x), neighbour_sum(graph, x))
+    gradients = (torch.autograd.grad(each.square().sum(), x)[0] for each in (one, other))
+    torch.testing.assert_close(*gradients)  # the order of edges against them may be another one
+    dots = edge_dot(like, x, x)
+    torch.testing.assert_close(dots, edge_dot(graph, x, x)[numbers] if form == "csc" else dots)
+
+
 @pytest.mark.parametrize("shift", [-1e3, 0.0, 1e3])
 def test_the_softmax_over_edges_survives_large_scores(backend, shift):
     graph = random_graph(loops=True)
@@ -288,7 +330,8 @@ def test_added_edges_are_seen(tiny):
 
 def test_features_elsewhere_use_torch(tiny):
     graph, x, _ = tiny
-    assert kernels._backend(graph, x) is kernels._Dgl
+    assert kernels._backend(graph, x) is kernels._Bags
+    assert kernels._backend(graph, x.double()) is kernels._Dgl
     assert kernels._backend(graph, x.to("meta")) is kernels._Torch
 
 

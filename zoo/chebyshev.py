@@ -18,7 +18,8 @@ from scipy.sparse import csgraph
 from torch import Tensor
 
 from zoo.kernels import neighbour_sum
-from zoo.structure import from_neighbours, quiet_beta
+from zoo.quiet import quiet_beta
+from zoo.structure import from_neighbours
 
 LARGE = 5000
 """Nodes of a component beyond which single precision and several threads are used."""

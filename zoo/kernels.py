@@ -1,8 +1,9 @@
-"""What propagation computes on the edges of a graph, by DGL's kernels or by torch alone.
+"""What propagation computes on the edges of a graph, by DGL's kernels or by torch's.
 
 DGL does the work where graph and features share a device; elsewhere (a CPU-only DGL wheel and
-features on CUDA) torch does. Every function here has both forms, in the classes `_Dgl` and `_Torch`
-under one name. Neither stores a row of features per edge, nor keeps one for the gradient.
+features on CUDA) torch does. In single precision on a CPU, sums are torch's embedding bags. Every
+function here has all forms, in the classes `_Dgl`, `_Torch` and `_Bags` under one name. None stores
+a row of features per edge, nor keeps one for the gradient.
 
 Edges lead from u to v, in the order of their numbers in the graph; N(v) are the in-neighbours of v.
 Half precision is computed in fp32, and what belongs to edges stays so. In the place of a graph a
@@ -14,14 +15,16 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Iterator
+from functools import partial
 
 import dgl
 import torch
 from torch import Tensor
 
+from zoo import bags
 from zoo.precision import wide
 from zoo.shards import Graph, edges, sources
-from zoo.structure import ends, matrices, numbered
+from zoo.structure import ends, lists, matrices, numbered
 
 
 def neighbour_sum(graph: Graph, x: Tensor) -> Tensor:
@@ -69,7 +72,9 @@ _torch_only: contextvars.ContextVar[bool] = contextvars.ContextVar("torch_only",
 
 
 def _backend(graph, x: Tensor) -> type[_Dgl] | type[_Torch]:
-    return _Dgl if graph.device == x.device and not _torch_only.get() else _Torch
+    if graph.device != x.device or _torch_only.get():
+        return _Torch
+    return _Bags if x.is_cpu and x.dtype == torch.float32 else _Dgl
 
 
 class _Dgl:
@@ -92,6 +97,22 @@ class _Dgl:
     @staticmethod
     def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
         return dgl.ops.u_mul_e_sum(numbered(graph), x, weights.unsqueeze(-1))
+
+
+class _Bags(_Dgl):
+    """Torch's embedding bags where DGL sums or multiplies rows; the rest is DGL's."""
+
+    @staticmethod
+    def neighbour_sum(graph, x: Tensor) -> Tensor:
+        return bags.neighbour_sum(x, partial(lists, graph))
+
+    @staticmethod
+    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
+        return bags.edge_dot(source, target, partial(lists, graph))
+
+    @staticmethod
+    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
+        return bags.weighted_sum(x, weights, partial(lists, graph))
 
 
 class _Torch:

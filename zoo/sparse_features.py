@@ -12,7 +12,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from zoo.dropout import dropout
 from zoo.kernels import sparse_product
 from zoo.linear_map import Linear
-from zoo.structure import quiet_beta
+from zoo.quiet import quiet_beta
 
 WIDE = 256
 """Narrower features are multiplied as they are: a search for zeros would not pay."""

@@ -6,18 +6,18 @@ it will do, whose rows are its own nodes.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import dgl
 import torch
 from scipy import sparse
 from torch import Tensor
 
+from zoo.bags import Lists
 from zoo.errors import ZooError
+from zoo.quiet import quiet_beta
 from zoo.shards import Graph, Shard, edges, whole
 
 
@@ -85,17 +85,14 @@ def walks(graph: Graph, order: int) -> Graph:
     return _walks(graph, order) if order else graph
 
 
+def lists(graph: dgl.DGLGraph, against: bool = False) -> Lists:
+    """Return the edges by where they lead or, `against` them, where they start, as DGL has them."""
+    return _lists(graph, against)
+
+
 def matrices(graph: dgl.DGLGraph, device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Return A (N, M) and A^T as CSR of ones, for edges from M nodes to N."""
     return _matrices(graph, device, dtype)
-
-
-@contextlib.contextmanager
-def quiet_beta() -> Iterator[None]:
-    """Silence torch's remark that CSR tensors are in beta, which is none of the user's business."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        yield
 
 
 def _per_graph(compute: Callable) -> Callable:
@@ -159,6 +156,11 @@ def _walks(graph, order: int) -> Graph:
     longer = (pattern @ pattern).tocsr()
     parts = [torch.from_numpy(each).to(graph.idtype) for each in (longer.indptr, longer.indices)]
     return dgl.graph(("csr", (*parts, [])), num_nodes=n, device=graph.device)
+
+
+@_per_graph
+def _lists(graph, against: bool) -> Lists:
+    return Lists(*graph.adj_tensors("csr" if against else "csc"))
 
 
 @_per_graph
