@@ -1,7 +1,8 @@
-"""The sum over neighbours beside DGL, torch and PyTorch Geometric, and beside what memory allows.
+"""Sums over neighbours beside DGL, torch and PyTorch Geometric, and beside what memory allows.
 
-A power-law graph of 169,343 nodes and 2.3 million directed edges, forward and backward. The bound
-is a copy of the same bytes, gathered at random: a row for each edge, twice.
+A power-law graph of 169,343 nodes and 2.3 million directed edges, forward and backward; sums as a
+convolution takes them, and sums with learned weights, as graph attention does. The bound of the
+former is a copy of the same bytes, gathered at random: a row for each edge, twice.
 
     python benchmarks/propagation.py [--full]
 """
@@ -14,7 +15,7 @@ from contest import Aim, conclude, contest, full_asked
 from graphs import canonical, power_law
 
 from zoo.allocator import keep_freed_memory
-from zoo.kernels import neighbour_sum
+from zoo.kernels import neighbour_sum, weighted_sum
 from zoo.structure import matrices
 
 BLOCK = 2**10
@@ -33,16 +34,14 @@ def gathered(graph, x):
     return call
 
 
-def step(product, x):
-    """Return the call of a product forward and backward."""
-    x = x.clone().requires_grad_()
-    gradient = torch.ones_like(x)
+def step(product, *given):
+    """Return the call of a product forward and backward, which returns it and its gradients."""
+    given = [each.clone().requires_grad_() for each in given]
+    gradient = torch.ones_like(given[0])
 
     def call():
-        out = product(x)
-        out.backward(gradient)
-        x.grad = None
-        return out
+        out = product(*given)
+        return [out, *torch.autograd.grad(out, given, gradient)]
 
     return call
 
@@ -67,34 +66,59 @@ def peers(graph) -> dict:
     }
 
 
+def weighted(graph) -> dict:
+    """Return the sums with weights by name."""
+    from torch_geometric.nn import SimpleConv
+
+    ends, simple = torch.stack(graph.edges()), SimpleConv(aggr="sum")
+    return {
+        "zoo": lambda x, w: weighted_sum(graph, x.unsqueeze(1), w.unsqueeze(1)).squeeze(1),
+        "DGL": lambda x, w: dgl.ops.u_mul_e_sum(graph, x, w.unsqueeze(1)),
+        "PyG, edges": lambda x, w: simple(x, ends, w),
+    }
+
+
+def measured(steps: dict, more: dict) -> dict[str, float]:
+    """Return the medians of steps that give the same, and of what more there is to time."""
+    found = [each() for each in steps.values()]
+    for each in found[1:]:
+        for one, other in zip(found[0], each, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+    return contest({**steps, **more}, rounds=9)
+
+
 def main():
     """Check, time and conclude."""
     full = full_asked(__doc__)
     keep_freed_memory()
     nodes, edges = (169_343, 1_166_000) if full else (40_000, 275_000)
     graph, table, aims = canonical(power_law(nodes, edges), nodes), [], []
-    products = peers(graph)
+    weights = torch.rand(graph.num_edges())
     for width in (64, 256):
         x = torch.randn(nodes, width)
-        steps = {name: step(product, x) for name, product in products.items()}
-        found = [each() for each in steps.values()]
-        for each in found[1:]:
-            torch.testing.assert_close(found[0], each, rtol=1e-3, atol=1e-3)
-        medians = contest({**steps, "bound": gathered(graph, x)}, rounds=9)
-        table += [
-            {
-                "width": str(width),
-                "product": name,
-                "ms": f"{1000 * each:.0f}",
-                "ratio": f"{each / medians['zoo']:.2f}",
-            }
-            for name, each in medians.items()
-        ]
-        best = min(each for name, each in medians.items() if name not in ("zoo", "bound"))
-        aims += [
-            Aim(f"zoo by bound, width {width}", medians["zoo"] / medians["bound"], 1.3),
-            Aim(f"best peer by zoo, width {width}", best / medians["zoo"], 1, least=True),
-        ]
+        for sums, products, given in (
+            ("of neighbours", peers(graph), (x,)),
+            ("with weights", weighted(graph), (x, weights)),
+        ):
+            steps = {name: step(product, *given) for name, product in products.items()}
+            bound = {"bound": gathered(graph, x)} if len(given) == 1 else {}
+            medians = measured(steps, bound)
+            zoo = medians["zoo"]
+            table += [
+                {
+                    "width": str(width),
+                    "sums": sums,
+                    "product": name,
+                    "ms": f"{1000 * each:.0f}",
+                    "ratio": f"{each / zoo:.2f}",
+                }
+                for name, each in medians.items()
+            ]
+            if bound:
+                share = zoo / medians.pop("bound")
+                aims.append(Aim(f"zoo by bound, width {width}", share, 1.3))
+            best = min(each for name, each in medians.items() if name != "zoo")
+            aims.append(Aim(f"best peer by zoo, {sums}, width {width}", best / zoo, 1, least=True))
     conclude(__file__, full, table, aims)
 
 

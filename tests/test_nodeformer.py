@@ -367,7 +367,8 @@ class Largest(TorchDispatchMode):
         out = function(*arguments, **(options or {}))
         for each in out if isinstance(out, tuple | list) else [out]:
             if isinstance(each, torch.Tensor):
-                self.elements = max(self.elements, each.numel())
+                held = each.numel() if each.layout == torch.strided else each._nnz()
+                self.elements = max(self.elements, held)
         return out
 
 

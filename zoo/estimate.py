@@ -127,7 +127,7 @@ def estimate(recipe: Recipe) -> Estimate:
     arrays += made
     rest = program + arrays + weights
     held = step.at(batch), evaluation.at(asked)
-    free = available_memory() - arrays - weights - step.start
+    free = available_memory() - arrays - weights - max(0, step.start)
     return Estimate(
         parameters=parameters,
         nodes=nodes,
