@@ -98,18 +98,20 @@ class _EdgeDot(torch.autograd.Function):
     def forward(ctx, source, target, edges, against):
         ctx.edges, ctx.against = edges, against
         ctx.save_for_backward(source, target)
-        into = edges(against)
-        size, zeros = (len(target), len(source)), source.new_zeros(len(into.others))
+        lists, rows, columns = edges(against), target, source
+        if len(lists.edges) and not len(edges(not against).edges):  # those are in order
+            lists, rows, columns = edges(not against), source, target
+        size, zeros = (len(rows), len(columns)), source.new_zeros(len(lists.others))
         with quiet_beta():
             pattern = torch.sparse_csr_tensor(
-                into.offsets, into.others, zeros, size, check_invariants=False
+                lists.offsets, lists.others, zeros, size, check_invariants=False
             )
-            heads = zip(source.unbind(1), target.unbind(1), strict=True)
-            dots = [torch.sparse.sampled_addmm(pattern, v, u.mT).values() for u, v in heads]
+            heads = zip(rows.unbind(1), columns.unbind(1), strict=True)
+            dots = [torch.sparse.sampled_addmm(pattern, u, v.mT).values() for u, v in heads]
         dots = torch.stack(dots, dim=1)
-        if not len(into.edges):
+        if not len(lists.edges):
             return dots
-        return torch.empty_like(dots).index_copy_(0, into.edges.long(), dots)
+        return torch.empty_like(dots).index_copy_(0, lists.edges.long(), dots)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -160,7 +160,9 @@ def _walks(graph, order: int) -> Graph:
 
 @_per_graph
 def _lists(graph, against: bool) -> Lists:
-    return Lists(*graph.adj_tensors("csr" if against else "csc"))
+    offsets, others, numbers = graph.adj_tensors("csr" if against else "csc")
+    in_order = torch.equal(numbers, torch.arange(len(numbers), dtype=numbers.dtype))
+    return Lists(offsets, others, numbers[:0] if in_order else numbers)
 
 
 @_per_graph
