@@ -45,17 +45,16 @@ def dgl_way(graph):
 def main():
     """Check, time and conclude."""
     full = full_asked(__doc__)
-    side, nodes = (100, 8000) if full else (50, 3000)
-    cases = {
-        "mesh": mesh(side),
-        "like Cora": uniform(2708, 5278),
-        "power law": connected(power_law(nodes, 5 * nodes)),
-    }
+    cases = {"mesh": mesh(100 if full else 50), "like Cora": uniform(2708, 5278)}
+    if full:
+        cases["power law"] = connected(power_law(3000, 15_000))
     table, aims = [], []
     for kind, edges in cases.items():
         count = int(edges.max()) + 1
         graph = canonical(edges, count)
-        ways = {"zoo": zoo_way, "PyG": peer_way, "DGL": dgl_way}
+        ways = {"zoo": zoo_way, "PyG": peer_way}
+        if full and count < 5000:  # of the large mesh it takes minutes
+            ways["DGL"] = dgl_way
         found = [way(graph) for way in ways.values()]
         for each in found[1:]:
             torch.testing.assert_close(found[0], each.float(), rtol=1e-4, atol=1e-5)
