@@ -14,30 +14,28 @@ def all_are_large(monkeypatch):
     monkeypatch.setattr(module, "LARGE", 1)
 
 
-@pytest.fixture
-def convolutions(monkeypatch):
-    """Count the convolutions that are asked for."""
-    calls, real = [], functional.conv2d
+def counted(monkeypatch, place, name):
+    """Count the calls of a function: return the list that they go to."""
+    calls, real = [], getattr(place, name)
 
-    def counted(*arguments):
+    def call(*arguments):
         calls.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr(functional, "conv2d", counted)
+    monkeypatch.setattr(place, name, call)
     return calls
+
+
+@pytest.fixture
+def convolutions(monkeypatch):
+    """The convolutions that are asked for."""
+    return counted(monkeypatch, functional, "conv2d")
 
 
 @pytest.fixture
 def sums(monkeypatch):
-    """Count the sums over rows that are asked for."""
-    calls, real = [], module.conv2d_weight
-
-    def counted(*arguments):
-        calls.append(arguments)
-        return real(*arguments)
-
-    monkeypatch.setattr(module, "conv2d_weight", counted)
-    return calls
+    """The sums over rows that are asked for."""
+    return counted(monkeypatch, module, "conv2d_weight")
 
 
 def operands(rows, wide, narrow, dtype=torch.float32):
