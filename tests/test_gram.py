@@ -68,7 +68,7 @@ def test_gradients_against_differences_and_second_ones():
     assert torch.autograd.gradgradcheck(answer, (z, *given))
 
 
-def test_all_is_zero_where_queries_are():
+def test_queries_of_zero_leave_each_node_its_value():
     maps = maps_of(4, 1, True)
     with torch.no_grad():
         maps[0].weight.zero_(), maps[0].bias.zero_()

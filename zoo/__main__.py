@@ -18,7 +18,7 @@ def main() -> None:
     try:
         command()
     finally:
-        gc.freeze()  # nor does leaving look through all of them
+        gc.freeze()  # Python would look through all of them before it ends
 
 
 if __name__ == "__main__":

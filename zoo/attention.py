@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from zoo.blocks import row_blocks
 from zoo.errors import ZooError
-from zoo.linear_attention import Base, linear_mean
+from zoo.linear_attention import linear_mean
 from zoo.precision import wide
 from zoo.random_batch import Attention, Shard, random_batch, seed_of
 from zoo.random_features import RandomKernel, performer
@@ -30,6 +30,7 @@ from zoo.sums import by_sums, count, divided, is_by_sums, total
 from zoo.table import Count, Seed, Spec, Table, pick
 
 Norm = Literal["frobenius", "row"]
+Base = Literal["own", "all"]
 
 
 def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

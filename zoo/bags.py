@@ -32,10 +32,7 @@ class Lists(NamedTuple):
 
 
 Edges = Callable[[bool], Lists]
-"""Of what a sum runs over: edges by the node that they lead to or, if True, that they start from.
-
-The latter are asked for by gradients alone.
-"""
+"""What a sum runs over: edges by the node that they lead to or, if True, that they start from."""
 
 
 def neighbour_sum(x: Tensor, edges: Edges) -> Tensor:

@@ -4,16 +4,17 @@ Queries, keys and values W z + b whose norm is one for all nodes, as SGFormer (a
 DIFFormer-s (arXiv 2301.09474) publish it, need not exist. With z' = [z, 1], G = z'^T z' and
 W' = [W, b], k^T v is W_k' G W_v'^T and |q|^2 the trace of W_q' G W_q'^T; what is left for each node
 is one linear map of z, divided by another. Of 15 products of N rows in a step of training, forward
-and backward, five remain, and of N rows nothing but the answer is kept.
+and backward, five remain, or eight where the values are propagated as well.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from zoo.blocks import row_blocks
-from zoo.linear_attention import Base
 from zoo.linear_map import linear_map, sum_of_products
 from zoo.sums import divided
 
@@ -39,9 +40,9 @@ def linear_mean_of_maps(
     key: nn.Linear,
     value: nn.Linear | None,
     heads: int,
-    base: Base,
+    base: Literal["own", "all"],
 ) -> Tensor:
-    """Return the mean over heads of (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (N, E).
+    """Return the mean over heads of (b_i + q_i (k^T v)) / (N + q_i (k^T 1)), (N, E).
 
     q and k are divided by one Frobenius norm each, over all nodes and heads.
 
@@ -51,7 +52,7 @@ def linear_mean_of_maps(
         key: from D to H times the width of queries.
         value: from D to H E; the values of each head are z itself when left out.
         heads: H.
-        base: b_i and m, as for `linear_mean`.
+        base: b_i: `own`, N v_i, or `all`, sum_j v_j.
     """
     n, gram = len(z), _Gram.apply(z)
     queries, keys = (_with_bias(each, heads) for each in (query, key))
@@ -63,11 +64,10 @@ def linear_mean_of_maps(
     along = keys @ gram  # (H, d, D + 1), whose last column is k^T 1
     above = scale * queries.mT @ (along @ values.mT)  # (H, D + 1, E)
     below = scale * queries.mT @ along[..., -1:]  # (H, D + 1, 1)
-    if base != "none":
-        below = torch.cat([below[:, :-1], below[:, -1:] + 1], dim=1)
+    below = torch.cat([below[:, :-1], below[:, -1:] + 1], dim=1)
     if base == "own":
         above = above + values.mT
-    elif base == "all":
+    else:
         sums = (values @ gram[:, -1]).unsqueeze(1) / n  # (H, 1, E)
         above = torch.cat([above[:, :-1], above[:, -1:] + sums], dim=1)
     above, below = above.mT.to(z.dtype), below.squeeze(-1).to(z.dtype)

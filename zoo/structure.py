@@ -85,11 +85,6 @@ def walks(graph: Graph, order: int) -> Graph:
     return _walks(graph, order) if order else graph
 
 
-def lists(graph: dgl.DGLGraph, against: bool = False) -> Lists:
-    """Return the edges by where they lead or, `against` them, where they start, as DGL has them."""
-    return _lists(graph, against)
-
-
 def matrices(graph: dgl.DGLGraph, device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Return A (N, M) and A^T as CSR of ones, for edges from M nodes to N."""
     return _matrices(graph, device, dtype)
@@ -159,7 +154,8 @@ def _walks(graph, order: int) -> Graph:
 
 
 @_per_graph
-def _lists(graph, against: bool) -> Lists:
+def lists(graph: dgl.DGLGraph, against: bool) -> Lists:
+    """Return the edges by where they lead or, `against` them, where they start, as DGL has them."""
     offsets, others, numbers = graph.adj_tensors("csr" if against else "csc")
     in_order = torch.equal(numbers, torch.arange(len(numbers), dtype=numbers.dtype))
     return Lists(offsets, others, numbers[:0] if in_order else numbers)
