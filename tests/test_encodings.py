@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from zoo import eigenvectors, encodings
-from zoo.chebyshev import Component
+from zoo import chebyshev, eigenvectors, encodings, krylov
+from zoo.chebyshev import Component, Filter, using_threads
 from zoo.datasets import load_graph
 from zoo.eigenvectors import first_pairs
 from zoo.encodings import ENCODINGS, flip_signs, laplacian, laplacian_report, random_walk
@@ -162,6 +162,8 @@ def test_laplacian_is_that_of_dense_algebra(name, k):
 )
 def test_every_sparse_solver_is_right_by_itself(graph, solver, all_sparse, monkeypatch):
     monkeypatch.setattr(eigenvectors, "_SOLVERS", {solver: eigenvectors._SOLVERS[solver]})
+    if solver == "krylov":
+        monkeypatch.setattr(chebyshev, "LARGE", 50)
     check_against_dense(graph, 7)
     assert solver in laplacian_report(graph, k=7)["solvers"]
 
@@ -176,11 +178,33 @@ def test_the_filter_in_single_precision_is_that_in_double():
     component = component_of(power_law(400, 3))
     x = torch.randn(400, 5, dtype=torch.double)
     x -= component.trivial @ (component.trivial.T @ x)
-    for degree in (2, 3, 4, 9, 30):
-        right = component.filtered(x, component.trivial, 0.3, degree)
-        single = component.filtered(x.float(), component.trivial, 0.3, degree).double()
-        sign = torch.sign((right * single).sum())  # it is found up to its sign
-        torch.testing.assert_close(sign * single, right, rtol=1e-3, atol=1e-4 * right.abs().max())
+    for degree in (1, 2, 3, 9, 30):
+        right = Filter(component, 0.3, degree)(x, component.trivial)
+        single = Filter(component, 0.3, degree, single=True)(x.float(), component.trivial)
+        limits = {"rtol": 1e-3, "atol": 1e-4 * right.abs().max()}
+        torch.testing.assert_close(single.double(), right, **limits)
+
+
+@pytest.mark.parametrize("degree", [1, 4, 11])
+def test_the_filter_is_a_chebyshev_polynomial_whose_eigenvalues_are_known(degree):
+    component, cut = component_of(power_law(300, 3)), 0.2
+    values, vectors = np.linalg.eigh(component.matrix.toarray())
+    kept = (values > cut + 1e-3) & (values < 1 - 1e-9) if degree > 1 else values < 1 - 1e-9
+    values, vectors = torch.from_numpy(values[kept]), torch.from_numpy(vectors[:, kept])
+    mapped = (2 * values - cut + 1) / (cut + 1)
+    of = Filter(component, cut, degree)
+    found = of(vectors)
+    expected = mapped if degree == 1 else (degree * mapped.acosh()).cosh()
+    torch.testing.assert_close(found, vectors * expected)
+    back, slope = of.eigenvalues(expected)
+    torch.testing.assert_close(back, values)
+    further = of.eigenvalues(expected + 1e-6)[0]
+    torch.testing.assert_close((further - back) / 1e-6, slope, rtol=1e-3, atol=1e-6)
+    if degree > 1:
+        assert of.eigenvalues(torch.tensor([0.5, -3]).double())[1].isinf().all()
+    else:
+        shift = torch.linspace(0, 0.1, len(values)).double()
+        torch.testing.assert_close(of.residual(vectors, values + shift), shift)
 
 
 def test_a_large_component_is_solved_in_single_precision_with_any_number_of_threads():
@@ -189,10 +213,10 @@ def test_a_large_component_is_solved_in_single_precision_with_any_number_of_thre
     component = component_of(power_law(5200, 3))
     assert component.large and not component.factored_first
     trivial = component.trivial[:, 0].numpy()
-    found = [first_pairs(component.matrix, trivial, 4, threads) for threads in (1, 2)]
+    found = [first_pairs(component.matrix, trivial, 4, threads) for threads in (1, 2, 3, 4)]
     solver, growth, values, vectors = found[0]
-    assert solver == "chebyshev" and growth < 2
-    assert np.array_equal(vectors, found[1][3])
+    assert solver == "krylov" and growth < 2
+    assert all(np.array_equal(vectors, each[3]) for each in found)
     expected = 1 - eigsh(component.matrix, 5, which="LA", return_eigenvectors=False)
     np.testing.assert_allclose(values, np.sort(expected)[1:], atol=1e-8)
 
@@ -223,6 +247,58 @@ def test_one_eigenvalue_with_more_copies_than_the_block_has_columns():
     report = laplacian_report(make(edges, 2 * triangles + 1), k=16)
     assert report["solvers"] == ["chebyshev"]
     np.testing.assert_allclose(report["eigenvalues"], 0.5, atol=1e-9)
+
+
+@pytest.mark.parametrize("k, graph", [(16, "triangles"), (64, "power law")])
+def test_krylov_finds_every_copy_on_large_graphs(k, graph):
+    from scipy.sparse.linalg import eigsh
+
+    if graph == "triangles":  # all share node 0: eigenvalue 1/2 has 2999 copies
+        count = 6001
+        edges = [(0, i) for i in range(1, count)] + [(i, i + 1) for i in range(1, count, 2)]
+        made, expected = make(edges, count), np.full(k, 0.5)
+    else:
+        made = power_law(6000, 3)
+        matrix = component_of(made).matrix
+        expected = 1 - np.sort(eigsh(matrix, k + 1, which="LA", return_eigenvectors=False))[-2::-1]
+    report = laplacian_report(made, k=k)
+    assert report["solvers"] == ["krylov"]
+    np.testing.assert_allclose(report["eigenvalues"], expected, atol=1e-8)
+    assert report["residual"] < 1e-5 and report["missed"] < 2
+
+
+def test_what_krylov_passes_over_is_noticed():
+    place = np.arange(2**13)  # a cube of 13 dimensions: 2/13 has 13 copies, a block 8 columns
+    edges = np.concatenate([np.stack([place, place ^ 2**i], 1) for i in range(13)])
+    report = laplacian_report(make(edges, 2**13), k=12)
+    np.testing.assert_allclose(report["eigenvalues"], np.full(12, 2 / 13), atol=1e-8)
+    assert report["missed"] < 2
+
+
+def test_products_of_rows_do_not_depend_on_threads():
+    for count in (5200, 8192, 70_001):  # one thread is given to what is smaller
+        x, y = torch.randn(8, count), torch.randn(41, count)
+        found = []
+        for threads in (1, 2, 3, 4):
+            with using_threads(threads):
+                found.append(krylov._products(x, y))
+        torch.testing.assert_close(found[0], x @ y.T, rtol=1e-4, atol=1e-3)
+        assert all(torch.equal(found[0], each) for each in found)
+
+
+def test_a_basis_grows_where_nothing_is_left_to_grow_to():
+    component = component_of(complete(60))
+    start = torch.randn(60, 4)
+    basis = krylov._Basis(component, 40, start)
+    for _ in range(6):  # S is a multiple of the identity on all but the trivial vector
+        basis.grow(Filter(component, 0.0, 1, single=True))
+    known = basis.rows[: basis.count + 4]
+    torch.testing.assert_close(known @ known.T, torch.eye(len(known)), atol=1e-5, rtol=0)
+    values, turn, residual = basis.ritz()
+    torch.testing.assert_close(values, torch.full_like(values, 1 - 2 / 59), atol=1e-5, rtol=0)
+    basis.keep(turn[:, :8])
+    known = basis.rows[: basis.count + 4]
+    torch.testing.assert_close(known @ known.T, torch.eye(len(known)), atol=1e-5, rtol=0)
 
 
 def test_no_copy_of_a_multiple_eigenvalue_is_missed_on_a_large_torus():

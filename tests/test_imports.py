@@ -37,6 +37,7 @@ LAYERS = [
         "random_features",
     },
     {"chebyshev"},
+    {"krylov"},
     {"eigenvectors"},
     {"attention", "propagation", "encodings", "datasets", "splits", "tasks"},
     {"sparse_features"},

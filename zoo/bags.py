@@ -56,7 +56,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, edges, against):
         ctx.edges, ctx.against = edges, against
-        return _bags(x, edges(against))
+        return summed(x, edges(against))
 
     @staticmethod
     def backward(ctx, gradient):
@@ -72,7 +72,7 @@ class _WeightedSum(torch.autograd.Function):
         ctx.save_for_backward(x, weights)
         into = edges(against)
         weights = _in_order(weights, into).mT.contiguous()  # (H, E)
-        heads = [_bags(x[:, head], into, each) for head, each in enumerate(weights)]
+        heads = [summed(x[:, head], into, each) for head, each in enumerate(weights)]
         return torch.stack(heads, dim=1) if len(heads) > 1 else heads[0].unsqueeze(1)
 
     @staticmethod
@@ -128,7 +128,7 @@ def _in_order(weights: Tensor, of: Lists) -> Tensor:
     return weights.index_select(0, of.edges) if len(of.edges) else weights
 
 
-def _bags(x: Tensor, of: Lists, weights: Tensor | None = None) -> Tensor:
+def summed(x: Tensor, of: Lists, weights: Tensor | None = None) -> Tensor:
     """Return the sum over each list, (N, D), of the rows of x (M, D) times weights (E,)."""
     return functional.embedding_bag(
         of.others,

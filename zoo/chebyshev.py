@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -17,9 +17,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
 
-from zoo.kernels import neighbour_sum
+from zoo.bags import Lists, summed
 from zoo.quiet import quiet_beta
-from zoo.structure import from_neighbours
 
 LARGE = 5000
 """Nodes of a component beyond which single precision and several threads are used."""
@@ -48,17 +47,6 @@ class Component:
         with using_threads(self.threads):
             return self._double @ x
 
-    def filtered(self, x: Tensor, known: Tensor, cut: float, degree: int) -> Tensor:
-        """Return T_degree(S') x for x (N, F), up to its sign: S' maps [-1, cut] to [-1, 1].
-
-        x is orthogonal to the eigenvectors `known` (N, m) and stays so: rounding errors in their
-        direction are removed before they have grown by 1e6, or 1e3 in single precision.
-        """
-        with using_threads(self.threads):
-            return (self._in_single if x.dtype == torch.float32 else self._in_double)(
-                x, known, cut, degree
-            )
-
     @functools.cached_property
     def band(self) -> int:
         """Return how far from the diagonal an entry is at most, neighbours put side by side."""
@@ -78,53 +66,90 @@ class Component:
         return len(self.trivial) > FACTORED and self.band**2 <= 16 * len(self.trivial)
 
     @functools.cached_property
+    def with_diagonal(self) -> sparse.csr_array:
+        """Return S with a 1 wherever its diagonal is."""
+        return (self.matrix + sparse.eye_array(len(self.trivial))).tocsr()
+
+    @functools.cached_property
+    def diagonal(self) -> np.ndarray:
+        """Return which of the entries of `with_diagonal` are the diagonal."""
+        rows = np.repeat(np.arange(len(self.trivial)), np.diff(self.with_diagonal.indptr))
+        return rows == self.with_diagonal.indices
+
+    @functools.cached_property
     def _double(self) -> Tensor:
         return csr_tensor(self.matrix)
 
-    @functools.cached_property
-    def _graph(self):
-        parts = self.matrix.indptr.astype(np.int32), self.matrix.indices.astype(np.int32)
-        return from_neighbours(*map(torch.from_numpy, parts))
 
-    def _in_double(self, x: Tensor, known: Tensor, cut: float, degree: int) -> Tensor:
-        centre, half = (cut - 1) / 2, (cut + 1) / 2
-        mapped = csr_tensor((self.matrix - centre * sparse.eye_array(len(x))) / half)
-        stride = degree_for(cut, 1.0, 1e6)
-        before, x = x.clone(), mapped @ x
-        for step in range(1, degree):
-            before, x = x, torch.addmm(before, mapped, x, beta=-1, alpha=2, out=before)
-            if step % stride == 0:
-                _remove(known, known, before, x)
+class Filter:
+    """T_degree(S') of a component, where S' maps [-1, cut] to [-1, 1]: it grows above the cut.
+
+    Args:
+        component: whose S it is.
+        cut: eigenvalue of S up to which it stays in [-1, 1].
+        degree: of the polynomial.
+        single: whether it is computed in single precision.
+    """
+
+    def __init__(self, component: Component, cut: float, degree: int, *, single: bool = False):
+        self.cut, self.degree, self.threads = cut, degree, component.threads
+        self.stride = degree_for(cut, 1.0, 1e4 if single else 1e6)
+        self.centre, self.half = (cut - 1) / 2, (cut + 1) / 2
+        data = np.where(component.diagonal, -self.centre, component.with_diagonal.data)
+        twice = component.with_diagonal.copy()
+        twice.data = data * (2 / self.half)
+        self._twice = _bags_of(twice) if single else csr_tensor(twice).matmul
+
+    def __call__(self, x: Tensor, known: Tensor | None = None) -> Tensor:
+        """Return T_degree(S') x for x (N, F).
+
+        Args:
+            x: columns orthogonal to `known`, that stay so: rounding errors in that direction are
+                removed before they have grown by 1e6, or 1e4 in single precision.
+            known: (N, m) eigenvectors of S; none are removed if None.
+        """
+        known = None if known is None else known.to(x.dtype)
+        with using_threads(self.threads):
+            before, x = x.clone(), self._twice(x) / 2
+            for step in range(1, self.degree):
+                torch.sub(self._twice(x), before, out=before)
+                before, x = x, before
+                if known is not None and step % self.stride == 0:
+                    _remove(known, before, x)
         return x
 
-    def _in_single(self, x: Tensor, known: Tensor, cut: float, degree: int) -> Tensor:
-        """The same in the place of D^-1/2 x: S is D^1/2 (D^-1 A) D^-1/2, sums of neighbours.
+    def residual(self, x: Tensor, values: Tensor) -> Tensor:
+        """Return |S v - lambda v|, (F,), for the columns v of x (N, F); of degree 1 only."""
+        mapped = ((values - self.centre) / self.half).to(x.dtype)
+        return self.half * (self(x) - x * mapped).norm(dim=0).double()
 
-        x_t = 2 S' x_(t-1) - x_(t-2) is made in the place of x_(t-2) by additions alone: what is
-        stored is x_t times +1, +1, -1, -1 in turns.
+    def eigenvalues(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the eigenvalues of S of which these are made, and how steeply: d lambda / d value.
+
+        What lies in [-1, 1] may be made of anything: the cut is given, and an infinite slope. A
+        polynomial of degree 1 hides nothing.
         """
-        centre, half = (cut - 1) / 2, (cut + 1) / 2
-        root = self._graph.in_degrees()[:, None].double().sqrt()  # (N, 1)
-        share = (1 / (half * root.square())).float()
-        left, right = (known * root).float(), (known / root).float()
-        stride = degree_for(cut, 1.0, 1e3)
-        before = (x / root).float()
-        x = neighbour_sum(self._graph, before).mul_(share).add_(before, alpha=-centre / half)
-        for step in range(1, degree):
-            sign = -2 if step % 2 else 2
-            before.addcmul_(neighbour_sum(self._graph, x), share, value=sign)
-            before.add_(x, alpha=-sign * centre / half)
-            before, x = x, before
-            if step % stride == 0:
-                _remove(left, right, before, x)
-        return x * root.float()
+        if self.degree == 1:
+            return self.centre + self.half * values, torch.full_like(values, self.half)
+        angle = values.clamp(min=1).acosh() / self.degree
+        slope = self.half * angle.sinh() / (self.degree * (self.degree * angle).sinh())
+        slope = torch.where(values > 1, slope, math.inf)
+        return self.centre + self.half * angle.cosh(), slope
 
 
-def _remove(left: Tensor, right: Tensor, *blocks: Tensor) -> None:
-    """Subtract right left^T x from each x (N, F); several threads would sum in another order."""
+def _bags_of(matrix: sparse.csr_array) -> Callable[[Tensor], Tensor]:
+    """Return the product with a matrix in single precision."""
+    none = torch.empty(0, dtype=torch.int32)
+    parts = (torch.from_numpy(each.astype(np.int32)) for each in (matrix.indptr, matrix.indices))
+    lists, weights = Lists(*parts, none), torch.from_numpy(matrix.data.astype(np.float32))
+    return lambda x: summed(x, lists, weights)
+
+
+def _remove(known: Tensor, *blocks: Tensor) -> None:
+    """Subtract known known^T x from each x (N, F); several threads would sum in another order."""
     with using_threads(1):
         for x in blocks:
-            x -= right @ (left.T @ x)
+            x -= known @ (known.T @ x)
 
 
 def degree_for(cut: float, top: float, growth: float) -> int:

@@ -16,11 +16,11 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
 from torch import Tensor
 
-from zoo.chebyshev import Component, degree_for
+from zoo.chebyshev import Component, Filter, degree_for
 from zoo.errors import ZooError
+from zoo.krylov import SOLVED, roughly
 
 _SOLVED = 1e-7  # residual at which the iteration stops
-_SOLVED_LARGE = 3e-6  # and that of a large component, about the best of single precision
 _LIMIT = 1e-5  # residual and orthogonality that a result may have, in single precision
 _STEPS = 20_000  # products with the matrix before the iteration gives up
 _BAND = 1e8  # entries of a banded factor that fit in memory (0.8 GB)
@@ -39,12 +39,11 @@ def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: 
     for name in _in_turn(component):
         try:
             vectors = _SOLVERS[name](component, k)
-            values = 1 - (vectors * (matrix @ vectors)).sum(axis=0)
-            order = np.argsort(values)
-            values, vectors = values[order], vectors[:, order]
+            values, residual, orthogonality = quality(matrix, trivial, vectors)
             if not np.isfinite(values).all():
                 raise _Failed("the vectors are not finite")
-            residual, orthogonality = quality(matrix, trivial, values, vectors)
+            order = np.argsort(values)
+            values, vectors = values[order], vectors[:, order]
             growth = _passed_over(component, values, vectors)
             limits = {"residual": _LIMIT, "orthogonality": _LIMIT, "growth": 2}
             measured = {"residual": residual, "orthogonality": orthogonality, "growth": growth}
@@ -65,16 +64,29 @@ def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: 
 
 def _in_turn(component: Component) -> list[str]:
     """Return the solvers in the order in which they are tried."""
-    return sorted(_SOLVERS, key=lambda name: component.factored_first and name != "shift_invert")
+    solvers = [name for name in _SOLVERS if component.large or name != "krylov"]
+    return sorted(solvers, key=lambda name: component.factored_first and name != "shift_invert")
 
 
-def quality(matrix, trivial, values, vectors) -> tuple[float, float]:
-    """Return the largest |L v - lambda v|, and the largest entry of |V^T V - I| and |t^T V|."""
+def quality(matrix, trivial, vectors) -> tuple[np.ndarray, float, float]:
+    """Return how good eigenvectors (N, k) of L = 1 - S are.
+
+    Args:
+        matrix: S (N, N).
+        trivial: the eigenvectors of eigenvalue 0, put together, (N,).
+        vectors: (N, k).
+
+    Returns:
+        their eigenvalues (k,), the largest |L v - lambda v|, and the largest entry of |V^T V - I|
+        and |t^T V|.
+    """
     vectors = vectors.astype(np.float64)
-    residual = np.linalg.norm(vectors - matrix @ vectors - vectors * values, axis=0)
+    image = vectors - matrix @ vectors
+    values = (vectors * image).sum(axis=0)
+    residual = np.linalg.norm(image - vectors * values, axis=0)
     overlap = vectors.T @ np.column_stack([vectors, trivial])
     overlap[np.diag_indices(len(values))] -= 1
-    return residual.max(initial=0), np.abs(overlap).max(initial=0)
+    return values, residual.max(initial=0), np.abs(overlap).max(initial=0)
 
 
 def _passed_over(component: Component, values: np.ndarray, vectors: np.ndarray) -> float:
@@ -111,26 +123,37 @@ def _growth(component: Component, values: np.ndarray, vectors: np.ndarray) -> fl
     known = torch.cat([component.trivial, torch.from_numpy(vectors)], dim=1)  # (N, k + 1)
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((len(known), 8)))
     cut, top = 1 - values[-1], 1 - min(values[0], 0.98 * values[-1])
+    look = Filter(component, cut, degree_for(cut, top, 1e4), single=component.large)
     for _ in range(3):
         x -= known @ (known.T @ x)
         x /= x.norm(dim=0)
-        start = x.float() if component.large else x
-        x = component.filtered(start, known, cut, degree_for(cut, top, 1e4)).double()
+        x = look(x.float() if component.large else x, known).double()
     return float(x.norm(dim=0).max())
 
 
-def _chebyshev(component: Component, k: int) -> np.ndarray:
-    """Return k eigenvectors (N, k) by subspace iteration with a Chebyshev filter.
+def _krylov(component: Component, k: int) -> np.ndarray:
+    """Return k eigenvectors (N, k) by block Lanczos in single precision, then made better."""
+    return _improved(component, k, roughly(component, k))
 
-    The block has more columns than asked for, hence all copies of a multiple eigenvalue. Each round
-    the cut is the last Ritz value and the degree what the precision bears: a higher one would leave
-    nothing but the first eigenvector. A large component begins in single precision.
+
+def _chebyshev(component: Component, k: int) -> np.ndarray:
+    """Return k eigenvectors (N, k) by subspace iteration from random columns.
+
+    There are more columns than asked for, hence all copies of a multiple eigenvalue.
     """
-    single = component.large
-    guards = max(8, k // 2) if single else 16 + k // 4
-    solved = _SOLVED_LARGE if single else _SOLVED
-    start = np.random.default_rng(0).standard_normal((len(component.trivial), k + guards))
-    x, steps, last = torch.from_numpy(start), 0, math.inf
+    columns = k + 16 + k // 4
+    start = np.random.default_rng(0).standard_normal((len(component.trivial), columns))
+    return _improved(component, k, torch.from_numpy(start))
+
+
+def _improved(component: Component, k: int, x: Tensor) -> np.ndarray:
+    """Return k eigenvectors (N, k) out of the span of x (N, F), by Chebyshev filters.
+
+    Each round the cut is the last Ritz value and the degree what the precision bears: a higher one
+    would leave nothing but the first eigenvector. A large component begins in single precision.
+    """
+    single, solved = component.large, SOLVED if component.large else _SOLVED
+    steps, last = 0, math.inf
     while True:
         ritz, x, residual = _ritz(component, x)
         # Small eigenvalues lie close together: their vectors need smaller residuals.
@@ -150,8 +173,9 @@ def _chebyshev(component: Component, k: int) -> np.ndarray:
         steps += degree
         if steps > _STEPS:
             raise _Failed(f"residual {error:.0e}, {steps} products are more than {_STEPS}")
+        better = Filter(component, cut, degree, single=single)
         start = x[:, rough].float() if single else x[:, rough]
-        x[:, rough] = component.filtered(start, component.trivial, cut, degree).double()
+        x[:, rough] = better(start, component.trivial).double()
 
 
 def _ritz(component: Component, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -207,4 +231,9 @@ def _arpack(apply: Callable, component: Component, k: int) -> np.ndarray:
 
 # In this order they are tried, but where a factorisation is cheap and much is to be done: ARPACK
 # alone takes minutes where eigenvalues crowd at 0.
-_SOLVERS = {"chebyshev": _chebyshev, "shift_invert": _shift_invert, "lanczos": _lanczos}
+_SOLVERS = {
+    "krylov": _krylov,
+    "chebyshev": _chebyshev,
+    "shift_invert": _shift_invert,
+    "lanczos": _lanczos,
+}

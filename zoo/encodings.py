@@ -29,7 +29,7 @@ from zoo.memory import available_memory
 from zoo.storage import cache_folder, write_whole
 from zoo.table import Count, Table, value_problems
 
-VERSION = 3  # part of the key of every cached file: raise it when the numbers change
+VERSION = 4  # part of the key of every cached file: raise it when the numbers change
 
 _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra
@@ -195,7 +195,7 @@ def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndar
     for column, (_, members, vector) in enumerate(pairs):
         largest = np.abs(vector) >= (1 - 1e-4) * np.abs(vector).max()
         encoding[members, column] = vector * np.sign(vector[largest][0])
-    residual, orthogonality = quality(matrix, trivial, values, encoding[:, : len(values)])
+    _, residual, orthogonality = quality(matrix, trivial, encoding[:, : len(values)])
     return {
         "encoding": encoding,
         "eigenvalues": values,
