@@ -634,11 +634,16 @@ def test_options_are_whole_numbers_from_one(value):
 # The random walk, the table and the signs
 
 
-@pytest.mark.parametrize("width", [1, 7, 64])
+@pytest.mark.parametrize("width", ["sparse", 1, 7, 64])
 @pytest.mark.parametrize("steps", [1, 2, 5, 16])
 @pytest.mark.parametrize("name", SMALL)
 def test_random_walk_is_the_dense_formula(name, steps, width, monkeypatch):
-    monkeypatch.setattr(encodings, "_WIDTH", width)
+    if width == "sparse":
+        monkeypatch.setattr(encodings, "_ROWS", 5)
+        monkeypatch.setattr(encodings, "_FULL", (1, 4096))
+    else:
+        monkeypatch.setattr(encodings, "_WIDTH", width)
+        monkeypatch.setattr(encodings, "_FULL", (0, 0))
     matrix = dense_adjacency(SMALL[name])
     walk = matrix / np.maximum(matrix.sum(0), 1)
     power, expected = np.eye(len(walk)), []
@@ -650,7 +655,14 @@ def test_random_walk_is_the_dense_formula(name, steps, width, monkeypatch):
     np.testing.assert_allclose(found.numpy(), np.stack(expected, 1), atol=1e-6, rtol=1e-5)
 
 
+def test_random_walk_stays_sparse_where_rows_do(monkeypatch):
+    monkeypatch.delattr(encodings, "_of_dense_columns")
+    x = random_walk(cycle(3000), steps=4)
+    torch.testing.assert_close(x, torch.tensor([[0, 0.5, 0, 0.375]]).expand(3000, 4))
+
+
 def test_random_walk_stores_no_square_matrix(monkeypatch):
+    monkeypatch.setattr(encodings, "_FULL", (0, 0))
     graph, largest, zeros = cycle(3000), [], torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *s: (largest.append(np.prod(s)), zeros(*s))[1])
     random_walk(graph, steps=6)

@@ -33,6 +33,8 @@ VERSION = 4  # part of the key of every cached file: raise it when the numbers c
 
 _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra
+_ROWS = 4096  # rows of S^t at a time as long as they are sparse
+_FULL = 1 / 32, 4096  # share of them and numbers in one, on average, from which on they are dense
 _WIDTH = 64  # columns of S^t at a time: faster than more, whose blocks fall out of the cache
 
 
@@ -77,8 +79,8 @@ def random_walk(graph, *, steps: Count = 16) -> Tensor:
 
     diag((A D^-1)^t) without self-loops (Dwivedi et al., arXiv 2110.07875), to 1e-6 of each number;
     0 for isolated nodes. With S = D^-1/2 A D^-1/2 the diagonal is that of S^t, and S is symmetric,
-    so that columns of S^(t-1) and S^t give steps 2t-1 and 2t. Columns are computed in blocks, on
-    the nodes within reach: no N x N matrix is stored, but time is up to O(N E steps).
+    so that rows of S^(t-1) and S^t give steps 2t-1 and 2t. A few of them are computed at a time,
+    sparse as long as they are: no N x N matrix is stored, but time is up to O(N E steps).
 
     Raises:
         ZooError: steps is not a positive integer.
@@ -232,22 +234,48 @@ def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]
 def _return_probability(pattern: sparse.csr_array, steps: int) -> dict[str, np.ndarray]:
     """Return diag(S^t) for t = 1 to steps as the encoding, (N, steps) fp32; see `random_walk`."""
     matrix, count, half = _normalised(pattern), pattern.shape[0], (steps + 1) // 2
-    matrix, whole = matrix.astype(np.float32), csr_tensor(matrix.astype(np.float32))
-    result = np.zeros((count, steps + 1), dtype=np.float32)
+    single = matrix.astype(np.float32)
+    result = np.zeros((count, 2 * half), dtype=np.float32)
     # Neighbours in one block; the ordering takes no empty graph.
     order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True) if count else None
-    for begin in tqdm(range(0, count, _WIDTH), "random walk", disable=None):
-        sources = order[begin : begin + _WIDTH]
-        reached = _reach(matrix, sources, half)
-        local = whole if len(reached) == count else csr_tensor(matrix[reached][:, reached])
-        before = torch.zeros(len(reached), len(sources))
-        before[np.searchsorted(reached, sources), np.arange(len(sources))] = 1
-        for step in range(half):
-            after = local @ before  # (reached, sources): columns of S^(step + 1)
-            result[sources, 2 * step] = (after * before).sum(dim=0)
-            result[sources, 2 * step + 1] = after.square().sum(dim=0)
-            before = after
+    for begin in tqdm(range(0, count, _ROWS), "random walk", disable=None):
+        sources = order[begin : begin + _ROWS]
+        found = _of_sparse_rows(matrix, sources, half)
+        if found is not None:
+            result[sources] = found
+            continue
+        for few in np.split(sources, range(_WIDTH, len(sources), _WIDTH)):
+            result[few] = _of_dense_columns(single, few, half)
     return {"encoding": result[:, :steps]}
+
+
+def _of_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> np.ndarray | None:
+    """Return diag(S^t) of some nodes, (nodes, 2 half), from rows of S^t; None if they fill up."""
+    parts = np.ones(len(nodes)), nodes, np.arange(len(nodes) + 1)
+    before = sparse.csr_array(parts, shape=(len(nodes), matrix.shape[0]))
+    found, most = np.empty((len(nodes), 2 * half)), min(_FULL[0] * matrix.shape[0], _FULL[1])
+    for step in range(half):
+        after = before @ matrix  # (nodes, N): rows of S^(step + 1)
+        if after.nnz > most * len(nodes):
+            return None
+        found[:, 2 * step] = before.multiply(after).sum(axis=1)
+        found[:, 2 * step + 1] = after.power(2).sum(axis=1)
+        before = after
+    return found
+
+
+def _of_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> Tensor:
+    """Return the same from columns of S^t, fp32, on the nodes within reach."""
+    reached = _reach(matrix, nodes, half)
+    local = csr_tensor(_among(matrix, reached))
+    before = torch.zeros(len(reached), len(nodes))
+    before[np.searchsorted(reached, nodes), np.arange(len(nodes))] = 1
+    found = []
+    for _ in range(half):
+        after = local @ before  # (reached, nodes): columns of S^(step + 1)
+        found += [(after * before).sum(dim=0), after.square().sum(dim=0)]
+        before = after
+    return torch.stack(found, dim=1)
 
 
 def _reach(matrix: sparse.csr_array, nodes: np.ndarray, steps: int) -> np.ndarray:
