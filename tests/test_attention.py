@@ -511,14 +511,37 @@ def draws_numbers(q, k, v):
 def test_attending_again_gives_the_same_gradients(attend, few, monkeypatch):
     monkeypatch.setitem(deal._NUMBERS, "cpu", few)  # one batch at a time, or all of them
     found = []
-    for recompute in (False, True):
+    monkeypatch.setattr(deal, "_KEPT", 0)
+    for recompute in (False, True, "auto"):
         torch.manual_seed(4)
         inputs = [each.requires_grad_() for each in torch.randn(3, 2, 33, 2, 4)]
         out = random_batch(attend, 5, recompute=recompute)(*inputs)
         out.square().sum().backward()
         found.append([out, *(each.grad for each in inputs), torch.randn(3)])
-    for kept, again in zip(*found, strict=True):
-        assert torch.equal(kept, again)
+    for kept, again, chosen in zip(*found, strict=True):
+        assert torch.equal(kept, again) and torch.equal(kept, chosen)
+
+
+def test_attending_again_is_chosen_where_much_would_be_kept(monkeypatch):
+    calls = []
+
+    def attend(q, k, v):
+        calls.append(v.requires_grad)
+        return softmax(q.exp(), k, v)  # keeps exp q, which is not one of its inputs
+
+    def attended(rows, **more) -> int:
+        calls.clear()
+        q, k, v = (each.requires_grad_() for each in torch.randn(3, rows, 2, 4))
+        random_batch(attend, 5, **more)(q, k, v).sum().backward()
+        return len(calls)
+
+    monkeypatch.setitem(deal._NUMBERS, "cpu", 1)  # one batch at a time
+    monkeypatch.setattr(deal, "_KEPT", 4 * 2 * 4 * 60 * 4)  # about four tensors of 60 rows
+    assert attended(50) == attended(50, recompute=False) == 10
+    assert attended(500) == attended(50, recompute=True) * 10 == 200
+    with deal.expecting(500):
+        assert attended(50) == 20
+    assert attended(500, recompute=False) == 100
 
 
 def test_a_gradient_is_taken_twice_and_its_output_changed_in_place():

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.blocks import row_blocks
+from zoo.deal import Recompute
 from zoo.errors import ZooError
 from zoo.linear_attention import linear_mean
 from zoo.precision import wide
@@ -214,7 +215,7 @@ def _rba(
     seed: Seed = 0,
     shard: Shard = "none",
     redeal: Count = 1,
-    recompute: bool = False,
+    recompute: Recompute = "auto",
 ) -> Attention:
     """Random Batch Attention: another attention inside random batches of nodes.
 
@@ -229,7 +230,7 @@ def _rba(
         shard: what several processes do: `none`, share the batches of nodes that all of them have
             (`replicated`), or have a share of the nodes each and draw batches inside it (`local`).
         redeal: steps after which the nodes are dealt to the processes anew, with `local`.
-        recompute: attend again for the gradient: less memory, more time.
+        recompute: attend again for the gradient, for less memory; `auto` where it is sooner.
     """
     attend = pick(ATTENTIONS, inner, native, layer)
     keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}

@@ -7,8 +7,9 @@ all rows are never put side by side. The gradient of each goes straight to its p
 from __future__ import annotations
 
 import contextlib
+import contextvars
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,14 @@ from zoo import processes
 
 _NUMBERS = {"cpu": 2**18, "cuda": 2**26}
 """Numbers in the values of a few batches; on the CPU no more than its caches hold."""
+
+
+_KEPT = 2**29
+"""Bytes of what an attention keeps for its gradient, on a CPU, beyond which it attends again: the
+way to memory and back then takes longer."""
+
+Recompute = Literal["auto"] | bool
+"""Whether to attend again for the gradient; `auto` asks what is sooner."""
 
 
 class Stretch(NamedTuple):
@@ -66,10 +75,14 @@ class Deal:
                 yield Piece(start, rows, own if self.shared else rows, stretch.size)
                 done += len(rows)
 
+    @property
+    def rows(self) -> int:
+        """Return how many rows this process has."""
+        return self.sizes[processes.rank()] if self.shared else len(self.order)
+
     def room(self, x: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
         """Return room for what becomes of the rows of this process, on the device of x."""
-        rows = self.sizes[processes.rank()] if self.shared else len(self.order)
-        return x.new_empty(*shape[:-3], rows, *shape[-2:], dtype=dtype)
+        return x.new_empty(*shape[:-3], self.rows, *shape[-2:], dtype=dtype)
 
     def collect(self, x: Tensor) -> Tensor:
         """Return what all processes made of their rows, in place, (..., N, H, D)."""
@@ -136,7 +149,7 @@ def attend_in_batches(
     deal: Deal,
     *,
     seed: int | None = None,
-    recompute: bool = False,
+    recompute: Recompute = "auto",
 ) -> Tensor:
     """Return what `attend` makes of each batch, every row in its place, (..., N, H, D).
 
@@ -148,11 +161,13 @@ def attend_in_batches(
         deal: the batches.
         seed: of what the attention draws, so that the global generators are left alone; None
             where it draws nothing.
-        recompute: attend again for the gradient, instead of keeping all that it needs.
+        recompute: attend again for the gradient, instead of keeping all that it needs; `auto`
+            where that would be half a GB or more on a CPU: there it is sooner.
     """
     tracked = torch.is_grad_enabled() and any(each.requires_grad for each in (q, k, v))
-    keep = ("inputs" if recompute else "graph") if tracked else "nothing"
     device = v.device.type
+    modes = {"auto": "auto" if device == "cpu" else "graph", True: "inputs", False: "graph"}
+    keep = modes[recompute] if tracked else "nothing"
     widths = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
     def made(piece: Piece, inputs: tuple[Tensor, ...], gradient: bool):
@@ -170,7 +185,8 @@ def attend_in_batches(
 class _InBatches(torch.autograd.Function):
     """Each piece has an autograd graph of its own, kept until its gradient, or made again.
 
-    A kept graph goes without its inputs, whose memory is given back in between.
+    A kept graph goes without its inputs, whose memory is given back in between. Which of them it
+    is may depend on what the first piece keeps.
     """
 
     @staticmethod
@@ -180,8 +196,14 @@ class _InBatches(torch.autograd.Function):
         ctx.save_for_backward(*(() if keep == "nothing" else (q, k, v)))
         ctx.graphs, room = {}, deal.room(v, v.shape, v.dtype)
         for piece in deal.pieces(v):
-            own, out = made(piece, (q, k, v), keep == "graph")
+            with _counting(keep == "auto") as kept:
+                own, out = made(piece, (q, k, v), keep in ("auto", "graph"))
             piece.put(out.detach(), room)
+            if keep == "auto":
+                own_storages = {_storage(each) for each in own}
+                size = sum(size for each, size in kept.items() if each not in own_storages)
+                rows = max(deal.rows, _expected.get())
+                keep = "graph" if size * rows <= _KEPT * len(piece.rows) else "inputs"
             if keep == "graph":
                 for each in own:  # a copy of rows that are held elsewhere: taken again
                     each.untyped_storage().resize_(0)
@@ -205,6 +227,39 @@ class _InBatches(torch.autograd.Function):
             for each, room in zip(own, rooms, strict=True):
                 piece.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
         return None, None, None, *(ctx.deal.collect(room) for room in rooms)
+
+
+@contextlib.contextmanager
+def expecting(rows: int) -> Iterator[None]:
+    """Keep or attend again as if there were so many rows, where there are less: for estimates."""
+    token = _expected.set(rows)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
+_expected: contextvars.ContextVar[int] = contextvars.ContextVar("rows", default=0)
+
+
+@contextlib.contextmanager
+def _counting(asked: bool) -> Iterator[dict[int, int]]:
+    """Give the bytes that are kept for gradients inside, by the storage that they lie in."""
+    kept: dict[int, int] = {}
+    if not asked:
+        yield kept
+        return
+
+    def note(x: Tensor) -> Tensor:
+        kept[_storage(x)] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        yield kept
+
+
+def _storage(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from torch import Tensor
 from zoo import allocator
 from zoo.batching import BATCHING, Batches
 from zoo.datasets import Dataset, canonical, load_graph, on_disk_folder
+from zoo.deal import expecting
 from zoo.encodings import ENCODINGS
 from zoo.kernels import by_torch
 from zoo.layerwise import Layerwise
@@ -114,7 +115,11 @@ def estimate(recipe: Recipe) -> Estimate:
             steps.over = _Uneven(_like(data, split, size, inside) for size in _sizes(n))
         return _of_training(steps, train)
 
-    step = _line(lambda n: of_step(n, uneven), batch)
+    def of_large_step(n: int) -> int:
+        with expecting(batch):
+            return of_step(n, uneven)
+
+    step = _line(of_large_step, batch)
     evaluation = _line(lambda n: _of_evaluation(small(n, around)), asked)
     with by_torch():
         on_cuda = _line(of_step, batch).at(batch)

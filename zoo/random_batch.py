@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.deal import Deal, attend_in_batches
+from zoo.deal import Deal, Recompute, attend_in_batches
 from zoo.errors import ZooError
 from zoo.sums import is_by_sums
 from zoo.table import Count, value_problems
@@ -37,7 +37,7 @@ def random_batch(
     layer: int = 0,
     shard: Shard = "none",
     redeal: int = 1,
-    recompute: bool = False,
+    recompute: Recompute = "auto",
 ) -> RandomBatch:
     """Return `attend` in random batches: nodes are dealt into batches and attend inside each.
 
@@ -58,7 +58,7 @@ def random_batch(
             nodes by the training loop, and batches are drawn inside of it; nothing is exchanged.
         redeal: steps after which the training loop deals the nodes anew, with `local`.
         recompute: attend again for the gradient instead of keeping what it needs: less memory,
-            more time.
+            and more time unless that is large; `auto` where it is half a GB or more on a CPU.
 
     >>> from zoo.attention import softmax
     >>> q, k, v = torch.randn(3, 1000, 4, 16)
