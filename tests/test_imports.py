@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
-    {"allocator", "blocks", "quiet"},
+    {"allocator", "along", "blocks", "quiet"},
     {
         "bags",
         "dropout",

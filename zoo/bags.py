@@ -2,7 +2,7 @@
 
 A bag is a node, and in it are the rows of its neighbours, each with a weight or without. Each is
 summed by one thread in the order of its edges: the bits do not depend on how many threads there
-are. The gradients of a sum with weights are another one and dot products along the edges.
+are.
 """
 
 from __future__ import annotations
@@ -31,73 +31,34 @@ class Lists(NamedTuple):
     edges: Tensor
 
 
-Edges = Callable[[bool], Lists]
-"""What a sum runs over: edges by the node that they lead to or, if True, that they start from."""
+class Bags(NamedTuple):
+    """Edges to run along: see `zoo.along`.
 
+    Attributes:
+        lists: gives the edges by the node that they lead to or, asked with True, start from.
+        against: whether to run from where they lead to where they start.
+    """
 
-def neighbour_sum(x: Tensor, edges: Edges) -> Tensor:
-    """Return the sum of x over in-neighbours, (N, ...), for x (M, ...)."""
-    return _Sum.apply(x.flatten(1), edges, False).unflatten(1, x.shape[1:])
+    lists: Callable[[bool], Lists]
+    against: bool = False
 
+    def turned(self) -> Bags:
+        """Return the edges the other way round."""
+        return Bags(self.lists, not self.against)
 
-def weighted_sum(x: Tensor, weights: Tensor, edges: Edges) -> Tensor:
-    """Return sum_u w_uv x_u, (N, H, D), for x (M, H, D) and weights (E, H)."""
-    return _WeightedSum.apply(x, weights, edges, False)
+    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
+        """Return sum_u w_uv x_u, (N, H, D), for x (M, H, D) and weights (E, H)."""
+        into = self.lists(self.against)
+        weights = weights.index_select(0, into.edges) if len(into.edges) else weights
+        heads = enumerate(weights.mT.contiguous())  # (H, E)
+        sums = [summed(x[:, head], into, each) for head, each in heads]
+        return torch.stack(sums, dim=1) if len(sums) > 1 else sums[0].unsqueeze(1)
 
-
-def edge_dot(source: Tensor, target: Tensor, edges: Edges) -> Tensor:
-    """Return source_u . target_v on each edge, (E, H), for source (M, H, D), target (N, H, D)."""
-    return _EdgeDot.apply(source, target, edges, False)
-
-
-class _Sum(torch.autograd.Function):
-    """Sums along the edges, or against them, each of which is the other's gradient."""
-
-    @staticmethod
-    def forward(ctx, x, edges, against):
-        ctx.edges, ctx.against = edges, against
-        return summed(x, edges(against))
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return _Sum.apply(gradient, ctx.edges, not ctx.against), None, None
-
-
-class _WeightedSum(torch.autograd.Function):
-    """The same with weights, whose gradients are dot products."""
-
-    @staticmethod
-    def forward(ctx, x, weights, edges, against):
-        ctx.edges, ctx.against = edges, against
-        ctx.save_for_backward(x, weights)
-        into = edges(against)
-        weights = _in_order(weights, into).mT.contiguous()  # (H, E)
-        heads = [summed(x[:, head], into, each) for head, each in enumerate(weights)]
-        return torch.stack(heads, dim=1) if len(heads) > 1 else heads[0].unsqueeze(1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, weights = ctx.saved_tensors
-        edges, against = ctx.edges, ctx.against
-        of_x, of_weights, *_ = ctx.needs_input_grad
-        return (
-            _WeightedSum.apply(gradient, weights, edges, not against) if of_x else None,
-            _EdgeDot.apply(x, gradient, edges, against) if of_weights else None,
-            None,
-            None,
-        )
-
-
-class _EdgeDot(torch.autograd.Function):
-    """Dot products of both ends of each edge, whose gradients are weighted sums."""
-
-    @staticmethod
-    def forward(ctx, source, target, edges, against):
-        ctx.edges, ctx.against = edges, against
-        ctx.save_for_backward(source, target)
-        lists, rows, columns = edges(against), target, source
-        if len(lists.edges) and not len(edges(not against).edges):  # those are in order
-            lists, rows, columns = edges(not against), source, target
+    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return source_u . target_v of each edge, (E, H), for (M, H, D) and (N, H, D)."""
+        lists, rows, columns = self.lists(self.against), target, source
+        if len(lists.edges) and not len(self.lists(not self.against).edges):  # those are in order
+            lists, rows, columns = self.lists(not self.against), source, target
         size, zeros = (len(rows), len(columns)), source.new_zeros(len(lists.others))
         with quiet_beta():
             pattern = torch.sparse_csr_tensor(
@@ -110,22 +71,23 @@ class _EdgeDot(torch.autograd.Function):
             return dots
         return torch.empty_like(dots).index_copy_(0, lists.edges.long(), dots)
 
+
+def neighbour_sum(x: Tensor, along: Bags) -> Tensor:
+    """Return the sum of x over in-neighbours, (N, ...), for x (M, ...)."""
+    return _Sum.apply(x.flatten(1), along).unflatten(1, x.shape[1:])
+
+
+class _Sum(torch.autograd.Function):
+    """Sums along the edges, whose gradients are those against them."""
+
+    @staticmethod
+    def forward(ctx, x, along):
+        ctx.along = along
+        return summed(x, along.lists(along.against))
+
     @staticmethod
     def backward(ctx, gradient):
-        source, target = ctx.saved_tensors
-        edges, against = ctx.edges, ctx.against
-        of_source, of_target, *_ = ctx.needs_input_grad
-        return (
-            _WeightedSum.apply(target, gradient, edges, not against) if of_source else None,
-            _WeightedSum.apply(source, gradient, edges, against) if of_target else None,
-            None,
-            None,
-        )
-
-
-def _in_order(weights: Tensor, of: Lists) -> Tensor:
-    """Return weights (E, H) in the order of the lists."""
-    return weights.index_select(0, of.edges) if len(of.edges) else weights
+        return _Sum.apply(gradient, ctx.along.turned()), None
 
 
 def summed(x: Tensor, of: Lists, weights: Tensor | None = None) -> Tensor:

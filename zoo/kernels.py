@@ -16,12 +16,14 @@ import contextlib
 import contextvars
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 import dgl
 import torch
 from torch import Tensor
 
-from zoo import bags
+from zoo import along, bags
+from zoo.bags import Bags
 from zoo.precision import wide
 from zoo.shards import Graph, edges, sources
 from zoo.structure import ends, lists, matrices, numbered
@@ -54,8 +56,8 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
 
 def _run(name: str, graph, *tensors: Tensor) -> Tensor:
     with torch.autocast(tensors[0].device.type, enabled=False):
-        along = edges(graph)
-        return getattr(_backend(along, tensors[0]), name)(along, *map(wide, tensors))
+        graph = edges(graph)
+        return getattr(_backend(graph, tensors[0]), name)(graph, *map(wide, tensors))
 
 
 @contextlib.contextmanager
@@ -104,15 +106,15 @@ class _Bags(_Dgl):
 
     @staticmethod
     def neighbour_sum(graph, x: Tensor) -> Tensor:
-        return bags.neighbour_sum(x, partial(lists, graph))
+        return bags.neighbour_sum(x, Bags(partial(lists, graph)))
 
     @staticmethod
     def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return bags.edge_dot(source, target, partial(lists, graph))
+        return along.edge_dot(Bags(partial(lists, graph)), source, target)
 
     @staticmethod
     def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return bags.weighted_sum(x, weights, partial(lists, graph))
+        return along.weighted_sum(Bags(partial(lists, graph)), x, weights)
 
 
 class _Torch:
@@ -130,7 +132,7 @@ class _Torch:
 
     @staticmethod
     def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return _EdgeDot.apply(source, target, *ends(graph, source.device))
+        return along.edge_dot(_Ends.of(graph, source.device), source, target)
 
     @staticmethod
     def edge_softmax(graph, scores: Tensor) -> Tensor:
@@ -142,7 +144,7 @@ class _Torch:
 
     @staticmethod
     def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return _WeightedSum.apply(x, weights, *ends(graph, x.device), graph.num_dst_nodes())
+        return along.weighted_sum(_Ends.of(graph, x.device), x, weights)
 
 
 def sparse_product(x: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
@@ -166,43 +168,34 @@ class _SparseProduct(torch.autograd.Function):
 _NUMBERS = 2**23  # per block of edges: their rows of features exist at a time, (B, H, D)
 
 
-class _WeightedSum(torch.autograd.Function):
-    """Sums over in-neighbours, whose gradients are those over out-neighbours and dot products."""
+class _Ends(NamedTuple):
+    """Edges to run along by the nodes at their ends: see `zoo.along`."""
 
-    @staticmethod
-    def forward(ctx, x, weights, tails, tips, targets):
-        ctx.save_for_backward(x, weights, tails, tips)
-        out = x.new_zeros(targets, *x.shape[1:])
-        for block in _blocks(x, tails):
-            rows = x.index_select(0, tails[block]) * weights[block].unsqueeze(-1)
-            out.index_add_(0, tips[block], rows)
+    tails: Tensor
+    tips: Tensor
+    targets: int
+    sources: int
+
+    @classmethod
+    def of(cls, graph, device: torch.device) -> _Ends:
+        return cls(*ends(graph, device), graph.num_dst_nodes(), graph.num_src_nodes())
+
+    def turned(self) -> _Ends:
+        return _Ends(self.tips, self.tails, self.sources, self.targets)
+
+    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
+        out = x.new_zeros(self.targets, *x.shape[1:])
+        for block in _blocks(x, self.tails):
+            rows = x.index_select(0, self.tails[block]) * weights[block].unsqueeze(-1)
+            out.index_add_(0, self.tips[block], rows)
         return out
 
-    @staticmethod
-    def backward(ctx, gradient):
-        x, weights, tails, tips = ctx.saved_tensors
-        against = _WeightedSum.apply(gradient, weights, tips, tails, len(x))
-        return against, _EdgeDot.apply(x, gradient, tails, tips), None, None, None
-
-
-class _EdgeDot(torch.autograd.Function):
-    """Dot products along edges, whose gradients are weighted sums along and against them."""
-
-    @staticmethod
-    def forward(ctx, source, target, tails, tips):
-        ctx.save_for_backward(source, target, tails, tips)
-        out = source.new_empty(len(tails), source.shape[1])
-        for block in _blocks(source, tails):
-            one, other = source.index_select(0, tails[block]), target.index_select(0, tips[block])
-            out[block] = (one * other).sum(-1)
+    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
+        out = source.new_empty(len(self.tails), source.shape[1])
+        for block in _blocks(source, self.tails):
+            one = source.index_select(0, self.tails[block])
+            out[block] = (one * target.index_select(0, self.tips[block])).sum(-1)
         return out
-
-    @staticmethod
-    def backward(ctx, gradient):
-        source, target, tails, tips = ctx.saved_tensors
-        against = _WeightedSum.apply(target, gradient, tips, tails, len(source))
-        along = _WeightedSum.apply(source, gradient, tails, tips, len(target))
-        return against, along, None, None
 
 
 def _blocks(x: Tensor, edges: Tensor) -> Iterator[slice]:
