@@ -119,6 +119,7 @@ def estimate(recipe: Recipe) -> Estimate:
         with expecting(batch):
             return of_step(n, uneven)
 
+    program += _of_first(lambda: of_step(min(SIZES[0], batch)))
     step = _line(of_large_step, batch)
     evaluation = _line(lambda n: _of_evaluation(small(n, around)), asked)
     with by_torch():
@@ -159,6 +160,16 @@ def _of_program(train: dict[str, Any]) -> int:
     optimiser.step()
     gc.collect()
     return held_now()
+
+
+def _of_first(step: Callable[[], object]) -> int:
+    """Return what stays after a first step: the parts of the libraries that it was made with."""
+    allocator.give_back()
+    before = held_now()
+    step()
+    gc.collect()
+    allocator.give_back()
+    return max(0, held_now() - before)
 
 
 def _loaded(full: dict[str, Any], seed: int) -> tuple[Dataset, Split]:
