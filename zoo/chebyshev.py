@@ -65,16 +65,18 @@ class Component:
         """
         return len(self.trivial) > FACTORED and self.band**2 <= 16 * len(self.trivial)
 
-    @functools.cached_property
-    def with_diagonal(self) -> sparse.csr_array:
-        """Return S with a 1 wherever its diagonal is."""
-        return (self.matrix + sparse.eye_array(len(self.trivial))).tocsr()
+    def shifted(self, shift: float, factor: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Return factor (S - shift): where its rows begin, columns (int32) and numbers (fp64)."""
+        offsets, columns, data, diagonal = self._with_diagonal
+        return offsets, columns, (data * factor).index_fill_(0, diagonal, -shift * factor)
 
     @functools.cached_property
-    def diagonal(self) -> np.ndarray:
-        """Return which of the entries of `with_diagonal` are the diagonal."""
-        rows = np.repeat(np.arange(len(self.trivial)), np.diff(self.with_diagonal.indptr))
-        return rows == self.with_diagonal.indices
+    def _with_diagonal(self) -> tuple[Tensor, ...]:
+        """Return S with room for a diagonal, and which of its entries are that."""
+        matrix = (self.matrix + sparse.eye_array(len(self.trivial))).tocsr()
+        parts = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data
+        rows = np.repeat(np.arange(len(self.trivial), dtype=np.int32), np.diff(parts[0]))
+        return tuple(map(torch.from_numpy, (*parts, np.flatnonzero(rows == parts[1]))))
 
     @functools.cached_property
     def _double(self) -> Tensor:
@@ -95,10 +97,8 @@ class Filter:
         self.cut, self.degree, self.threads = cut, degree, component.threads
         self.stride = degree_for(cut, 1.0, 1e4 if single else 1e6)
         self.centre, self.half = (cut - 1) / 2, (cut + 1) / 2
-        data = np.where(component.diagonal, -self.centre, component.with_diagonal.data)
-        twice = component.with_diagonal.copy()
-        twice.data = data * (2 / self.half)
-        self._twice = _bags_of(twice) if single else csr_tensor(twice).matmul
+        twice = component.shifted(self.centre, 2 / self.half)
+        self._twice = _bags(*twice) if single else _csr(*twice, len(component.trivial)).matmul
 
     def __call__(self, x: Tensor, known: Tensor | None = None) -> Tensor:
         """Return T_degree(S') x for x (N, F).
@@ -137,11 +137,9 @@ class Filter:
         return self.centre + self.half * angle.cosh(), slope
 
 
-def _bags_of(matrix: sparse.csr_array) -> Callable[[Tensor], Tensor]:
+def _bags(offsets: Tensor, columns: Tensor, data: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the product with a matrix in single precision."""
-    none = torch.empty(0, dtype=torch.int32)
-    parts = (torch.from_numpy(each.astype(np.int32)) for each in (matrix.indptr, matrix.indices))
-    lists, weights = Lists(*parts, none), torch.from_numpy(matrix.data.astype(np.float32))
+    lists, weights = Lists(offsets, columns, columns[:0]), data.float()
     return lambda x: summed(x, lists, weights)
 
 
@@ -159,11 +157,14 @@ def degree_for(cut: float, top: float, growth: float) -> int:
 
 def csr_tensor(matrix: sparse.csr_array) -> Tensor:
     """Return the matrix as a torch CSR tensor."""
-    matrix = matrix.tocsr()
     parts = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data
+    return _csr(*map(torch.from_numpy, parts), matrix.shape[1])
+
+
+def _csr(offsets: Tensor, columns: Tensor, data: Tensor, width: int) -> Tensor:
+    size = (len(offsets) - 1, width)
     with quiet_beta():
-        tensors = map(torch.from_numpy, parts)
-        return torch.sparse_csr_tensor(*tensors, size=matrix.shape, check_invariants=False)
+        return torch.sparse_csr_tensor(offsets, columns, data, size, check_invariants=False)
 
 
 @contextlib.contextmanager

@@ -136,8 +136,10 @@ def _pattern(graph) -> sparse.csr_array:
 
 def _normalised(pattern: sparse.csr_array) -> sparse.csr_array:
     """Return S = D^-1/2 A D^-1/2, rows of isolated nodes zero."""
-    scale = 1 / np.sqrt(np.maximum(pattern.sum(axis=1), 1))
-    return (sparse.diags_array(scale) @ pattern @ sparse.diags_array(scale)).tocsr()
+    degrees = np.diff(pattern.indptr)
+    scale = 1 / np.sqrt(np.maximum(degrees, 1))
+    data = np.repeat(scale, degrees) * scale[pattern.indices]
+    return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> dict:
