@@ -661,6 +661,21 @@ def test_random_walk_stays_sparse_where_rows_do(monkeypatch):
     torch.testing.assert_close(x, torch.tensor([[0, 0.5, 0, 0.375]]).expand(3000, 4))
 
 
+def test_random_walk_does_not_run_into_a_hub(monkeypatch):
+    monkeypatch.setattr(encodings, "_PATHS", 1000)
+    monkeypatch.setattr(encodings, "_FULL", (1, 4096))
+    graph, largest, product = star(600), [], encodings.sparse.csr_array.__matmul__
+
+    def noted(x, y):
+        largest.append((out := product(x, y)).nnz)
+        return out
+
+    monkeypatch.setattr(encodings.sparse.csr_array, "__matmul__", noted)
+    x = random_walk(graph, steps=4)
+    assert max(largest, default=0) <= 1200  # and not 600 x 600
+    torch.testing.assert_close(x[0], torch.tensor([0.0, 1, 0, 1]))
+
+
 def test_random_walk_stores_no_square_matrix(monkeypatch):
     monkeypatch.setattr(encodings, "_FULL", (0, 0))
     graph, largest, zeros = cycle(3000), [], torch.zeros

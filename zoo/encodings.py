@@ -35,6 +35,7 @@ _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`,
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra
 _ROWS = 4096  # rows of S^t at a time as long as they are sparse
 _FULL = 1 / 32, 4096  # share of them and numbers in one, on average, from which on they are dense
+_PATHS = 2**26  # steps from them beyond which they are not tried: a hub leads everywhere at once
 _WIDTH = 64  # columns of S^t at a time: faster than more, whose blocks fall out of the cache
 
 
@@ -256,7 +257,10 @@ def _of_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> n
     parts = np.ones(len(nodes)), nodes, np.arange(len(nodes) + 1)
     before = sparse.csr_array(parts, shape=(len(nodes), matrix.shape[0]))
     found, most = np.empty((len(nodes), 2 * half)), min(_FULL[0] * matrix.shape[0], _FULL[1])
+    degrees = np.diff(matrix.indptr)
     for step in range(half):
+        if degrees[before.indices].sum(dtype=np.int64) > _PATHS:
+            return None
         after = before @ matrix  # (nodes, N): rows of S^(step + 1)
         if after.nnz > most * len(nodes):
             return None
