@@ -94,7 +94,7 @@ class Filter:
     """
 
     def __init__(self, component: Component, cut: float, degree: int, *, single: bool = False):
-        self.cut, self.degree, self.threads = cut, degree, component.threads
+        self.degree, self.threads = degree, component.threads
         self.stride = degree_for(cut, 1.0, 1e4 if single else 1e6)
         self.centre, self.half = (cut - 1) / 2, (cut + 1) / 2
         twice = component.shifted(self.centre, 2 / self.half)
