@@ -10,15 +10,17 @@ import dgl
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from zoo import chebyshev, eigenvectors, encodings, krylov
-from zoo.chebyshev import Component, Filter, using_threads
+from zoo.chebyshev import Component, Filter
 from zoo.datasets import load_graph
 from zoo.eigenvectors import first_pairs
 from zoo.encodings import ENCODINGS, flip_signs, laplacian, laplacian_report, random_walk
 from zoo.errors import ZooError
 from zoo.storage import cache_folder, data_folders
 from zoo.table import pick
+from zoo.threads import using_threads
 
 FOLDERS = [folder.resolve() for folder in data_folders()]  # before the tests hide them
 
@@ -286,6 +288,34 @@ def test_products_of_rows_do_not_depend_on_threads():
         assert all(torch.equal(found[0], each) for each in found)
 
 
+def test_a_basis_is_orthonormal_and_knows_the_map_also_after_a_restart():
+    component = component_of(power_law(6000, 3))
+    look = Filter(component, 0.5, 6, single=True)
+    basis = krylov._Basis(component, 80, torch.randn(6000, 8))
+    for _ in range(14):
+        if basis.full:
+            basis.keep(basis.ritz()[1][:, :16])
+        basis.grow(look)
+        count, known = basis.count, basis.rows[: basis.count + 8]
+        torch.testing.assert_close(known @ known.T, torch.eye(len(known)), atol=1e-5, rtol=0)
+        image = look(known[1:count].T.contiguous()).T  # (count - 1, N)
+        expected = basis.inner[1:count, 1:count].float() @ known[1:count]
+        expected[-8:] += basis.edge.T.float() @ known[count:]
+        image -= (image @ known[0])[:, None] * known[0]  # the trivial vector is left out
+        torch.testing.assert_close(image, expected, atol=1e-4 * image.norm(dim=1).max(), rtol=0)
+
+
+@pytest.mark.parametrize("missed", [0, 4])
+def test_what_was_passed_over_on_a_large_graph_grows(missed):
+    component = component_of(power_law(6000, 3))
+    vectors = eigenvectors._krylov(component, 17)
+    values = eigenvectors.quality(component.matrix, component.trivial[:, 0].numpy(), vectors)[0]
+    assert eigenvectors._growth(component, values, vectors) < 2
+    assert values[missed] < 0.98 * values[-1]
+    values, vectors = np.delete(values, missed), np.delete(vectors, missed, axis=1)
+    assert eigenvectors._growth(component, values, vectors) > 100
+
+
 def test_a_basis_grows_where_nothing_is_left_to_grow_to():
     component = component_of(complete(60))
     start = torch.randn(60, 4)
@@ -443,6 +473,23 @@ def test_another_process_computes_the_same_bytes(tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     here = b"".join(encode(graph).numpy().tobytes() for encode in (laplacian, random_walk))
     assert bytes.fromhex(done.stdout) == here
+
+
+def test_linear_algebra_uses_one_thread_whatever_it_may_use_elsewhere(monkeypatch):
+    def counts():
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    def first_pairs(*arguments):
+        seen.extend(counts())
+        return solve(*arguments)
+
+    seen, before, solve = [], counts(), encodings.first_pairs
+    monkeypatch.setattr(encodings, "first_pairs", first_pairs)
+    with threadpool_limits(2, user_api="blas"):
+        laplacian(grid(26))
+        assert set(counts()) == {2}
+    assert seen and set(seen) == {1}
+    assert counts() == before
 
 
 def test_the_graph_and_the_global_generators_are_left_alone():

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "zoo"
 
 LAYERS = [
-    {"allocator", "along", "blocks", "quiet"},
+    {"allocator", "along", "blocks", "quiet", "threads"},
     {
         "bags",
         "dropout",

@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional
 
 from zoo import kernels
-from zoo.chebyshev import using_threads
 from zoo.kernels import edge_dot, edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.propagation import PROPAGATIONS, GraphAttention, gcn, mean, place, relation
 from zoo.structure import degrees, ends, walks
 from zoo.table import pick
+from zoo.threads import using_threads
 
 BACKENDS = ["_Dgl", "_Torch", "_Bags"]
 

@@ -6,10 +6,9 @@ eigenvectors of the largest eigenvalues (Zhou et al., J. Comput. Phys. 219 (2006
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from zoo.bags import Lists, summed
 from zoo.quiet import quiet_beta
+from zoo.threads import using_threads
 
 LARGE = 5000
 """Nodes of a component beyond which single precision and several threads are used."""
@@ -165,14 +165,3 @@ def _csr(offsets: Tensor, columns: Tensor, data: Tensor, width: int) -> Tensor:
     size = (len(offsets) - 1, width)
     with quiet_beta():
         return torch.sparse_csr_tensor(offsets, columns, data, size, check_invariants=False)
-
-
-@contextlib.contextmanager
-def using_threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads inside."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -122,12 +122,12 @@ def _growth(component: Component, values: np.ndarray, vectors: np.ndarray) -> fl
     """
     known = torch.cat([component.trivial, torch.from_numpy(vectors)], dim=1)  # (N, k + 1)
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((len(known), 8)))
+    x -= known @ (known.T @ x)
+    x /= x.norm(dim=0)
     cut, top = 1 - values[-1], 1 - min(values[0], 0.98 * values[-1])
-    look = Filter(component, cut, degree_for(cut, top, 1e4), single=component.large)
-    for _ in range(3):
-        x -= known @ (known.T @ x)
-        x /= x.norm(dim=0)
-        x = look(x.float() if component.large else x, known).double()
+    look = Filter(component, cut, degree_for(cut, top, 1e6), single=component.large)
+    x = look(x.float() if component.large else x, component.trivial).double()
+    x -= known @ (known.T @ x)
     return float(x.norm(dim=0).max())
 
 

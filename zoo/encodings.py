@@ -22,14 +22,15 @@ from scipy.sparse import csgraph
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.chebyshev import csr_tensor, using_threads
+from zoo.chebyshev import csr_tensor
 from zoo.eigenvectors import first_pairs, quality
 from zoo.errors import ZooError
 from zoo.memory import available_memory
 from zoo.storage import cache_folder, write_whole
 from zoo.table import Count, Table, value_problems
+from zoo.threads import on_one_thread
 
-VERSION = 4  # part of the key of every cached file: raise it when the numbers change
+VERSION = 5  # part of the key of every cached file: raise it when the numbers change
 
 _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra
@@ -162,7 +163,7 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
     # One thread, so that the bytes do not depend on how many there are. It is also the safe choice:
     # thousands of short products on several take twenty times as long as soon as another program
     # wants the same cores.
-    with using_threads(1):
+    with on_one_thread():
         result = compute()
     try:
         write_whole(path, lambda draft: np.savez(draft, **result))

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.chebyshev import Component, Filter, degree_for, using_threads
+from zoo.chebyshev import Component, Filter, degree_for
+from zoo.threads import using_threads
 
 SOLVED = 3e-6
 """Residual at which the iteration stops, about the best of single precision."""
@@ -47,7 +48,7 @@ def roughly(component: Component, k: int) -> Tensor:
         near = len(values) >= keep and bool(((residual * slope)[:k] <= wanted).all())
         if near or steps > _STEPS:  # a guess, a few times too small
             x = basis.turned(turn[:, :keep])
-            left = float((plain.residual(x[:, :k], values[:k]) / wanted).max())
+            left = float((plain.residual(x[:, :k].contiguous(), values[:k]) / wanted).max())
             if left <= 1 or left > 0.9 * last or steps > _STEPS:
                 return x.double()
             last = left
@@ -76,6 +77,7 @@ class _Basis:
     Attributes:
         rows: the vectors, one below the other: the trivial one, V, and the block Q that follows.
         count: vectors before Q.
+        recent: how many came long before Q, so that F Q has little of them.
         inner: H, (count, count) of it.
         edge: R, (F, F).
     """
@@ -84,7 +86,7 @@ class _Basis:
         trivial, self.threads = component.trivial, component.threads
         self.block = start.shape[1]
         self.rows = torch.empty(1 + size + self.block, len(trivial))
-        self.rows[0], self.count = trivial[:, 0], 1
+        self.rows[0], self.count, self.recent = trivial[:, 0], 1, 0
         self.inner = torch.zeros(1 + size, 1 + size, dtype=torch.float64)
         self._attach(start.float())
 
@@ -101,6 +103,7 @@ class _Basis:
         along, own = self._attach(image), slice(self.count - self.block, self.count)
         self.inner[: self.count, own] = along
         self.inner[own, : self.count] = along.T
+        self.recent = own.start
 
     def ritz(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the Ritz values of F, descending, their vectors in V, and their residuals."""
@@ -119,24 +122,28 @@ class _Basis:
         self.rows[1:kept] = self.turned(turn).T
         self.rows[kept : kept + self.block] = following
         self.inner.zero_()[1:kept, 1:kept] = torch.diag(values)
-        self.count = kept
+        self.count, self.recent = kept, 0
 
     def _attach(self, x: Tensor) -> Tensor:
         """Put an orthonormal basis of what x (N, F) has beyond this one behind it.
 
-        What the basis had of x is returned, (count, F), and `edge` takes the rest to it. All is
-        done again until little changes: where hardly anything of x was left it was rounding errors.
+        What the basis had of x is returned, (count, F), and `edge` takes the rest to it. F Q has
+        little but rounding errors of what came long before Q: the last vectors are removed first,
+        and then what is left of all. That is done again until little changes: where hardly
+        anything of x was left it was rounding errors.
         """
-        known, x = self.rows[: self.count], x.T
-        along, edge = 0.0, torch.eye(self.block, dtype=torch.float64)
-        for again in range(_ATTEMPTS):
+        x, edge = x.T, torch.eye(self.block, dtype=torch.float64)
+        along = torch.zeros(self.count, self.block, dtype=torch.float64)
+        for attempt in range(_ATTEMPTS):
+            first = 0 if attempt else self.recent
+            known = self.rows[first : self.count]
             with using_threads(self.threads):
-                part = _products(x, known)  # (F, count)
+                part = _products(x, known)  # (F, count - first)
                 x = torch.addmm(x, part, known, alpha=-1)
             x, triangle = torch.linalg.qr(x.T)
-            x, along = x.T, along + part.double().T @ edge
+            x, along[first:] = x.T, along[first:] + part.double().T @ edge
             edge = triangle.double() @ edge
-            if again and triangle.diagonal().abs().min() > 0.5:
+            if attempt and triangle.diagonal().abs().min() > 0.5:
                 break
         self.rows[self.count : self.count + self.block], self.edge = x, edge
         return along
