@@ -23,7 +23,7 @@ def using_threads(count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Let torch, NumPy and SciPy use one thread inside, where `using_threads` gives torch more."""
+    """Let torch, NumPy and SciPy use one thread inside; `using_threads` may give torch more."""
     with using_threads(1), _linear_algebra().limit(limits=1, user_api="blas"):
         yield
 
