@@ -112,6 +112,20 @@ print(allocator.in_use(), allocator.keep_freed_memory(), held_now() - held, seen
 
 
 @needs_jemalloc
+def test_jemalloc_puts_small_blocks_where_large_ones_were():
+    code = """
+import torch
+from zoo.memory import held_now
+large = [torch.ones(2**20) for _ in range(60)]  # 4 MiB each
+del large
+held = held_now()
+small = [torch.ones(2**16) for _ in range(500)]
+print(held_now() - held)
+"""
+    assert int(run(code, **jemalloc())[0]) < 2**24
+
+
+@needs_jemalloc
 def test_training_begins_on_jemalloc_and_says_so(tmp_path):
     code = "from zoo.__main__ import main; main()"
     words = ["train", "gcn-digits", "train.epochs=1", "seeds=[0]", "--json"]

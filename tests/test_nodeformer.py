@@ -319,12 +319,12 @@ def test_the_edge_loss_of_a_batch_is_the_mean_over_its_edges(tiny):
 def test_the_kernel_in_blocks_and_its_gradients(lead, samples, monkeypatch):
     torch.manual_seed(0)
     q, k, v = (
-        torch.randn(*lead, 70, 2, 3, dtype=torch.double, requires_grad=True) for _ in range(3)
+        torch.randn(*lead, 130, 2, 3, dtype=torch.double, requires_grad=True) for _ in range(3)
     )
     w = directions(4, 3, seed=0)
-    noise = torch.randn(samples, *lead, 70, 2, dtype=torch.double) if samples else None
+    noise = torch.randn(samples, *lead, 130, 2, dtype=torch.double) if samples else None
     found = []
-    for numbers in (2**20, 1):  # all nodes at once, and 64 at a time
+    for numbers in (2**20, 1):  # all nodes at once, and 65 at a time
         monkeypatch.setattr(gumbel_kernel, "_NUMBERS", numbers)
         out = kernel_mean(q, k, v, w, noise)
         found.append([out, *torch.autograd.grad(out.sin().sum(), (q, k, v))])

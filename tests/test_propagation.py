@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from zoo import kernels
+from zoo import bags, kernels
 from zoo.kernels import edge_dot, edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.propagation import PROPAGATIONS, GraphAttention, gcn, mean, place, relation
 from zoo.structure import degrees, ends, walks
@@ -224,6 +224,18 @@ def test_bags_in_single_precision(heads, monkeypatch):
     assert all(map(torch.equal, ours, alone))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_bags_of_many_neighbours_are_summed_some_columns_at_a_time(monkeypatch):
+    torch.manual_seed(0)
+    graph = random_graph(n=40, edges=3000, loops=False)
+    x, w = torch.randn(40, 3, 50, requires_grad=True), torch.rand(3000, 3)
+    found = []
+    for columns in (16, 1000):
+        monkeypatch.setattr(bags, "_COLUMNS", columns)
+        out = neighbour_sum(graph, x), weighted_sum(graph, x, w)
+        found.append([*out, *torch.autograd.grad(out[0].cos().sum(), x)])
+    assert all(map(torch.equal, *found))
 
 
 @pytest.mark.parametrize("form", ["csc", "int32"])

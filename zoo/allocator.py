@@ -17,7 +17,10 @@ from pathlib import Path
 
 NAME = "libjemalloc.so.2"
 FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", f"{sys.prefix}/lib")
-_OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always"
+_OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always,lg_extent_max_active_fit:16"
+"""Nothing goes back to the system, pages are huge, and a small block may take a piece of a large
+one that is free: as it comes, jemalloc asks for more instead, and memory grows step by step."""
+
 TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
 """The commands that train, or measure what training holds."""
 

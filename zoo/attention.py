@@ -230,7 +230,7 @@ def _rba(
         shard: what several processes do: `none`, share the batches of nodes that all of them have
             (`replicated`), or have a share of the nodes each and draw batches inside it (`local`).
         redeal: steps after which the nodes are dealt to the processes anew, with `local`.
-        recompute: attend again for the gradient, for less memory; `auto` where it is sooner.
+        recompute: attend again for the gradient, for less memory; `auto` where that is much.
     """
     attend = pick(ATTENTIONS, inner, native, layer)
     keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}

@@ -16,6 +16,9 @@ from torch.nn import functional
 
 from zoo.quiet import quiet_beta
 
+_LONG = 64  # neighbours of a node, on average, from which on
+_COLUMNS = 64  # so many columns are summed at a time: more of their rows are in the caches
+
 
 class Lists(NamedTuple):
     """The neighbours of each node, one node after the other: a CSR or CSC form of the edges.
@@ -92,9 +95,19 @@ class _Sum(torch.autograd.Function):
 
 def summed(x: Tensor, of: Lists, weights: Tensor | None = None) -> Tensor:
     """Return the sum over each list, (N, D), of the rows of x (M, D) times weights (E,)."""
+    x = x.detach()  # else it would remember what a gradient of its own needs
+    if x.shape[1] <= _COLUMNS or len(of.others) < _LONG * len(of.offsets):
+        return _summed(x, of, weights)
+    out = x.new_empty(len(of.offsets) - 1, x.shape[1])
+    for into, columns in zip(out.split(_COLUMNS, 1), x.split(_COLUMNS, 1), strict=True):
+        into.copy_(_summed(columns.contiguous(), of, weights))
+    return out
+
+
+def _summed(x: Tensor, of: Lists, weights: Tensor | None) -> Tensor:
     return functional.embedding_bag(
         of.others,
-        x.detach(),  # else it would remember what a gradient of its own needs
+        x,
         of.offsets,
         mode="sum",
         per_sample_weights=weights,

@@ -21,12 +21,11 @@ _NUMBERS = {"cpu": 2**18, "cuda": 2**26}
 """Numbers in the values of a few batches; on the CPU no more than its caches hold."""
 
 
-_KEPT = 2**28
-"""Bytes of what an attention keeps for its gradient, on a CPU, beyond which it attends again: the
-way to memory and back then takes longer."""
+_KEPT = 2**30
+"""Bytes of what an attention keeps for its gradient, on a CPU, beyond which it attends again."""
 
 Recompute = Literal["auto"] | bool
-"""Whether to attend again for the gradient; `auto` asks what is sooner."""
+"""Whether to attend again for the gradient; `auto` asks how much memory it saves."""
 
 
 class Stretch(NamedTuple):
@@ -162,7 +161,7 @@ def attend_in_batches(
         seed: of what the attention draws, so that the global generators are left alone; None
             where it draws nothing.
         recompute: attend again for the gradient, instead of keeping all that it needs; `auto`
-            where that would be a quarter of a GB or more on a CPU: there it is sooner.
+            where that would be more than a GiB on a CPU.
     """
     tracked = torch.is_grad_enabled() and any(each.requires_grad for each in (q, k, v))
     device = v.device.type

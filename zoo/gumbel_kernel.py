@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-_NUMBERS = 2**20
+_NUMBERS = 2**19
 """Numbers of a block, whose features with each noise exist at a time: they stay in the caches."""
 
 
@@ -108,10 +108,10 @@ class _Mean(torch.autograd.Function):
 
 
 def _blocks(keys: Tensor, samples: int) -> Iterator[tuple]:
-    """Cut the nodes of (..., N, M) so that their features with all noises are few enough."""
+    """Cut the nodes of (..., N, M) evenly: their features with all noises are to be few enough."""
     n = keys.shape[-2]
     per_node = max(1, keys.numel() * samples // max(1, n))
-    size = max(64, _NUMBERS // per_node)
+    size = -(-n // max(1, round(n / max(64, _NUMBERS // per_node))))
     return ((..., slice(start, start + size), slice(None)) for start in range(0, n, size))
 
 

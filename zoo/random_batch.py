@@ -57,8 +57,8 @@ def random_batch(
             partition and output are those of one process. `local`: each is given a share of the
             nodes by the training loop, and batches are drawn inside of it; nothing is exchanged.
         redeal: steps after which the training loop deals the nodes anew, with `local`.
-        recompute: attend again for the gradient instead of keeping what it needs: less memory,
-            and more time unless that is much; `auto` where it is a quarter of a GB on a CPU.
+        recompute: attend again for the gradient instead of keeping what it needs: less memory
+            and more time; `auto` where that is more than a GiB on a CPU.
 
     >>> from zoo.attention import softmax
     >>> q, k, v = torch.randn(3, 1000, 4, 16)
