@@ -32,8 +32,8 @@ MODELS = {
     "graphgps, rba": ("graphgps", {**RBA, "inner": "softmax"}),
     "transformer, rba": ("transformer", {**RBA, "inner": "softmax"}),
 }
-LARGE = 500_000
-"""Nodes from which on a step is taken once, after the first."""
+ROUNDS = {50_000: 9, 500_000: 5}
+"""Steps of which the median is taken, after the first, of up to so many nodes; of more, one."""
 
 LONGEST = 20.0
 """Seconds of a step beyond which no larger graph is tried."""
@@ -69,7 +69,8 @@ def measured(name: str, attention, sizes: list[int]) -> dict[int, tuple[float, f
             if seconds > LONGEST or held > 0.9 * available_memory():
                 break
         way = {"zoo": (step_of, (name, attention, nodes))}
-        cost = contest_of_processes(way, rounds=3 if nodes < LARGE else 1)["zoo"]
+        rounds = next((each for most, each in ROUNDS.items() if nodes <= most), 1)
+        cost = contest_of_processes(way, rounds=rounds)["zoo"]
         found[nodes] = cost.seconds, cost.bytes
         print(f"{name}, {attention}, {nodes:,}: {found[nodes]}", flush=True)
     return found
