@@ -9,12 +9,14 @@ a block of nodes at a time: what exists of the features of all nodes is one (N, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-_NUMBERS = 2**19
-"""Numbers of a block, whose features with each noise exist at a time: they stay in the caches."""
+_NUMBERS = {"cpu": 2**19, "cuda": 2**26}
+"""Numbers of a block, whose features with each noise exist at a time: on the CPU no more than its
+caches hold."""
 
 
 def kernel_mean(q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -111,8 +113,9 @@ def _blocks(keys: Tensor, samples: int) -> Iterator[tuple]:
     """Cut the nodes of (..., N, M) evenly: their features with all noises are to be few enough."""
     n = keys.shape[-2]
     per_node = max(1, keys.numel() * samples // max(1, n))
-    size = -(-n // max(1, round(n / max(64, _NUMBERS // per_node))))
-    return ((..., slice(start, start + size), slice(None)) for start in range(0, n, size))
+    count = max(1, round(n / max(64, _NUMBERS[keys.device.type] // per_node)))
+    cuts = [n * each // count for each in range(count + 1)]
+    return ((..., slice(*ends), slice(None)) for ends in pairwise(cuts))
 
 
 def _noisy(keys: Tensor, shifts: Tensor) -> Tensor:
