@@ -649,7 +649,7 @@ def test_a_bad_result_is_not_accepted(spoil, word, all_sparse, monkeypatch, capl
 
 
 def test_the_error_names_the_graph_and_every_solver(all_sparse, monkeypatch):
-    monkeypatch.setattr(eigenvectors, "_STEPS", 3)
+    monkeypatch.setattr(eigenvectors, "STEPS", 3)
     monkeypatch.setattr(eigenvectors, "_BAND", 3)
 
     def lanczos(*_):

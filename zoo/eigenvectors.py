@@ -18,11 +18,10 @@ from torch import Tensor
 
 from zoo.chebyshev import Component, Filter, degree_for
 from zoo.errors import ZooError
-from zoo.krylov import SOLVED, roughly
+from zoo.krylov import SOLVED, STEPS, roughly
 
 _SOLVED = 1e-7  # residual at which the iteration stops
 _LIMIT = 1e-5  # residual and orthogonality that a result may have, in single precision
-_STEPS = 20_000  # products with the matrix before the iteration gives up
 _BAND = 1e8  # entries of a banded factor that fit in memory (0.8 GB)
 
 
@@ -171,8 +170,8 @@ def _improved(component: Component, k: int, x: Tensor) -> np.ndarray:
         cut = max(cut - max(margin, error), -0.9)
         degree = degree_for(cut, top, growth)
         steps += degree
-        if steps > _STEPS:
-            raise _Failed(f"residual {error:.0e}, {steps} products are more than {_STEPS}")
+        if steps > STEPS:
+            raise _Failed(f"residual {error:.0e}, {steps} products are more than {STEPS}")
         better = Filter(component, cut, degree, single=single)
         start = x[:, rough].float() if single else x[:, rough]
         x[:, rough] = better(start, component.trivial).double()

@@ -19,12 +19,14 @@ from zoo.threads import using_threads
 SOLVED = 3e-6
 """Residual at which the iteration stops, about the best of single precision."""
 
+STEPS = 20_000
+"""Products with the matrix before an iteration gives up."""
+
 _BLOCK = 8  # columns that are multiplied at a time, as wide as a vector register
 _TRIVIAL = 1e8  # how much a filter may amplify the trivial eigenvector, which the basis removes
 _FIRST = 1e2  # and the first of the others, whose rounding errors would bury the last
 _PIECE = 512  # numbers that a product of two rows sums at a time
 _ATTEMPTS = 5  # at making a block orthogonal, two of which are enough but in rare cases
-_STEPS = 20_000  # products with the matrix before the iteration gives up
 
 
 def roughly(component: Component, k: int) -> Tensor:
@@ -46,10 +48,10 @@ def roughly(component: Component, k: int) -> Tensor:
         values, slope = polynomial.eigenvalues(values)
         wanted = (1e-4 * (1 - values)).clamp(3e-7, SOLVED)[:k]
         near = len(values) >= keep and bool(((residual * slope)[:k] <= wanted).all())
-        if near or steps > _STEPS:  # a guess, a few times too small
+        if near or steps > STEPS:  # a guess, a few times too small
             x = basis.turned(turn[:, :keep])
             left = float((plain.residual(x[:, :k].contiguous(), values[:k]) / wanted).max())
-            if left <= 1 or left > 0.9 * last or steps > _STEPS:
+            if left <= 1 or left > 0.9 * last or steps > STEPS:
                 return x.double()
             last = left
         if not basis.full:
