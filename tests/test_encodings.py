@@ -288,6 +288,26 @@ def test_products_of_rows_do_not_depend_on_threads():
         assert all(torch.equal(found[0], each) for each in found)
 
 
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 0.0])
+def test_rows_are_made_orthonormal(apart):
+    torch.manual_seed(0)
+    rows = torch.randn(1, 5000) + apart * torch.randn(8, 5000)
+    rows *= torch.logspace(-6, 6, 8)[:, None]  # of lengths that differ
+    q, triangle = krylov._orthonormal(rows)
+    torch.testing.assert_close(q @ q.T, torch.eye(8), atol=1e-2 if apart else 1e-5, rtol=0)
+    torch.testing.assert_close(triangle, triangle.triu())
+    again, _ = krylov._orthonormal(q)
+    torch.testing.assert_close(again @ again.T, torch.eye(8), atol=2e-6, rtol=0)
+    lengths = rows.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(triangle.float().T @ q / lengths, rows / lengths, atol=1e-5, rtol=0)
+
+
+def test_neighbours_of_a_hub_are_not_ordered_to_see_that_they_are_many():
+    component = component_of(star(2000))
+    assert not component.factored_first
+    assert "band" not in vars(component) and component.band >= 1000
+
+
 def test_a_basis_is_orthonormal_and_knows_the_map_also_after_a_restart():
     component = component_of(power_law(6000, 3))
     look = Filter(component, 0.5, 6, single=True)

@@ -63,7 +63,9 @@ class Component:
         So it is where nodes lie in layers of a few times sqrt(N), as in a mesh or on a path: few of
         them separate one half from the other, and the factors fill in little.
         """
-        return len(self.trivial) > FACTORED and self.band**2 <= 16 * len(self.trivial)
+        narrow = 4 * math.sqrt(len(self.trivial))
+        hub = int(np.diff(self.matrix.indptr).max())  # its neighbours lie on both sides of it
+        return len(self.trivial) > FACTORED and hub <= 2 * narrow and self.band <= narrow
 
     def shifted(self, shift: float, factor: float) -> tuple[Tensor, Tensor, Tensor]:
         """Return factor (S - shift): where its rows begin, columns (int32) and numbers (fp64)."""

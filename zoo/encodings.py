@@ -30,7 +30,7 @@ from zoo.storage import cache_folder, write_whole
 from zoo.table import Count, Table, value_problems
 from zoo.threads import on_one_thread
 
-VERSION = 5  # part of the key of every cached file: raise it when the numbers change
+VERSION = 6  # part of the key of every cached file: raise it when the numbers change
 
 _BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
 _DENSE = 512  # components of up to this many nodes are solved by dense algebra

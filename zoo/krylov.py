@@ -141,14 +141,30 @@ class _Basis:
             known = self.rows[first : self.count]
             with using_threads(self.threads):
                 part = _products(x, known)  # (F, count - first)
-                x = torch.addmm(x, part, known, alpha=-1)
-            x, triangle = torch.linalg.qr(x.T)
-            x, along[first:] = x.T, along[first:] + part.double().T @ edge
-            edge = triangle.double() @ edge
+                x, triangle = _orthonormal(torch.addmm(x, part, known, alpha=-1))
+            along[first:] += part.double().T @ edge
+            edge = triangle @ edge
             if attempt and triangle.diagonal().abs().min() > 0.5:
                 break
         self.rows[self.count : self.count + self.block], self.edge = x, edge
         return along
+
+
+def _orthonormal(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return orthonormal rows Q, (F, N), and R, (F, F) fp64, with x^T = Q^T R.
+
+    By Cholesky's factor of x x^T, sooner than Householder's way, which is left for rows that are
+    nearly one.
+    """
+    inner = _products(x, x).double()
+    lengths = inner.diagonal().sqrt()
+    lower, _ = torch.linalg.cholesky_ex(inner / lengths.outer(lengths))
+    if not lower.diagonal().min() > 1e-3:  # or not a number
+        q, triangle = torch.linalg.qr(x.T)
+        return q.T, triangle.double()
+    triangle = lower.mT * lengths
+    turn = torch.linalg.inv(triangle.mT).float()
+    return turn @ x, triangle
 
 
 def _products(x: Tensor, y: Tensor) -> Tensor:
