@@ -11,7 +11,8 @@ import torch
 from zoo.cli import main
 from zoo.errors import ZooError
 
-torch.set_num_threads(1)  # the graphs are tiny, and there is a process for each core
+# The graphs are tiny, and there is a process for each core.
+torch.set_num_threads(int(os.environ.get("ZOO_TEST_THREADS", 1)))
 
 DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
 

@@ -143,9 +143,9 @@ def test_it_memorises_the_tiny_graph(name, options, tiny):
     model = build(name, **options, **free)
     optimiser = torch.optim.Adam(model.parameter_groups(), lr=0.005)
     # Random features are drawn anew at every step: their noise is learnt away slowly, and one lucky
-    # draw is no memory.
+    # draw is no memory. Nor is one random batch in evaluation: each identity deals another one.
     recent = 1.0
-    for epoch in range(2000 if options.get("attention") == "performer" else 400):
+    for epoch in range(400 if options.get("attention") in (None, "native") else 2000):
         model.begin_epoch(epoch)
         optimiser.zero_grad()
         output = model.train()(graph, x)
@@ -155,7 +155,11 @@ def test_it_memorises_the_tiny_graph(name, options, tiny):
         recent = 0.9 * recent + 0.1 * loss.item()
         if recent < 0.01:
             break
-    assert (model.eval()(graph, x).logits.argmax(1) == y).float().mean() >= 11 / 12
+    found = []
+    for _ in range(16):
+        with node_identities(torch.randint(2**62, (12,))):
+            found.append(model.eval()(graph, x).logits.argmax(1) == y)
+    assert torch.stack(found).float().mean() >= 11 / 12
 
 
 @each_case

@@ -133,7 +133,7 @@ def estimate(recipe: Recipe) -> Estimate:
     arrays += made
     rest = program + arrays + weights
     held = step.at(batch), evaluation.at(asked)
-    free = available_memory() - arrays - weights - max(0, step.start)
+    free = max(0, available_memory() - arrays - weights - max(0, step.start))
     return Estimate(
         parameters=parameters,
         nodes=nodes,
@@ -146,8 +146,15 @@ def estimate(recipe: Recipe) -> Estimate:
         # What a step leaves at hand fits an evaluation of the same graph, and no other.
         peak=rest + (max(held) if asked == batch else sum(held)),
         peak_cuda=weights + on_cuda + (features if batch == nodes else 0),
-        largest=None if free == math.inf or step.slope <= 0 else max(0, int(free / step.slope)),
+        largest=_most_nodes(free, step.slope),
     )
+
+
+def _most_nodes(free: float, per_node: float) -> int | None:
+    """Return how many nodes fit into what is free: of small graphs, costs drown in noise."""
+    if free == 0:
+        return 0
+    return None if free == math.inf or per_node <= 0 else int(free / per_node)
 
 
 _COPIES = 5
