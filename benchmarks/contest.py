@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.allocator import installed, jemalloc
+from zoo.system.allocator import installed, jemalloc
 
 RESULTS = Path(__file__).with_name("results.md")
 PACKAGES = ("torch", "dgl", "torch_geometric", "numpy", "scipy")
@@ -98,7 +98,7 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
 def _serve(line, prepare: Callable[..., Callable[[], float]], arguments: tuple) -> None:
     import torch
 
-    from zoo.memory import peak_memory
+    from zoo.system.memory import peak_memory
 
     step = prepare(*arguments)
     line.send(None)

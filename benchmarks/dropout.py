@@ -1,10 +1,10 @@
-"""`zoo.dropout` beside torch's, forward and backward, on a CPU: python benchmarks/dropout.py."""
+"""`zoo.ops.dropout` beside torch, forward and backward, on a CPU: python benchmarks/dropout.py."""
 
 import torch
 from contest import contest, report
 from torch.nn import functional
 
-from zoo.dropout import dropout
+from zoo.ops.dropout import dropout
 
 
 def step(drop, x):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from contest import Aim, conclude, full_asked
 
-from zoo.registry import list_models
+from zoo.weights.create import list_models
 
 FEW = ("gcn", "sgformer")
 BATCHINGS = {

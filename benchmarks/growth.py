@@ -16,9 +16,9 @@ from contest import Aim, conclude, contest_of_processes, full_asked
 from graphs import canonical, uniform
 from torch.nn import functional
 
-from zoo.allocator import keep_freed_memory
-from zoo.memory import available_memory
-from zoo.registry import create_model
+from zoo.system.allocator import keep_freed_memory
+from zoo.system.memory import available_memory
+from zoo.weights.create import create_model
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt  # noqa: E402

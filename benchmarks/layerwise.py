@@ -10,11 +10,11 @@ import time
 import torch
 from contest import contest_of_processes
 
-from zoo.datasets import load_graph, prepare_on_disk
-from zoo.layerwise import Layerwise
-from zoo.memory import own_peak
-from zoo.passes import Whole
-from zoo.registry import create_model
+from zoo.datasets.load import load_graph, prepare_on_disk
+from zoo.system.memory import own_peak
+from zoo.training.full_batch import Whole
+from zoo.training.layerwise import Layerwise
+from zoo.weights.create import create_model
 
 SBM = {"name": "sbm", "nodes": 500_000, "degree": 20, "dim": 64}
 MODELS = {"gcn": {"layers": 3}, "sgformer": {}}

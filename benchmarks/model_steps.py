@@ -19,8 +19,8 @@ from contest import Aim, conclude, contest_of_processes, full_asked
 from sgformer_step import CLASSES, RATE, normalised, training, work
 from torch.nn import functional
 
-from zoo.allocator import keep_freed_memory
-from zoo.registry import create_model
+from zoo.system.allocator import keep_freed_memory
+from zoo.weights.create import create_model
 
 LOCAL, GLOBAL, LAYERS, NOISES, TEMPERATURE = 3, 1, 2, 5, 0.25
 OPTIONS = {

@@ -9,9 +9,9 @@ import json
 import shutil
 import tempfile
 
-from zoo.run import run_recipe
-from zoo.storage import write_whole
-from zoo.weights_folder import PRETRAINED, WEIGHTS, locate, read_config, sha256_of
+from zoo.experiments.run import run_recipe
+from zoo.system.files import write_whole
+from zoo.weights.folder import PRETRAINED, WEIGHTS, locate, read_config, sha256_of
 
 RECIPES = ("gcn-digits", "mlp-digits", "sgformer-digits-rba")
 

@@ -14,9 +14,9 @@ import torch
 from contest import Aim, conclude, contest, full_asked
 from graphs import canonical, power_law
 
-from zoo.allocator import keep_freed_memory
-from zoo.kernels import neighbour_sum, weighted_sum
-from zoo.structure import matrices
+from zoo.graphs.adjacency import matrices
+from zoo.graphs.message_passing import neighbour_sum, weighted_sum
+from zoo.system.allocator import keep_freed_memory
 
 BLOCK = 2**10
 

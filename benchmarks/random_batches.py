@@ -7,9 +7,9 @@ python benchmarks/random_batches.py
 import torch
 from contest import contest, report
 
-from zoo.allocator import keep_freed_memory
-from zoo.attention import softmax
-from zoo.random_batch import random_batch
+from zoo.nn.attention import softmax
+from zoo.nn.random_batch_attention import random_batch
+from zoo.system.allocator import keep_freed_memory
 
 keep_freed_memory()  # as the command does
 

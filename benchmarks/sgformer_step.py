@@ -19,8 +19,8 @@ from graphs import canonical, power_law
 from torch import nn
 from torch.nn import functional
 
-from zoo.allocator import installed, keep_freed_memory
-from zoo.registry import create_model
+from zoo.system.allocator import installed, keep_freed_memory
+from zoo.weights.create import create_model
 
 CLASSES, LAYERS, RATE = 40, 3, 0.5
 WORDS = 1000  # more features than this are words, and their graph is small

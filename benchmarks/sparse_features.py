@@ -7,7 +7,7 @@ import torch
 from contest import contest, report
 from torch import nn
 
-from zoo.sparse_features import FeatureLinear
+from zoo.nn.feature_linear import FeatureLinear
 
 SIZES = {"cora": (2708, 1433, 0.013), "citeseer": (3327, 3703, 0.009), "actor": (7600, 932, 0.006)}
 

@@ -8,11 +8,13 @@ import dgl
 import pytest
 import torch
 
-from zoo.cli import main
+from zoo.cli.app import main
 from zoo.errors import ZooError
 
-# The graphs are tiny, and there is a process for each core.
-torch.set_num_threads(int(os.environ.get("ZOO_TEST_THREADS", 1)))
+THREADS = os.environ.get("ZOO_TEST_THREADS", "1")
+"""Of torch: the graphs are tiny, and there is a process for each core."""
+
+torch.set_num_threads(int(THREADS))
 
 DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
 
@@ -23,14 +25,14 @@ def quiet_folders(tmp_path, monkeypatch):
     folders = [str(tmp_path / "data"), *(str(Path(each).absolute()) for each in DATA if each)]
     monkeypatch.setenv("ZOO_DATA", os.pathsep.join(folders))
     monkeypatch.setenv("ZOO_OFFLINE", "1")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # of the commands that a test calls
+    monkeypatch.setenv("OMP_NUM_THREADS", THREADS)  # of the commands that a test calls
     torch.manual_seed(0)
 
 
 @pytest.fixture
 def real_graph():
     """Load a real graph by name, or skip the test with the reason that it is not here."""
-    from zoo.datasets import load_graph
+    from zoo.datasets.load import load_graph
 
     def load(name, **options):
         try:

@@ -6,10 +6,10 @@ import json
 import pytest
 import yaml
 
+from zoo.config.recipe import recipe_file, recipe_names
 from zoo.errors import ZooError
-from zoo.plan import load_recipe, resolve
-from zoo.recipe import recipe_file, recipe_names
-from zoo.run import run_recipe
+from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.run import run_recipe
 
 each_recipe = pytest.mark.parametrize("name", recipe_names())
 

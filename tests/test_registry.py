@@ -9,8 +9,9 @@ import torch
 
 from zoo import registry
 from zoo.errors import ZooError
-from zoo.registry import MODELS, Model, create_model, list_models, register_model
-from zoo.weights_folder import index
+from zoo.registry import MODELS, Model, register_model
+from zoo.weights.create import create_model, list_models
+from zoo.weights.folder import index
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def restored():
 SOURCE = """
 import torch
 from zoo import Model, register_model
-from zoo.table import Count
+from zoo.config.options import Count
 
 @register_model("mine")
 class Mine(Model):

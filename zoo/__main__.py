@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from zoo.allocator import preload
+from zoo.system.allocator import preload
 
 COLLECTIONS = 10_000, 10, 10
 """Objects made between two searches for garbage: imports make so many, and none of it is."""
@@ -13,7 +13,7 @@ def main() -> None:
     """Run the command, with the allocator that it is to have."""
     preload(sys.argv[1:])  # before anything is imported twice
     gc.set_threshold(*COLLECTIONS)
-    from zoo.cli import main as command
+    from zoo.cli.app import main as command
 
     try:
         command()

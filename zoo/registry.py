@@ -1,21 +1,17 @@
 """The registry of models and the contract that every one of them keeps."""
 
-import fnmatch
 import importlib
 import inspect
 import logging
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
-from zoo.about import About
-from zoo.errors import ZooError, unknown
-from zoo.table import Count, Table, options_of, pick, table_of, value_problems
-from zoo.transfer import rebuild
-from zoo.weights_folder import Stored, index, locate, read_folder
+from zoo.config.metadata import About
+from zoo.config.options import Table
+from zoo.errors import ZooError
 
 MODELS = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""
@@ -137,116 +133,10 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
     return register
 
 
-def create_model(
-    name: str,
-    in_dim: int | None = None,
-    out_dim: int | None = None,
-    *,
-    pretrained: Path | str | None = None,
-    **options: Any,
-) -> Model:
-    """Make a model by name.
-
-    Args:
-        name: a word of `list_models()`.
-        in_dim: number of node features F; may be left out with `pretrained`.
-        out_dim: number of logits C; may be left out with `pretrained`.
-        pretrained: weights to begin with: a folder, or a name of `zoo list models --pretrained`.
-            Their options hold unless others are given; stem and head are fresh where the number
-            of features, or of logits, is another.
-        options: keyword-only options of the model's class, for example `attention="rba"`.
-
-    Raises:
-        ZooError: an unknown name or option, a value of the wrong type or out of range, or weights
-            of another model.
-    """
-    discover()
-    given = {"in_dim": in_dim, "out_dim": out_dim, **options}
-    if pretrained is None:
-        return _create(name, **given)
-    stored = read_folder(locate(pretrained).folder)
-    if stored.model != name:
-        raise ZooError(f"{pretrained} holds weights of {stored.model}, not of {name}.")
-    sizes = ("in_dim", "out_dim")
-    changes = {key: given[key] for key in given if key not in sizes or given[key] is not None}
-    return restore(stored, **changes)
-
-
-def restore(stored: Stored, **changes: Any) -> Model:
-    """Make a model and give it the weights of a folder.
-
-    Args:
-        stored: what the folder holds.
-        changes: sizes and options that differ; stem and head may then stay fresh.
-
-    Raises:
-        ZooError: the folder does not hold what it says, or its weights do not fit the changes.
-    """
-    discover()
-    options = options_of(MODELS[stored.model]) if stored.model in MODELS else {}
-    counts = [key for key in options if options[key].annotation == Count]
-    return rebuild(stored, _create, ["in_dim", "out_dim", *counts], changes)
-
-
-def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
-    sizes = {"in_dim": in_dim, "out_dim": out_dim}
-    wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
-    if wrong:
-        raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
-    return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
-
-
-def list_models(
-    pattern: str | None = None,
-    *,
-    attention: str | None = None,
-    task: str | None = None,
-    pretrained: bool | None = None,
-) -> list[str]:
-    """Return the names of the registered models, sorted.
-
-    Args:
-        pattern: shell wildcards that the name must match, such as `"*former"`.
-        attention: only models whose `attention` option takes this word.
-        task: only models that can be trained for this task.
-        pretrained: only models that have weights in the zoo (True) or have none (False).
-
-    Raises:
-        ZooError: no model takes an attention, or a task, of that name.
-    """
-    discover()
-    words = {
-        "attention": (
-            attention,
-            {each for model in MODELS.values() for each in _attentions(model)},
-        ),
-        "task": (task, {each for model in MODELS.values() for each in model.tasks}),
-    }
-    for kind, (word, known) in words.items():
-        if word is not None and word not in known:
-            raise ZooError(unknown(kind, word, known))
-    return [name for name in sorted(MODELS) if _fits(name, pattern, attention, task, pretrained)]
-
-
 def name_of(model: type[Model]) -> str | None:
     """Return the name under which a class, or an older version of it, is registered."""
     names = (name for name, held in MODELS.items() if _identity(held) == _identity(model))
     return next(names, None)
-
-
-def _fits(name, pattern, attention, task, pretrained) -> bool:
-    model, shipped = MODELS[name], index().values() if pretrained is not None else ()
-    return (
-        (pattern is None or fnmatch.fnmatchcase(name, pattern))
-        and (attention is None or attention in _attentions(model))
-        and (task is None or task in model.tasks)
-        and (pretrained is None or pretrained == any(each.model == name for each in shipped))
-    )
-
-
-def _attentions(model: type[Model]) -> Table | dict:
-    option = options_of(model).get("attention")
-    return (option and table_of(option)) or {}
 
 
 def discover() -> None:

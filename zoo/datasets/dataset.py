@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
-from zoo.datasets import objects
+from zoo.config.options import Spec, pick
 from zoo.datasets.canonical import canonical
-from zoo.datasets.columns import Columns
 from zoo.datasets.features import FEATURES
-from zoo.datasets.labels import METRICS, check_task, infer_task
-from zoo.datasets.parts import Parts, check_parts
+from zoo.datasets.files import objects
+from zoo.datasets.files.columns import Columns
+from zoo.datasets.files.labels import METRICS, check_task, infer_task
+from zoo.datasets.files.parts import Parts, check_parts
 from zoo.errors import ZooError
-from zoo.memory import available_memory
-from zoo.table import Spec, pick
+from zoo.system.memory import available_memory
 
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""
@@ -102,7 +102,7 @@ class Dataset:
         task: str | None = None,
         name: str = "mine",
     ) -> "Dataset":
-        """Make a data set of a DGLGraph and its node data; see `zoo.datasets.readers.read_dgl`."""
+        """Make a data set of a DGLGraph and its node data; see `zoo.datasets.load.readers`."""
         parts = objects.from_dgl(graph, label, feature, weights)
         return make_dataset(name, parts, task=task or infer_task(parts.labels))
 
@@ -118,7 +118,7 @@ class Dataset:
         task: str | None = None,
         name: str = "mine",
     ) -> "Dataset":
-        """Make a data set of a NetworkX graph; see `zoo.datasets.readers.read_graphml`."""
+        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
         choice = Columns(None, label, None, columns, one_hot, None, task)
         parts = objects.from_networkx(graph, choice, weights)
         return make_dataset(name, parts, task=task or infer_task(parts.labels))

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from zoo.table import Table
+from zoo.config.options import Table
 
 
 def raw(x: Tensor) -> Tensor:

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import numpy as np
 
+from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.features import FEATURES
-from zoo.datasets.parts import Parts
+from zoo.datasets.files.parts import Parts
 from zoo.errors import ZooError
-from zoo.table import Count, Fraction, NonNegative, Positive, Seed, Spec
 
 _TASK = "node-classification"
 

@@ -31,17 +31,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from zoo.attention import ATTENTIONS, linear
-from zoo.attention import Norm as QueryNorm
-from zoo.dropout import dropout, relu_dropout
+from zoo.config.options import Count, Fraction, Rate, Spec, pick
 from zoo.errors import ZooError
-from zoo.layers import NORMS, FullHeads, Norm, blend, mean_of_heads
-from zoo.linear_map import Linear
-from zoo.precision import wide
-from zoo.propagation import PROPAGATIONS
+from zoo.nn.attention import ATTENTIONS, linear
+from zoo.nn.attention import Norm as QueryNorm
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, FullHeads, Norm, blend, mean_of_heads
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.ops.dropout import dropout, relu_dropout
+from zoo.ops.linear import Linear
+from zoo.ops.precision import wide
 from zoo.registry import Model, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.table import Count, Fraction, Rate, Spec, pick
 
 
 @register_model("difformer")

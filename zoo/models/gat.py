@@ -1,9 +1,10 @@
 """The graph attention network, tuned: attention over neighbours instead of over all nodes."""
 
-from zoo.layers import MessagePassing, Norm
-from zoo.propagation import GraphAttention
+from zoo.config.options import Count, Rate
+from zoo.models.message_passing import MessagePassing
+from zoo.nn.layers import Norm
+from zoo.nn.propagation import GraphAttention
 from zoo.registry import register_model
-from zoo.table import Count, Rate
 
 
 @register_model("gat")

@@ -1,9 +1,10 @@
 """The graph convolutional network, tuned: the baseline that a graph transformer has to beat."""
 
-from zoo.layers import MessagePassing, Norm
-from zoo.propagation import gcn
+from zoo.config.options import Count, Rate
+from zoo.models.message_passing import MessagePassing
+from zoo.nn.layers import Norm
+from zoo.nn.propagation import gcn
 from zoo.registry import register_model
-from zoo.table import Count, Rate
 
 
 @register_model("gcn")

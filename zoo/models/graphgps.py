@@ -17,14 +17,14 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from zoo.attention import ATTENTIONS, softmax
-from zoo.dropout import Dropout
-from zoo.layers import NORMS, Convolution, FeedForward, MultiHead, Norm
-from zoo.linear_map import Linear
-from zoo.propagation import PROPAGATIONS
+from zoo.config.options import Count, Rate, Spec, pick
+from zoo.nn.attention import ATTENTIONS, softmax
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, Convolution, FeedForward, MultiHead, Norm
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.ops.dropout import Dropout
+from zoo.ops.linear import Linear
 from zoo.registry import Model, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.table import Count, Rate, Spec, pick
 
 
 @register_model("graphgps")

@@ -29,19 +29,19 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from zoo.attention import ATTENTIONS
-from zoo.dropout import Dropout
-from zoo.kernels import edge_dot, edge_softmax, weighted_sum
-from zoo.layers import NORMS, FeedForward, MultiHead, Norm
-from zoo.linear_map import Linear
-from zoo.precision import wide
-from zoo.propagation import GraphAttention, split_heads
-from zoo.random_batch import seed_of
-from zoo.random_features import RandomKernel, performer
+from zoo.config.options import Count, NonNegative, Rate, Seed, Spec, pick
+from zoo.graphs.adjacency import degrees, tips
+from zoo.graphs.message_passing import edge_dot, edge_softmax, weighted_sum
+from zoo.nn.attention import ATTENTIONS
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, FeedForward, MultiHead, Norm
+from zoo.nn.propagation import GraphAttention, split_heads
+from zoo.nn.random_batch_attention import seed_of
+from zoo.nn.random_features import RandomKernel, performer
+from zoo.ops.dropout import Dropout
+from zoo.ops.linear import Linear
+from zoo.ops.precision import wide
 from zoo.registry import Model, Output, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.structure import degrees, tips
-from zoo.table import Count, NonNegative, Rate, Seed, Spec, pick
 
 
 @register_model("htgn")
@@ -237,7 +237,7 @@ def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         q: queries (..., N, H, D).
         k: keys (..., N, H, D).
         v: values (..., N, H, E).
-        w: random directions (M, D), see `zoo.random_features.directions`.
+        w: random directions (M, D), see `zoo.nn.random_features.directions`.
     """
     with torch.autocast(q.device.type, enabled=False):
         values = wide(v)

@@ -1,8 +1,9 @@
 """The multilayer perceptron: what the features alone are worth, without any edge."""
 
-from zoo.layers import MessagePassing, Norm
+from zoo.config.options import Count, Rate
+from zoo.models.message_passing import MessagePassing
+from zoo.nn.layers import Norm
 from zoo.registry import register_model
-from zoo.table import Count, Rate
 
 
 @register_model("mlp")

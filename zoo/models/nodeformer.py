@@ -28,19 +28,19 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.attention import ATTENTIONS, per_graph
-from zoo.dropout import dropout
-from zoo.gumbel_kernel import gumbel, kernel_mean, log_features
-from zoo.kernels import edge_dot
-from zoo.layers import NORMS, Norm
-from zoo.linear_map import Linear
-from zoo.propagation import relation
-from zoo.random_batch import seed_of
-from zoo.random_features import directions
+from zoo.config.options import Count, NonNegative, Positive, Rate, Seed, Spec, pick
+from zoo.graphs.adjacency import degrees, ends
+from zoo.graphs.message_passing import edge_dot
+from zoo.nn.attention import ATTENTIONS, per_graph
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, Norm
+from zoo.nn.propagation import relation
+from zoo.nn.random_batch_attention import seed_of
+from zoo.nn.random_features import directions
+from zoo.ops.dropout import dropout
+from zoo.ops.gumbel_attention import gumbel, kernel_mean, log_features
+from zoo.ops.linear import Linear
 from zoo.registry import Model, Output, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.structure import degrees, ends
-from zoo.table import Count, NonNegative, Positive, Rate, Seed, Spec, pick
 
 Number = Annotated[int, Field(ge=0)]
 

@@ -29,17 +29,17 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.attention import ATTENTIONS, per_graph
-from zoo.dropout import Dropout, ReluDropout, dropout
-from zoo.layers import NORMS, Convolution, Norm, blend
-from zoo.linear_attention import linear_mean
-from zoo.linear_map import Linear, linear_map
-from zoo.precision import wide
-from zoo.propagation import PROPAGATIONS
+from zoo.config.options import Count, NonNegative, Rate, Spec, pick
+from zoo.nn.attention import ATTENTIONS, per_graph
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, Convolution, Norm, blend
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.ops.dropout import Dropout, ReluDropout, dropout
+from zoo.ops.global_sums import by_sums
+from zoo.ops.linear import Linear, linear_map
+from zoo.ops.linear_attention import linear_mean
+from zoo.ops.precision import wide
 from zoo.registry import Model, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.sums import by_sums
-from zoo.table import Count, NonNegative, Rate, Spec, pick
 
 Epochs = Annotated[int, Field(ge=0)]
 

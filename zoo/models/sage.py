@@ -1,9 +1,10 @@
 """GraphSAGE with the mean of the neighbours, tuned."""
 
-from zoo.layers import MessagePassing, Norm
-from zoo.propagation import mean
+from zoo.config.options import Count, Rate
+from zoo.models.message_passing import MessagePassing
+from zoo.nn.layers import Norm
+from zoo.nn.propagation import mean
 from zoo.registry import register_model
-from zoo.table import Count, Rate
 
 
 @register_model("sage")

@@ -17,16 +17,16 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from zoo.attention import ATTENTIONS, linear
-from zoo.attention import Norm as QueryNorm
-from zoo.dropout import dropout, relu_dropout
+from zoo.config.options import Count, Fraction, NonNegative, Rate, Spec, pick
 from zoo.errors import ZooError
-from zoo.layers import NORMS, Convolution, FullHeads, Norm, Projection, blend
-from zoo.linear_map import Linear
-from zoo.propagation import PROPAGATIONS
+from zoo.nn.attention import ATTENTIONS, linear
+from zoo.nn.attention import Norm as QueryNorm
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, Convolution, FullHeads, Norm, Projection, blend
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.ops.dropout import dropout, relu_dropout
+from zoo.ops.linear import Linear
 from zoo.registry import Model, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.table import Count, Fraction, NonNegative, Rate, Spec, pick
 
 
 @register_model("sgformer")

@@ -16,13 +16,13 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from zoo.attention import ATTENTIONS, softmax
-from zoo.dropout import Dropout
-from zoo.layers import NORMS, FeedForward, MultiHead, Norm
-from zoo.linear_map import Linear
+from zoo.config.options import Count, Rate, Spec, pick
+from zoo.nn.attention import ATTENTIONS, softmax
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, FeedForward, MultiHead, Norm
+from zoo.ops.dropout import Dropout
+from zoo.ops.linear import Linear
 from zoo.registry import Model, register_model
-from zoo.sparse_features import FeatureLinear
-from zoo.table import Count, Rate, Spec, pick
 
 
 @register_model("transformer")

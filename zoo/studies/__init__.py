@@ -1,5 +1,6 @@
 """Studies: measurements with a prediction beside them, by name, for `zoo study`."""
 
+from zoo.config.options import Table
 from zoo.studies.batching import batching_study
 from zoo.studies.control import rba_control
 from zoo.studies.cost import rba_cost
@@ -8,7 +9,6 @@ from zoo.studies.evaluation import rba_evaluation
 from zoo.studies.study import Row, Series, Study, write_study
 from zoo.studies.theory import rba_theory
 from zoo.studies.transfer import transfer_study
-from zoo.table import Table
 
 STUDIES = Table(
     "study",

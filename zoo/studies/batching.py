@@ -17,17 +17,17 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.allocator import keep_freed_memory
-from zoo.batching import Neighbours
-from zoo.datasets import load_graph, prepare_on_disk
-from zoo.launch import run_together
-from zoo.memory import own_peak
-from zoo.registry import create_model
-from zoo.splits import make_split
-from zoo.steps import Steps
+from zoo.config.options import Count, Positive, Rate, pick
+from zoo.datasets.load import load_graph, prepare_on_disk
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import TASKS
+from zoo.experiments.launch import run_together
 from zoo.studies.study import Row, Study
-from zoo.table import Count, Positive, Rate, pick
-from zoo.tasks import TASKS
+from zoo.system.allocator import keep_freed_memory
+from zoo.system.memory import own_peak
+from zoo.training.epoch import Steps
+from zoo.training.mini_batch import Neighbours
+from zoo.weights.create import create_model
 
 ASKED = 20_000
 """Test nodes that every model is asked about."""

@@ -14,13 +14,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from zoo.compare import UNTUNED, Contestant, compare
+from zoo.config.options import Count, options_of
+from zoo.config.recipe import Recipe, recipe_names
 from zoo.errors import ZooError, unknown
-from zoo.plan import load_recipe, resolve
-from zoo.recipe import Recipe, recipe_names
-from zoo.registry import MODELS, discover, list_models
+from zoo.experiments.compare import UNTUNED, Contestant, compare
+from zoo.experiments.resolve import load_recipe, resolve
+from zoo.registry import MODELS, discover
 from zoo.studies.study import Series, Study
-from zoo.table import Count, options_of
+from zoo.weights.create import list_models
 
 SIZES = (64, 256, 1024)
 QUICK = ["train.epochs=10", "seeds=[0]"]

@@ -20,16 +20,16 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.allocator import give_back_freed_memory, keep_freed_memory
-from zoo.attention import ATTENTIONS, linear
-from zoo.datasets import load_graph
-from zoo.memory import peak_during
-from zoo.registry import create_model
-from zoo.splits import make_split
-from zoo.steps import Steps
+from zoo.config.options import Count, pick
+from zoo.datasets.load import load_graph
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import TASKS
+from zoo.nn.attention import ATTENTIONS, linear
 from zoo.studies.study import Row, Series, Study
-from zoo.table import Count, pick
-from zoo.tasks import TASKS
+from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
+from zoo.system.memory import peak_during
+from zoo.training.epoch import Steps
+from zoo.weights.create import create_model
 
 BATCH = {"name": "rba", "size": 256}
 METHODS: dict[str, Any] = {

@@ -23,18 +23,18 @@ from pydantic import Field
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo import processes
-from zoo.allocator import give_back_freed_memory, keep_freed_memory
-from zoo.attention import ATTENTIONS, linear
-from zoo.datasets import load_graph
-from zoo.launch import run_together
-from zoo.memory import peak_during
-from zoo.registry import create_model
-from zoo.splits import make_split
-from zoo.steps import Steps
+from zoo.config.options import Count, Positive, pick
+from zoo.datasets.load import load_graph
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import TASKS
+from zoo.experiments.launch import run_together
+from zoo.nn.attention import ATTENTIONS, linear
 from zoo.studies.study import Row, Series, Study
-from zoo.table import Count, Positive, pick
-from zoo.tasks import TASKS
+from zoo.system import process_group
+from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
+from zoo.system.memory import peak_during
+from zoo.training.epoch import Steps
+from zoo.weights.create import create_model
 
 SIZE = 256
 """Nodes per random batch, p."""
@@ -177,13 +177,13 @@ def _measure(
 
 def _work(ways: list[tuple[str, int]], dim: int, folder: str, timed: bool) -> None:
     """What each process does: measure, memory before time, and write down what it has seen."""
-    processes.start()
+    process_group.start()
     give_back_freed_memory()
     memory = [(_of_attention(*way, dim), _of_step(*way, dim)) for way in ways]
     keep_freed_memory()
     paces = [_pace(*way, dim) if timed else (0, 0.0) for way in ways]
     costs = [Cost(*held, *pace) for held, pace in zip(memory, paces, strict=True)]
-    Path(folder, f"{processes.rank()}.json").write_text(json.dumps(costs))
+    Path(folder, f"{process_group.rank()}.json").write_text(json.dumps(costs))
 
 
 def _prepared(shard: str, nodes: int, dim: int) -> Callable[[], object]:
@@ -205,12 +205,12 @@ def _spec(shard: str) -> dict[str, Any]:
 def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
     """Return the bytes that are sent in a step, and its seconds."""
     step = _prepared(shard, nodes, dim)
-    sent, seconds = processes.sent_bytes(), []
+    sent, seconds = process_group.sent_bytes(), []
     for _ in range(STEPS):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    return (processes.sent_bytes() - sent) // STEPS, statistics.median(seconds)
+    return (process_group.sent_bytes() - sent) // STEPS, statistics.median(seconds)
 
 
 def _of_step(shard: str, nodes: int, dim: int) -> int:
@@ -220,7 +220,7 @@ def _of_step(shard: str, nodes: int, dim: int) -> int:
 
 def _of_attention(shard: str, nodes: int, dim: int) -> int:
     """Return the bytes of an attention forward and backward, queries, keys and values included."""
-    rows = processes.shares(nodes)[processes.rank()] if shard == "local" else nodes
+    rows = process_group.shares(nodes)[process_group.rank()] if shard == "local" else nodes
     attend = pick(ATTENTIONS, _spec(shard), linear, 0)
 
     def call() -> None:

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.config.options import Count
 from zoo.errors import ZooError
-from zoo.plan import load_recipe, resolve
-from zoo.registry import create_model
-from zoo.run import prepare, seed_everything
-from zoo.steps import all_logits
+from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.run import prepare, seed_everything
 from zoo.studies.study import Row, Series, Study
-from zoo.table import Count
-from zoo.train import fit
+from zoo.training.epoch import all_logits
+from zoo.training.fit import fit
+from zoo.weights.create import create_model
 
 
 def rba_evaluation(

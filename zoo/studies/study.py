@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.storage import write_whole
+from zoo.system.files import write_whole
 
 
 class Row(NamedTuple):

@@ -3,7 +3,8 @@
 "How Particle-System Random Batch Methods Enhance Graph Transformer" (arXiv 2511.06044) reads
 attention as particles X on the unit sphere, dX_i/dt = 1/(N-1) sum_{j != i} K(X_i, X_j) with
 K(x, y) = exp(x^T W^T y) w (y - <y, x> x); random batches replace the mean over all others by the
-mean over the others of the batch. Every measurement here goes through `zoo.random_batch`.
+mean over the others of the batch. Every measurement here goes through `random_batch` of
+`zoo.nn.random_batch_attention`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.attention import softmax
-from zoo.random_batch import random_batch
+from zoo.config.options import Count, Seed
+from zoo.nn.attention import softmax
+from zoo.nn.random_batch_attention import random_batch
 from zoo.studies.study import Row, Series, Study
-from zoo.table import Count, Seed
 
 DIM = 3
 """Dimension of the space whose unit sphere the particles live on."""

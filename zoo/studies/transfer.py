@@ -16,10 +16,10 @@ from pydantic import Field
 from scipy import stats
 from tqdm import tqdm
 
-from zoo.plan import load_recipe
-from zoo.run import run_recipe
+from zoo.config.options import Count
+from zoo.experiments.resolve import load_recipe
+from zoo.experiments.run import run_recipe
 from zoo.studies.study import Row, Series, Study
-from zoo.table import Count
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"name": "gcn", "dim": 64, "layers": 2, "dropout": 0.5},

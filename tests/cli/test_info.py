@@ -1,0 +1,59 @@
+"""`zoo info`: what a model is, complete and true to its class."""
+
+import re
+
+import pytest
+
+from zoo.cli.info import info
+from zoo.config.options import options_of
+from zoo.errors import ZooError
+from zoo.registry import MODELS
+from zoo.weights.create import list_models
+from zoo.weights.model_card import citation
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_every_option_is_explained(name):
+    rows = {row["name"]: row for row in info(name)["options"]}
+    assert list(rows) == list(options_of(MODELS[name]))
+    assert all(row["what"] and row["takes"] for row in rows.values())
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_every_model_says_its_equations(name):
+    found = info(name)
+    assert found["what"] and "=" in found["equations"] and "Args:" not in found["equations"]
+
+
+@pytest.mark.parametrize("name", [each for each in list_models() if MODELS[each].paper])
+def test_the_citation_is_that_of_the_paper(name):
+    entry = citation(name)
+    if entry is None:
+        assert "arXiv" not in MODELS[name].paper
+        return
+    number = re.search(r"eprint = \{([\d.]+)\}", entry)[1]
+    said = f"{MODELS[name].paper} {MODELS[name].__doc__}"
+    assert number in said
+
+
+def test_values_are_told_in_words():
+    rows = {row["name"]: row["takes"] for row in info("sgformer")["options"]}
+    assert rows["attention"] == "native | softmax | linear | performer | rba"
+    assert rows["qk_norm"] == "frobenius | row"
+    assert rows["attention_dropout"] == "number at least 0 and below 1"
+    assert rows["attention_weight_decay"] == "number at least 0 or nothing"
+    assert rows["dim"] == "integer at least 1"
+
+
+def test_the_recipes_that_use_it():
+    assert "sgformer-cora" in [row["name"] for row in info("sgformer")["recipes"]]
+    assert all(row["model"] == "gcn" for row in info("gcn")["recipes"])
+
+
+def test_a_model_of_another_name():
+    with pytest.raises(ZooError, match="did you mean 'sgformer'"):
+        info("sgfromer")
+
+
+def test_a_model_without_a_paper():
+    assert citation("mlp") is None

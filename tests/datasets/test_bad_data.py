@@ -1,0 +1,361 @@
+"""What is no graph is answered with one paragraph, and no file is touched."""
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import sys
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from scipy import sparse
+
+from zoo import ZooError, load_graph
+from zoo.cli.app import main
+from zoo.datasets.load import read_graph
+
+NODES = "id,age,score,label\nann,31,0.5,dog\nbob,25,0.25,cat\ncid,44,1.5,\ndan,19,2,dog\n"
+EDGES = "source,target\nann,bob\nbob,cid\ncid,dan\n"
+
+
+def tables(nodes=NODES, edges=EDGES, suffix="csv"):
+    """A folder of two tables, text or bytes; None leaves one out."""
+
+    def write(folder):
+        for name, content in (("nodes", nodes), ("edges", edges)):
+            if content is not None:
+                raw = content if isinstance(content, bytes) else content.encode()
+                (folder / f"{name}.{suffix}").write_bytes(raw)
+        return folder
+
+    return write
+
+
+def frames(nodes, edges=None, cut=None):
+    def write(folder):
+        pandas.DataFrame(nodes).to_parquet(folder / "nodes.parquet")
+        edges_ = edges or {"source": ["a"], "target": ["b"]}
+        pandas.DataFrame(edges_).to_parquet(folder / "edges.parquet")
+        if cut:
+            raw = (folder / "nodes.parquet").read_bytes()
+            (folder / "nodes.parquet").write_bytes(raw[:cut] if cut > 0 else raw[-cut:])
+        return folder
+
+    return write
+
+
+def file(name, content):
+    def write(folder):
+        raw = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(raw)
+        return folder / name
+
+    return write
+
+
+def arrays(**given):
+    def write(folder):
+        whole = {"edges": np.array([[0, 1]]), "node_labels": np.array([0, 1]),
+                 "node_features": np.eye(2)} | given  # fmt: skip
+        np.savez(folder / "g.npz", **whole)
+        return folder / "g.npz"
+
+    return write
+
+
+def saved(content):
+    def write(folder):
+        torch.save(content, folder / "g.pt")
+        return folder / "g.pt"
+
+    return write
+
+
+def matrix(change):
+    """A scipy file of a ring whose parts are changed afterwards, which scipy would trust."""
+
+    def write(folder):
+        ring = sparse.csr_array((np.ones(4), [1, 2, 3, 0], [0, 1, 2, 3, 4]), shape=(4, 4))
+        parts = {"indices": ring.indices, "indptr": ring.indptr, "data": ring.data,
+                 "shape": np.array([4, 4]), "format": np.array(b"csr")}  # fmt: skip
+        np.savez(folder / "g.npz", **(parts | change))
+        return folder / "g.npz"
+
+    return write
+
+
+class Trap:
+    """A pickle that would make a file if anybody opened it."""
+
+    def __reduce__(self):
+        return (open, ("trapped", "w"))
+
+
+MTX = "%%MatrixMarket matrix coordinate pattern general\n"
+XML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected">'
+BOMB = (
+    '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(f'<!ENTITY {chr(98 + each)} "{f"&{chr(97 + each)};" * 10}">' for each in range(12))
+    + "]><graphml>&m;</graphml>"
+)
+
+BAD = {
+    # tables of text
+    "no edges": (tables(edges=None), ["no edges.csv", "nodes.csv"]),
+    "no nodes": (tables(nodes=None), ["no nodes.csv"]),
+    "an empty folder": (lambda folder: folder, ["nothing"]),
+    "no id": (tables(NODES.replace("id,", "who,", 1)), ["'id'", "id: COLUMN", "'who'"]),
+    "no source": (tables(edges="a,b\nann,bob\n"), ["'source'", "source: COLUMN"]),
+    "an id twice": (tables(NODES + "ann,1,1,dog\n"), ["'ann'", "rows 1 and 5"]),
+    "an id missing": (tables(NODES + ",1,1,dog\n"), ["'id'", "row 5"]),
+    "an end missing": (tables(edges=EDGES + "ann,\n"), ["'target'", "row 4"]),
+    "an edge to nobody": (tables(edges=EDGES + "ann,zoe\n"), ["row 4", "'zoe'"]),
+    "ids of numbers, edges of words": (
+        tables("id,x\n1,2\n2,3\n", "source,target\n1,two\n"), ["'two'"]),
+    "an endless id": (tables(NODES + "e" * 5000 + ",1,1,dog\n"), ["5,000 characters"]),
+    "a fraction as an id": (tables("id,x\n1,2\n2,3\n", "source,target\n1,2.0\n"), ["'2.0'"]),
+    "words among numbers": (tables(NODES + "eve,old,1,dog\n"), ["'age'", "'old'", "line 6"]),
+    "UTF-16": (tables(NODES.encode("utf-16")), ["UTF-16", "UTF-8"]),
+    "UTF-16 without a mark": (tables(NODES.encode("utf-16-le")), ["binary", "UTF-8"]),
+    "latin-1": (tables("id,x\njosé,1\n".encode("latin-1")), ["UTF-8", "'id'"]),
+    "a latin-1 header": (tables("id,âge\na,1\n".encode("latin-1")), ["UTF-8"]),
+    "an empty table": (tables(nodes=b""), ["nodes.csv", "empty"]),
+    "an empty table of edges": (tables(edges=b"\n"), ["edges.csv", "empty"]),
+    "a header only": (tables("id,age,label\n"), ["no rows"]),
+    "semicolons": (tables(NODES.replace(",", ";")), ["separator: ';'"]),
+    "a column twice": (tables(NODES.replace("score", "age")), ["'age'", "rename"]),
+    "a row too long": (tables(NODES + "eve,1,1,dog,5\n"), ["Row #6", "Expected 4"]),
+    "a row too short": (tables(NODES + "eve,1\n"), ["Row #6", "Expected 4"]),
+    "a quote left open": (tables(NODES + '"eve,1,1,dog\n'), ["Row #6"]),
+    "an infinite feature": (tables(NODES + "eve,inf,1,dog\n"), ["'age'", "eve", "not finite"]),
+    "a number past float32": (tables(NODES + "eve,1e300,1,dog\n"), ["'age'", "eve"]),
+    "a feature missing": (tables(NODES + "eve,,1,dog\n"), ["'age'", "eve", "row 4"]),
+    "zeros in the text": (tables(NODES + "eve,\0,1,dog\n"), ["'age'"]),
+    "labels of fractions": (tables(NODES + "eve,1,1,0.5\n").__call__ and
+                            tables("id,x,label\na,1,0.5\nb,2,1.5\n", "source,target\na,b\n"),
+                            ["0.5", "node-regression"]),
+    "a split of other words": (
+        tables("id,x,split\na,1,train\nb,2,valid\n"), ["'valid'", "'val'"]),
+    "a split without a part": (tables("id,x,split\na,1,train\nb,2,val\n"), ["as test"]),
+    "weights": (tables(edges="source,target,weight\nann,bob,2\n"), ["weight", "weights: ignore"]),
+    "dates": (tables("id,born\na,2001-05-01\n", "source,target\n"), ["'born'", "one_hot"]),
+    "two tables of nodes": (
+        lambda folder: (tables()(folder), tables(edges=None, suffix="tsv")(folder))[0],
+        ["nodes.csv and nodes.tsv"]),
+    "a folder called nodes.csv": (
+        lambda folder: ((folder / "nodes.csv").mkdir(), folder)[1], ["no nodes.csv"]),
+    "a table of nodes alone": (file("nodes.csv", NODES), ["edges: PATH"]),
+    "Excel": (file("nodes.xlsx", b"PK\x03\x04"), ["'.xlsx'", ".csv"]),
+    # Parquet
+    "truncated Parquet": (frames({"id": ["a", "b"], "x": [1, 2]}, cut=300), ["Parquet", "damaged"]),
+    "beheaded Parquet": (frames({"id": ["a", "b"], "x": [1, 2]}, cut=-300), ["Parquet"]),
+    "text called Parquet": (tables(suffix="parquet"), ["nodes.parquet", "Parquet"]),
+    "ids of NaN": (frames({"id": [1.0, np.nan], "x": [1, 2]}), ["'id'", "row 2"]),
+    "ids of fractions": (frames({"id": [1.5, 2.0], "x": [1, 2]}), ["fractions"]),
+    "ids of lists": (frames({"id": [[1], [2]], "x": [1, 2]}), ["'id'", "whole numbers or text"]),
+    "lists of several lengths": (
+        frames({"id": ["a", "b"], "x": [[1.0], [1.0, 2.0]]}), ["'x'", "several lengths"]),
+    "texts in Parquet": (frames({"id": ["a", "b"], "x": ["u", "v"]}), ["'x'", "one_hot"]),
+    "dates in Parquet": (
+        frames({"id": ["a", "b"], "x": pandas.to_datetime(["2020-01-01"] * 2)}), ["'x'"]),
+    # npz, prepared and scipy
+    "objects": (arrays(node_labels=np.array([{}, {}])), ["never unpickles"]),
+    "a pickle called npz": (file("g.npz", pickle.dumps(Trap())), ["never unpickles"]),
+    "a pickled array": (arrays(edges=np.array([[Trap(), 1]], object)), ["never unpickles"]),
+    "ids of objects": (arrays(node_ids=np.array(["a", 1], object)), ["never unpickles"]),
+    "an id twice in npz": (arrays(node_ids=np.array(["a", "a"])), ["several nodes"]),
+    "too few names": (arrays(label_names=np.array(["a"])), ["label_names", "2"]),
+    "another task": (arrays(task=np.array("node-dreaming")), ["node-dreaming"]),
+    "a matrix that is not square": (matrix({"shape": np.array([4, 5])}), ["(4, 5)"]),
+    "a matrix that leaves itself": (matrix({"indices": np.array([1, 2, 3, 9])}), ["g.npz"]),
+    "a matrix of weights": (matrix({"data": np.full(4, 0.5)}), ["weights: ignore"]),
+    "a matrix of an unknown form": (matrix({"format": np.array(b"zzz")}), ["g.npz"]),
+    # other programs
+    "mtx that is not square": (file("g.mtx", MTX + "3 4 1\n1 2\n"), ["(3, 4)"]),
+    "mtx cut short": (file("g.mtx", MTX + "3 3 2\n1 2\n"), ["damaged"]),
+    "mtx with something behind": (file("g.mtx", MTX.encode() + b"3 3 1\n1 2\x99"), ["damaged"]),
+    "mtx of complex numbers": (
+        file("g.mtx", MTX.replace("pattern", "complex") + "3 3 1\n1 2 3 4\n"), ["complex"]),
+    "mtx that is dense": (
+        file("g.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n"), ["coordinate"]),
+    "mtx of nothing": (file("g.mtx", ""), ["damaged"]),
+    "mtx with node 0": (file("g.mtx", MTX + "3 3 1\n0 2\n"), ["damaged"]),
+    "mtx of absurd size": (file("g.mtx", MTX + f"{10**10} {10**10} 1\n1 2\n"), ["10,000,000,000"]),
+    "GraphML that is no XML": (file("g.graphml", XML + "<node>"), ["damaged"]),
+    "GraphML that is nothing": (file("g.graphml", ""), ["damaged"]),
+    "GraphML that grows": (file("g.graphml", BOMB), ["g.graphml"]),
+    "GML of nothing": (file("g.gml", ""), ["damaged"]),
+    "GML that is no GML": (file("g.gml", "graph [ node ["), ["damaged"]),
+    "GML with an edge to nobody": (
+        file("g.gml", 'graph [ node [ id 0 label "a" ] edge [ source 0 target 7 ] ]'), ["damaged"]),
+    "PyG, pickled": (saved({"edge_index": Trap()}), ["plain tensors", "data.to_dict()"]),
+    "PyG without edges": (saved({"x": torch.eye(2)}), ["edge_index"]),
+    "PyG, turned": (saved({"edge_index": torch.zeros(5, 3).long()}), ["(5, 3)"]),
+    "PyG with an edge to nobody": (
+        saved({"edge_index": torch.tensor([[0], [9]]), "x": torch.eye(2)}), ["9"]),
+    "PyG with a negative node": (
+        saved({"edge_index": torch.tensor([[0], [-1]]), "x": torch.eye(2)}), ["-1"]),
+    "PyG of one list": (saved([1, 2]), ["edge_index"]),
+    "a text called pt": (file("g.pt", "hello"), ["plain tensors"]),
+    "a text called bin": (file("g.bin", "hello, this is no DGL"), ["dgl.save_graphs"]),
+}  # fmt: skip
+
+
+def hashes(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def zoo(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+            sys.exit(0)
+        return left.value.code or 0, capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_graph_is_answered(case, tmp_path, zoo):
+    write, words = BAD[case]
+    (tmp_path / "mine").mkdir()
+    path = write(tmp_path / "mine")
+    before = hashes(tmp_path)
+    with pytest.raises(ZooError) as caught:
+        load_graph(path)
+    text = str(caught.value)
+    assert "\n" not in text and str(path) in text and len(text) < 900, text
+    for word in words:
+        assert word in text, text
+    code, printed = zoo("train", "gcn-digits", f"dataset={path}", "train.epochs=1", "seeds=[0]")
+    assert code == 2 and "Traceback" not in printed.err + printed.out
+    assert " ".join(words[0].split()) in " ".join(printed.err.split()), printed.err
+    code, printed = zoo("data", "check", path)
+    assert code in (1, 2) and "Traceback" not in printed.err + printed.out
+    assert hashes(tmp_path) == before
+
+
+def test_a_damaged_file_of_dgl_ends_only_its_own_process(tmp_path):
+    import dgl
+
+    path = tmp_path / "g.bin"
+    dgl.save_graphs(str(path), [dgl.rand_graph(9, 20)])
+    raw = bytearray(path.read_bytes())
+    raw[24:32] = (2**60).to_bytes(8, "little")  # how many graphs there are: DGL gives up the ghost
+    path.write_bytes(raw)
+    with pytest.raises(ZooError, match="damaged.*save_graphs"):
+        load_graph(path)
+
+
+def test_wrong_options_are_answered(tmp_path):
+    folder = tables()(tmp_path)
+    wrong = [
+        ({"lable": "x"}, "did you mean 'label'"),
+        ({"label": "kind"}, "'kind'.*label: COLUMN"),
+        ({"columns": ["agee"]}, "did you mean 'age'"),
+        ({"columns": "age"}, "columns: .*list"),
+        ({"one_hot": ["town"]}, "'town'"),
+        ({"task": "regression"}, "node-regression"),
+        ({"weights": "use"}, "'ignore'"),
+        ({"edges": "nowhere.csv"}, "nowhere.csv"),
+    ]
+    for options, words in wrong:
+        with pytest.raises(ZooError, match=words):
+            load_graph(folder, **options)
+
+
+# The command
+
+
+def test_check_says_what_is_good_and_what_to_fix(tmp_path, zoo):
+    rows = [f"n{each},{each},{each % 2},c{each % 2}" for each in range(40)]
+    nodes = "\n".join(["id,a,b,label", *rows]) + "\n"
+    edges = "\n".join(["source,target", *(f"n{each},n{(each + 2) % 40}" for each in range(39))])
+    tables(nodes, edges)(tmp_path)
+    code, printed = zoo("data", "check", ".", "--json", "--plot", "picture.png")
+    found = {each["name"]: each for each in json.loads(printed.out)}
+    assert code == 0 and {each["verdict"] for each in found.values()} <= {"good", "look"}
+    assert (tmp_path / "picture.png").read_bytes()[:4] == b"\x89PNG"
+    values = {name: each["values"] for name, each in found.items()}
+    assert values["size"] == {"nodes": 40, "edges": 39, "rows": 39}
+    assert values["components"] == {"components": 2, "largest": 0.5}
+    assert values["degrees"]["most"] == 2 and values["degrees"]["least"] == 1
+    assert values["classes"] == {"c0": 20, "c1": 20}
+    assert values["homophily"] == {"share": 1.0, "chance": pytest.approx(0.5, abs=0.01)}
+    assert found["components"]["verdict"] == "look"
+
+    twice = edges + "\nn3,n5\nn7,n7\nn0,n1\nn1,n0\n"
+    tables(nodes + "lone,,inf,\n", twice)(tmp_path)
+    code, printed = zoo("data", "check", ".", "--json", "--plot", "other.png")
+    found = {each["name"]: each for each in json.loads(printed.out)}
+    assert code == 1 and not (tmp_path / "other.png").exists()
+    assert found["missing features"]["verdict"] == "fix"
+    assert found["missing features"]["values"] == {"a": 1, "b": 1}
+    assert found["isolated nodes"]["values"] == {"isolated": 1}
+    assert found["duplicates"]["values"] == {"repeated": 1}
+    assert found["self-loops"]["values"] == {"loops": 1}
+    assert found["size"]["values"]["edges"] == 40
+    assert found["labels"]["values"]["labelled"] == 40
+
+
+def test_check_finds_leaks_and_what_cannot_be_learnt(tmp_path, zoo):
+    masks = {
+        part: np.arange(30)[None] % 3 == at for at, part in enumerate(["train", "val", "test"])
+    }
+    arrays_ = {"edges": np.array([[0, 1]]), "node_labels": np.arange(30) % 3 // 2,
+               "node_features": np.ones((30, 1))}  # fmt: skip
+    whole = {f"{part}_masks": mask for part, mask in masks.items()}
+    np.savez(tmp_path / "g.npz", **arrays_, **whole)
+    code, printed = zoo("data", "check", "g.npz", "--json")
+    found = {each["name"]: each for each in json.loads(printed.out)}
+    assert code == 1 and found["unseen classes"]["values"] == {"unseen": ["1"]}
+    assert found["constant features"]["verdict"] == "look" and found["split"]["verdict"] == "good"
+    whole["test_masks"] = masks["test"] | masks["val"]
+    np.savez(tmp_path / "g.npz", **arrays_, **whole)
+    code, printed = zoo("data", "check", "g.npz")
+    assert code == 1 and "overlap: 10 nodes" in " ".join(printed.out.split())
+
+
+def test_prepare_keeps_a_graph_under_a_name(tmp_path, zoo, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    tables()(tmp_path / "mine")
+    wanted = load_graph(tmp_path / "mine")
+    code, printed = zoo("data", "prepare", "mine", "people")
+    written = tmp_path / "data" / "people.npz"
+    assert code == 0 and str(written) in printed.err.replace("\n", "")
+    shutil.rmtree(tmp_path / "mine")
+    data = load_graph("people")
+    assert data.ids.tolist() == wanted.ids.tolist() and data.labels == wanted.labels
+    assert data.feature_names == wanted.feature_names and data.name == "people"
+    assert torch.equal(data.x, wanted.x) and torch.equal(data.y, wanted.y)
+    before = hashes(tmp_path)
+    tables(NODES.replace("ann,31", "ann,32"))(tmp_path)
+    for words, said in [
+        (("people",), "--again"),
+        (("cora",), "another name"),
+        (("a/b",), "no name"),
+        (("..",), "no name"),
+    ]:
+        code, printed = zoo("data", "prepare", ".", *words)
+        assert code == 2 and said in printed.err
+    assert before.items() <= hashes(tmp_path).items() and os.listdir(tmp_path / "data") == [
+        "people.npz"
+    ]
+    for words, said in [(("digits",), "in no file"), ((".", "features=standard"), "training")]:
+        code, printed = zoo("data", "check", *words)
+        assert code == 2 and said in printed.err
+    assert zoo("data", "prepare", ".", "people", "--again")[0] == 0
+    assert load_graph("people").x[0, 0] == 32
+    with pytest.raises(ZooError, match="did you mean|choose|there are"):
+        read_graph("peopel")

@@ -1,0 +1,226 @@
+import numpy as np
+import pytest
+import torch
+
+from zoo.datasets.splits import SPLITS, make_split, split_problems
+from zoo.errors import ZooError
+
+PARTS = ("train", "val", "test")
+CLASSES = torch.tensor(np.random.default_rng(0).integers(-1, 5, 4000))
+
+
+def masks_of(nodes, splits):
+    order = torch.stack([torch.randperm(nodes) for _ in range(splits)])
+    first, second = nodes // 2, 3 * nodes // 4
+    return {
+        "train": order < first,
+        "val": (order >= first) & (order < second),
+        "test": order >= second,
+    }
+
+
+@pytest.fixture
+def masks():
+    return masks_of(4000, 3)
+
+
+def sizes(split):
+    return [len(getattr(split, part)) for part in PARTS]
+
+
+SPECS = ["benchmark", "benchmark-1", "per-class", "per-class-5", "per-class-5-30-40", "ratio",
+         "ratio-48-32-20", "ratio-10-10-10", {"name": "ratio-50-25-25", "seed": 7},
+         {"name": "per-class", "train": 3, "val": 10, "test": 20}]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_every_split_keeps_its_promises(spec, masks):
+    split = make_split(spec, CLASSES, masks, seed=4)
+    together = torch.cat([getattr(split, part) for part in PARTS])
+    assert len(together.unique()) == len(together), "a node is in two parts"
+    assert (CLASSES[together] >= 0).all(), "a node without a label was dealt"
+    for part in PARTS:
+        nodes = getattr(split, part)
+        assert nodes.dtype == torch.int64 and torch.equal(nodes, nodes.sort().values)
+    again = make_split(spec, CLASSES, masks, seed=4)
+    assert again.sha256 == split.sha256 and len(split.sha256) == 64
+    assert all(torch.equal(getattr(again, part), getattr(split, part)) for part in PARTS)
+    pinned = spec == "benchmark-1" or (isinstance(spec, dict) and "seed" in spec)
+    other = make_split(spec, CLASSES, masks, seed=5)
+    assert (other.sha256 == split.sha256) == pinned
+
+
+def test_per_class_deals_as_the_published_programs_do():
+    """One global torch generator: a permutation per class in order, then one of all the others."""
+    y = torch.randint(3, (200,), generator=torch.Generator().manual_seed(4))
+    spec = {"name": "per-class", "train": 5, "val": 30, "test": 60, "seed": 123}
+    split = make_split(spec, y, None, seed=9)
+    state = torch.get_rng_state()
+    torch.manual_seed(123)
+    train, rest = [], []
+    for each in range(3):
+        members = (y == each).nonzero().flatten()
+        members = members[torch.randperm(len(members))]
+        train, rest = train + members[:5].tolist(), rest + members[5:].tolist()
+    rest = torch.tensor(rest)[torch.randperm(len(rest))].tolist()
+    torch.set_rng_state(state)
+    dealt = (split.train, split.val, split.test)
+    for nodes, expected in zip(dealt, (train, rest[:30], rest[30:90]), strict=True):
+        assert nodes.tolist() == sorted(expected)
+
+
+def test_the_hash_is_of_each_part():
+    y = torch.zeros(4, dtype=torch.int64)
+    hashes = set()
+    for owners in ([0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2], [1, 1, 0, 2], [2, 2, 1, 0]):
+        masks = {part: torch.tensor([owners]) == each for each, part in enumerate(PARTS)}
+        hashes.add(make_split("benchmark", y, masks, seed=0).sha256)
+    assert len(hashes) == 5
+
+
+def test_no_global_generator_is_used(masks):
+    torch.manual_seed(1)
+    np.random.seed(1)
+    expected = torch.rand(1), np.random.rand()
+    torch.manual_seed(1)
+    np.random.seed(1)
+    for spec in SPECS:
+        make_split(spec, CLASSES, masks, seed=0)
+    assert (torch.rand(1), np.random.rand()) == expected
+
+
+def test_per_class_is_as_many_of_each():
+    split = make_split("per-class-20", CLASSES, None, seed=0)
+    assert sizes(split) == [100, 500, 1000]
+    assert CLASSES[split.train].bincount().tolist() == [20] * 5
+    # A uniform draw: each class is in the test nodes as often as among all the others.
+    assert (CLASSES[split.test].bincount() / 1000 - 0.2).abs().max() < 0.06
+    gap = torch.where(CLASSES == 2, 1, CLASSES)  # no node has the class 2
+    assert sizes(make_split("per-class-20", gap, None, seed=0)) == [80, 500, 1000]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("ratio-60-20-20", [60, 20, 20]),
+        ("ratio-48-32-20", [48, 32, 20]),
+        ("ratio-50-25-25", [50, 25, 25]),
+        ("ratio-33.3-33.3-33.4", [33, 33, 34]),
+        ("ratio-10-10-10", [10, 10, 10]),
+        ({"name": "ratio", "train": 29, "val": 1, "test": 70}, [29, 1, 70]),
+    ],
+    ids=str,
+)
+def test_ratios_are_of_the_labelled_nodes(spec, expected):
+    y = torch.cat([torch.zeros(100, dtype=torch.int64), torch.full((50,), -1)])
+    assert sizes(make_split(spec, y, None, seed=0)) == expected
+
+
+def test_rounding_leaves_no_node_out():
+    for nodes in range(5, 60):
+        y = torch.zeros(nodes, dtype=torch.int64)
+        assert sum(sizes(make_split("ratio-60-20-20", y, None, seed=0))) == nodes
+
+
+def test_benchmark_takes_the_masks_in_turn(masks):
+    for seed in range(7):
+        split = make_split("benchmark", CLASSES, masks, seed=seed)
+        for part in PARTS:
+            mask = masks[part][seed % 3] & (CLASSES >= 0)
+            assert torch.equal(getattr(split, part), mask.nonzero().flatten())
+    pinned = make_split({"name": "benchmark", "index": 2}, CLASSES, masks, seed=0)
+    assert pinned.sha256 == make_split("benchmark", CLASSES, masks, seed=2).sha256
+
+
+def test_nodes_with_any_target_count_as_labelled():
+    y = torch.full((50, 3), float("nan"))
+    y[:40, 1] = -1.5
+    split = make_split("ratio-60-20-20", y, None, seed=0)
+    assert sum(sizes(split)) == 40 and max(split.train.max(), split.test.max()) < 40
+    assert sum(sizes(make_split("ratio-60-20-20", y[:, 1], None, seed=0))) == 40
+
+
+def test_a_permutation_of_the_same_seed_is_not_followed():
+    """Classes that come from default_rng(0) are in every part of the split that 0 draws."""
+    y = torch.empty(1000, dtype=torch.int64)
+    y[np.random.default_rng(0).permutation(1000)] = torch.arange(1000) // 250
+    split = make_split("ratio-60-20-20", y, None, seed=0)
+    assert all(y[getattr(split, part)].bincount(minlength=4).min() > 20 for part in PARTS)
+
+
+FEW = torch.arange(30) % 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "y", "masks", "words"),
+    [
+        ("benchmark", FEW, None, ["no splits of its own", "ratio-60-20-20"]),
+        ("benchmark-3", CLASSES, masks_of(4000, 3), ["index 3", "0 to 2"]),
+        ("per-class-20", FEW, None, ["class 0", "10", "20", "per-class-5"]),
+        ("per-class-5", FEW, None, ["500", "1000", "15", "val: 5, test: 10"]),
+        ("per-class-20", torch.zeros(9, 2), None, ["targets", "ratio-60-20-20"]),
+        ("ratio-60-1-20", FEW, None, ["no labelled node for val", "30"]),
+        ("per-class-2", torch.rand(40), None, ["a number", "ratio-60-20-20"]),
+        ("ratio-60-20-20", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
+        ("per-class-2", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
+        ("benchmark", torch.full((8,), -1), masks_of(8, 1), ["no node", "label: COLUMN"]),
+    ],
+)
+def test_a_graph_that_is_too_small_is_answered(spec, y, masks, words):
+    assert not split_problems(spec, ()), "this is for the graph to say"
+    with pytest.raises(ZooError) as caught:
+        make_split(spec, y, masks, seed=0)
+    for word in words:
+        assert word in str(caught.value), caught.value
+
+
+def test_masks_that_share_nodes_are_refused():
+    mask = torch.ones(1, 9, dtype=torch.bool)
+    with pytest.raises(ZooError, match="more than one part"):
+        make_split("benchmark", torch.zeros(9, dtype=torch.int64), dict.fromkeys(PARTS, mask),
+                   seed=0)  # fmt: skip
+
+
+WRONG = {
+    "per-clas-20": ([], "did you mean 'per-class'?"),
+    "benchmarks": ([], "did you mean 'benchmark'?"),
+    "per-class-0": ([], "train: "),
+    "ratio-60-50-20": ([], "60 + 50 + 20 = 130"),
+    "ratio-80": ([], "80 + 20 + 20 = 120"),
+    "ratio-60-20-20-5": ([], "4 numbers"),
+    "ratio-100-20-20": ([], "less than 100"),
+    "per-class-2.5": ([], "integer"),
+    "benchmark-1-2": ([], "index"),
+    "ratio-": ([], "no split is called"),
+    "": ([], "no split is called"),
+}
+WRONG_MAPPINGS = [
+    ({"name": "ratoi"}, ["name"], "did you mean 'ratio'?"),
+    ({"name": "ratio", "trian": 5}, ["trian"], "did you mean 'train'?"),
+    ({"name": "ratio", "train": "60"}, ["train"], "number"),
+    ({"name": "ratio", "train": 70, "val": 20}, [], "70 + 20 + 20 = 110"),
+    ({"name": "per-class-20", "train": 3}, [], "already says train"),
+    ({"name": "per-class", "seed": -1}, ["seed"], "greater than or equal to 0"),
+    ({"name": "benchmark", "index": -1}, ["index"], "greater than or equal to 0"),
+    ({"name": "benchmark", "seed": 1}, ["seed"], "no option 'seed'"),
+    ({"train": 3}, [], "`name` is missing"),
+    (None, [], "does not name a split"),
+    (20, [], "does not name a split"),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "keys", "words"),
+    [(spec, *wrong) for spec, wrong in WRONG.items()] + WRONG_MAPPINGS,
+    ids=str,
+)
+def test_what_is_misspelt_is_found_without_a_graph(spec, keys, words):
+    (problem,) = split_problems(spec, ("dataset", "split"))
+    assert problem.path == ("dataset", "split", *keys) and words in problem.message
+    with pytest.raises(ZooError) as caught:
+        make_split(spec, CLASSES, None, seed=0)
+    assert words in str(caught.value)
+
+
+def test_every_word_is_a_split_by_itself():
+    assert not [found for word in SPLITS for found in split_problems(word, ())]

@@ -1,0 +1,179 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from zoo.config.options import pick
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
+
+WORDS = list(TASKS)
+NAN = float("nan")
+
+
+def example(word, nodes=60):
+    """Logits of the width that the task asks for, and labels of which some are unknown."""
+    torch.manual_seed(2)
+    task = pick(TASKS, word)
+    if word == "node-multilabel":
+        y = torch.randint(2, (nodes, 3)).float()
+        y[::7, 1] = NAN
+        classes = 3
+    elif word == "node-regression":
+        y = torch.rand(nodes, 3)
+        y[::7, 1] = NAN
+        classes = 3
+    else:
+        classes = 2 if word == "node-binary" else 4
+        y = torch.randint(classes, (nodes,))
+        y[::9] = -1
+    return task, torch.randn(nodes, task.outputs(classes)), y
+
+
+def slow_auc(scores, y):
+    """The share of pairs of a yes and a no that are in the right order; equal ones count half."""
+    pairs = [(a, b) for a in scores[y == 1].tolist() for b in scores[y == 0].tolist()]
+    return sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_perfect_answer_scores_one_and_a_better_one_loses_less(word):
+    task, logits, y = example(word)
+    if word == "node-classification":
+        right = functional.one_hot(y.clamp(0), 4).float()
+    else:
+        right = y.nan_to_num(0).float().clamp(0).reshape(len(y), -1)
+    sure = right if word == "node-regression" else 20 * right - 10
+    assert task.metric(right, y) == 1
+    assert task.metric(logits, y) < 1
+    assert task.loss(sure, y) < 0.01 < task.loss(logits, y)
+    assert task.name == word
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_unknown_labels_count_for_nothing(word):
+    task, logits, y = example(word)
+    known = ~y.isnan() if y.is_floating_point() else y >= 0
+    other = logits.clone()
+    other[~known] += 5
+    assert not torch.equal(other, logits)
+    assert task.metric(other, y) == task.metric(logits, y)
+    assert torch.equal(task.loss(other, y), task.loss(logits, y))
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_losses_are_in_fp32(word):
+    task, logits, y = example(word)
+    short = logits.bfloat16().requires_grad_()
+    loss = task.loss(short, y)
+    assert loss.dtype == torch.float32 and loss.shape == ()
+    assert torch.allclose(loss, task.loss(short.detach().float(), y))
+    loss.backward()
+    assert short.grad.isfinite().all() and short.grad.abs().sum() > 0
+    large = torch.full_like(logits, 300.0).bfloat16()
+    assert task.loss(large, y).isfinite()
+    assert task.metric(short, y) <= 1
+
+
+def test_losses_are_their_formulas():
+    task, logits, y = example("node-classification")
+    rows = [(row, label) for row, label in zip(logits.tolist(), y.tolist(), strict=True)
+            if label >= 0]  # fmt: skip
+    slow = sum(math.log(sum(map(math.exp, row))) - row[label] for row, label in rows) / len(rows)
+    assert task.loss(logits, y).item() == pytest.approx(slow, rel=1e-5)
+    task, logits, y = example("node-binary")
+    pairs = [(z, label) for z, label in zip(logits[:, 0].tolist(), y.tolist(), strict=True)
+             if label >= 0]  # fmt: skip
+    slow = sum(math.log1p(math.exp(-z if label else z)) for z, label in pairs) / len(pairs)
+    assert task.loss(logits, y).item() == pytest.approx(slow, rel=1e-5)
+    task, logits, y = example("node-multilabel")
+    pairs = [(z, label) for z, label in zip(logits.flatten().tolist(), y.flatten().tolist(),
+             strict=True) if label == label]  # fmt: skip
+    slow = sum(math.log1p(math.exp(-z if label else z)) for z, label in pairs) / len(pairs)
+    assert task.loss(logits, y).item() == pytest.approx(slow, rel=1e-5)
+    task, logits, y = example("node-regression")
+    pairs = [(z, t) for z, t in zip(logits.flatten().tolist(), y.flatten().tolist(), strict=True)]
+    known = [(z - t) ** 2 for z, t in pairs if t == t]
+    assert task.loss(logits, y).item() == pytest.approx(sum(known) / len(known), rel=1e-5)
+    assert task.loss(logits[:, :1], y[:, 0]) == task.loss(logits[:, :1], y[:, :1])
+
+
+def slow_r_squared(scores, y):
+    pairs = [(z, t) for z, t in zip(scores.tolist(), y.tolist(), strict=True) if t == t]
+    mean = sum(t for _, t in pairs) / len(pairs)
+    return 1 - sum((z - t) ** 2 for z, t in pairs) / sum((t - mean) ** 2 for _, t in pairs)
+
+
+def test_r_squared_is_its_slow_twin():
+    task, logits, y = example("node-regression")
+    scores = [slow_r_squared(logits[:, each], y[:, each]) for each in range(3)]
+    assert task.metric(logits, y) == pytest.approx(sum(scores) / 3)
+    y[:, 2] = 0.1  # a target without variance is left out
+    assert task.metric(logits, y) == pytest.approx(sum(scores[:2]) / 2)
+    far = y + 1e6  # what a float32 sum of squares would lose
+    moved = logits + 1e6
+    slow = sum(slow_r_squared(moved[:, each], far[:, each]) for each in range(2)) / 2
+    assert task.metric(moved, far) == pytest.approx(slow)
+    constant = y[:, :2].nanmean(dim=0).expand(len(y), 2)
+    assert task.metric(constant, y[:, :2]) == pytest.approx(0, abs=1e-6)
+    with pytest.raises(ZooError, match="two different numbers"):
+        task.metric(logits[:, 2:], y[:, 2:])
+
+
+def test_metrics_are_their_slow_twins():
+    task, logits, y = example("node-classification")
+    pairs = [(row.argmax().item(), label) for row, label in zip(logits, y.tolist(), strict=True)]
+    known = [(a, b) for a, b in pairs if b >= 0]
+    assert task.metric(logits, y) == pytest.approx(sum(a == b for a, b in known) / len(known))
+    task, logits, y = example("node-binary")
+    logits = logits.round(decimals=1)  # so that some are equal
+    assert task.metric(logits, y) == pytest.approx(slow_auc(logits[:, 0], y))
+    task, logits, y = example("node-multilabel")
+    scores = [slow_auc(logits[:, each], y[:, each]) for each in range(3)]
+    assert task.metric(logits, y) == pytest.approx(sum(scores) / 3)
+    y[:, 2] = 1  # a target of one class only is left out
+    assert task.metric(logits, y) == pytest.approx(sum(scores[:2]) / 2)
+
+
+def test_heads_have_the_width_of_the_task():
+    assert [pick(TASKS, word).outputs(7) for word in WORDS] == [7, 1, 7, 7]
+
+
+def test_what_cannot_be_measured_is_answered():
+    binary, many = pick(TASKS, "node-binary"), pick(TASKS, "node-multilabel")
+    with pytest.raises(ZooError, match="all 5 nodes.*class 1.*another split"):
+        binary.metric(torch.randn(6, 1), torch.tensor([1, 1, 1, -1, 1, 1]))
+    with pytest.raises(ZooError, match="no target has both"):
+        many.metric(torch.randn(3, 2), torch.tensor([[1, 0], [1, 0], [NAN, NAN]]))
+    with pytest.raises(ZooError, match="has a label"):
+        binary.metric(torch.randn(2, 1), torch.tensor([-1, -1]))
+    for word in WORDS:
+        task, logits, y = example(word)
+        logits[5] = NAN
+        with pytest.raises(ZooError, match=r"not finite.*train\.lr"):
+            task.metric(logits, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-products", "ogbn-proteins"])
+def test_metrics_are_those_of_ogb(name):
+    """OGB's evaluator is not used in training: importing it asks the network for its version."""
+    from ogb.nodeproppred import Evaluator
+
+    random = np.random.default_rng(0)
+    if name == "ogbn-proteins":
+        y = random.integers(2, size=(500, 112)).astype(np.float32)
+        y[:, 3] = 0
+        y[random.random(y.shape) < 0.1] = NAN
+        logits = random.standard_normal((500, 112)).astype(np.float32)
+        wanted = Evaluator(name).eval({"y_true": y, "y_pred": logits})["rocauc"]
+        word = "node-multilabel"
+    else:
+        y, logits = random.integers(40, size=500), random.standard_normal((500, 40))
+        answer = {"y_true": y[:, None], "y_pred": logits.argmax(1)[:, None]}
+        wanted = Evaluator(name).eval(answer)["acc"]
+        word = "node-classification"
+    task = pick(TASKS, word)
+    assert task.metric(torch.tensor(logits), torch.tensor(y)) == pytest.approx(wanted)

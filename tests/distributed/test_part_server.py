@@ -1,0 +1,327 @@
+"""A graph in parts: the folder, what servers answer, and that batches are those of the whole."""
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import dgl
+import pytest
+import torch
+
+import zoo.distributed.part_server
+import zoo.training.mini_batch
+from zoo.config.options import pick
+from zoo.datasets.load import load_graph
+from zoo.datasets.splits import make_split
+from zoo.distributed.hosts import PORT, find_hosts, machines
+from zoo.distributed.part_server import ADDRESSES, Servers
+from zoo.distributed.partition import CONFIG, features_of, open_partition, write_partition
+from zoo.errors import ZooError
+from zoo.experiments.launch import to_launch
+from zoo.experiments.resolve import load_recipe
+from zoo.graphs.sampling import neighbourhood, walked
+from zoo.training.mini_batch import BATCHING
+
+SBM = {"name": "sbm", "nodes": 300, "classes": 3, "degree": 6, "dim": 4}
+PARTS = 3
+
+
+@pytest.fixture(scope="module")
+def data():
+    """A random graph, one node of which has no neighbours, in fp16 features of its numbers."""
+    found = load_graph(SBM)
+    graph = dgl.remove_edges(found.graph, found.graph.out_edges(5, form="eid"))
+    graph = dgl.remove_edges(graph, graph.in_edges(5, form="eid"))
+    graph = dgl.add_edges(graph, 5, 5)
+    x = torch.arange(300).outer(torch.tensor([1.0, -1.0])).half()
+    return dataclasses.replace(found, graph=graph, x=x)
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    found = tmp_path_factory.mktemp("parts") / "sbm"
+    said = write_partition(data, found, PARTS)
+    assert [each["part"] for each in said] == [0, 1, 2]
+    assert sum(each["nodes"] for each in said) == 300
+    assert sum(each["edges"] for each in said) == data.graph.num_edges()
+    assert all(0 < each["other_parts"] < each["edges"] / 2 for each in said)
+    return found
+
+
+@pytest.fixture
+def servers(folder, monkeypatch):
+    """What a trainer asks; the requests are answered here as the server of each part would."""
+    config = folder / CONFIG
+    states = []
+    for part in range(PARTS):
+        graph, _, _, book, *_ = dgl.distributed.load_partition(str(config), part)
+        store = SimpleNamespace(features=features_of(config, part))
+        states.append(SimpleNamespace(graph=graph, partition_book=book, kv_store=store))
+
+    def answer(calls, timeout):
+        return [request.process_request(states[part]) for part, request in calls]
+
+    monkeypatch.setattr(zoo.distributed.part_server.rpc, "remote_call_to_machine", answer)
+    return Servers(open_partition(config))
+
+
+def pairs(graph):
+    return sorted(zip(*(each.tolist() for each in graph.edges()), strict=True))
+
+
+def test_every_node_edge_and_row_is_in_one_part(data, folder):
+    found = open_partition(folder / CONFIG)
+    assert torch.equal(found.old[found.new], torch.arange(300))
+    assert found.ends[-1] == 300 and (found.ends.diff() > 0).all()
+    edges, start = [], 0
+    for part, end in enumerate(found.ends.tolist()):
+        nodes = found.old[start:end]
+        assert torch.equal(features_of(found.config, part), data.x[nodes])
+        graph, *_ = dgl.distributed.load_partition(str(found.config), part)
+        tails, tips = (found.old[graph.ndata[dgl.NID][each]] for each in graph.edges())
+        own = graph.edata["inner_edge"].bool()
+        edges += zip(tails[own].tolist(), tips[own].tolist(), strict=True)
+        start = end
+    assert sorted(edges) == pairs(data.graph)
+
+
+@pytest.mark.parametrize("fanouts", [[-1], [-1, -1], [3], [4, 3, 2]])
+def test_a_neighbourhood_is_that_of_the_whole_graph(fanouts, data, servers):
+    for seeds in ([5], [3, 77, 200], list(range(0, 300, 7))):
+        seeds = torch.tensor(seeds)
+        whole, wanted = neighbourhood(data.graph, seeds, fanouts, 9)
+        nodes, graph = walked(servers.degrees, servers.tails, seeds, fanouts, 9, wanted.idtype)
+        assert torch.equal(nodes, whole) and pairs(graph) == pairs(wanted)
+        assert graph.idtype == wanted.idtype
+
+
+def test_rows_are_those_of_the_nodes(data, servers):
+    nodes = torch.tensor([299, 0, 5, 5, 150])
+    assert torch.equal(servers.rows(nodes), data.x[nodes])
+
+
+def test_batches_are_those_of_neighbours(data, folder, servers, monkeypatch):
+    monkeypatch.setattr(zoo.training.mini_batch, "join", lambda config: servers)
+    split = make_split("ratio-50-25-25", data.y, None, seed=0)
+    spec = {"name": "neighbours", "fanouts": [3, 2], "size": 40}
+    hidden = dataclasses.replace(data, x=torch.full_like(data.x, torch.nan))
+
+    def over(spec, data):
+        torch.manual_seed(7)
+        return pick(BATCHING, spec, data, split.train, "cpu")
+
+    spread = {**spec, "name": "distributed", "config": str(folder / CONFIG)}
+    one, other = over(spec, data), over(spread, hidden)
+    for part, twin in zip(one.parts(0), other.parts(0), strict=True):
+        assert pairs(part.graph) == pairs(twin.graph)
+        assert torch.equal(part.x, twin.x) and twin.x.dtype == torch.float32
+        assert torch.equal(part.y, twin.y) and torch.equal(part.rows, twin.rows)
+        assert part.seed == twin.seed and part.weight == twin.weight
+    asked = torch.tensor([8, 1, 5])
+    answers = [each.logits(lambda graph, x: x, asked) for each in (one, other)]
+    assert torch.equal(*answers) and answers[0][:, 0].tolist() == [8, 1, 5]
+
+
+def test_one_part_will_do(data, tmp_path):
+    write_partition(data, tmp_path / "one", 1)
+    assert open_partition(tmp_path / "one" / CONFIG).ends.tolist() == [300]
+
+
+def test_data_that_were_not_cut_are_refused(data, folder, monkeypatch):
+    other = dataclasses.replace(data, x=torch.zeros(300, 5), transform="row")
+    with pytest.raises(ZooError, match="features 2, not 5.*'raw', not 'row'.*partition"):
+        open_partition(folder / CONFIG).check(other)
+    monkeypatch.delenv(ADDRESSES, raising=False)
+    spec = {"name": "distributed", "config": str(folder / CONFIG), "fanouts": [2], "size": 9}
+    with pytest.raises(ZooError, match="no servers.*--processes R"):
+        pick(BATCHING, spec, data, torch.arange(9), "cpu")
+
+
+def test_what_cannot_be_cut_leaves_nothing(data, folder, tmp_path):
+    with pytest.raises(ZooError, match="is there already"):
+        write_partition(data, folder, 2)
+    for parts in (301, 299):  # METIS leaves some of them empty
+        with pytest.raises(ZooError, match="write fewer"):
+            write_partition(data, tmp_path / "many", parts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [CONFIG, "zoo.json", "old.npy"])
+def test_a_damaged_folder_is_answered(name, folder, tmp_path):
+    for each in (CONFIG, "zoo.json", "new.npy", "old.npy", "offsets.npy"):
+        (tmp_path / each).write_bytes((folder / each).read_bytes())
+    open_partition(tmp_path / CONFIG)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ZooError, match="zoo data partition"):
+        open_partition(tmp_path / CONFIG)
+    path.unlink()
+    with pytest.raises(ZooError, match="zoo data partition"):
+        open_partition(tmp_path / CONFIG)
+
+
+def test_hosts_are_one_for_each_part(folder, tmp_path):
+    config, path = folder / CONFIG, tmp_path / "hosts"
+    alone = find_hosts(None, None, config)
+    assert alone.own == [0, 1, 2] and alone.rendezvous == ["--standalone"]
+    assert len({port for _, port in alone.addresses}) == 3
+    path.write_text("127.0.0.1 4000\n203.0.113.1\n\n203.0.113.2 5000\n")
+    assert (machines(path), machines(None)) == (3, 1)
+    found = find_hosts(path, None, config)
+    assert found.addresses == [("127.0.0.1", 4000), ("203.0.113.1", PORT), ("203.0.113.2", 5000)]
+    assert found.own == [0] and "--master-port=4001" in found.rendezvous
+    assert "--node-rank=2" in find_hosts(path, 2, config).rendezvous
+    with pytest.raises(ZooError, match="--host 3 is no line"):
+        find_hosts(path, 3, config)
+    for text, said in {
+        "127.0.0.1\n": "names 1 machines.*3 parts",
+        "127.0.0.1\n127.0.0.2\n127.0.0.3\n": "3 lines.*--host 0",
+        "203.0.113.1\n203.0.113.2\n203.0.113.3\n": "0 lines.*--host 0",
+        "127.0.0.1 many\n": "'127.0.0.1 many' is no address",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(ZooError, match=said):
+            find_hosts(path, None, config)
+    with pytest.raises(ZooError, match="cannot be read"):
+        find_hosts(tmp_path / "none", None, config)
+
+
+def batching(folder, size=300):
+    spec = f"name: distributed, config: {folder / CONFIG}, fanouts: [5, 3], size: {size}"
+    return f"train.batching={{{spec}}}"
+
+
+def test_one_trainer_is_launched_too_and_none_by_a_trainer(folder, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    spread = load_recipe("sgformer-sbm-rba", [batching(folder)])
+    assert to_launch(1, spread) and not to_launch(1, load_recipe("sgformer-sbm-rba"))
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert not to_launch(1, spread)
+
+
+def test_the_command_says_what_is_wrong(folder, command, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    train = ("train", "sgformer-sbm-rba", "--processes", "2")
+    encoded = "encoding={name: laplacian, k: 2}"
+    for words, said in {
+        (*train, batching(folder), encoded): "adds an encoding",
+        (*train, batching(folder / "none")): "none/part.json cannot be read",
+        (*train, "train.batching={name: distributed, fanouts: [2], size: 9}"): "config",
+        (*train, "--hosts", "hosts"): "nothing in",
+        ("train", "sgformer-sbm-rba", "--hosts", "hosts"): "--hosts is for",
+    }.items():
+        done = command(*words)
+        assert done[0] == 2 and said in done[2], done
+
+
+def test_the_command_cuts_a_graph(command):
+    done = command("data", "partition", "karate", "here/karate", "--parts", "2")
+    assert done[0] == 0 and "34 nodes" not in done[2]
+    assert re.search(r"part 1: \d+ nodes.*from other parts", done[2])
+    assert len(open_partition("here/karate/part.json").new) == 34
+    assert command("data", "partition", "karate", "here/karate")[0] == 2
+    assert command("data", "partition", "karat", "there")[0] == 2
+
+
+NODES, EPOCHS = 2000, 100
+RECIPE = f"""
+dataset: {{name: sbm, nodes: {NODES}, classes: 3, degree: 10, dim: 8}}
+model: {{name: sgformer, graph_dropout: 0.5}}
+train: {{epochs: {EPOCHS}, evaluate: batches}}
+seeds: [3]
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a recipe, its graph in two parts, and a run of `neighbours` to compare."""
+    found = tmp_path_factory.mktemp("place")
+    (found / "two.yaml").write_text(RECIPE)
+    write_partition(load_graph(load_recipe(found / "two.yaml").dataset), found / "parts", 2)
+    same = "train.batching={name: neighbours, fanouts: [5, 3], size: 300}"
+    assert begin(found, "two.yaml", same, "--processes", "2", "--runs", "whole").wait(300) == 0
+    return found
+
+
+def begin(place, *words):
+    """Start the command; what it says is thrown away."""
+    call = [sys.executable, "-W", "ignore", "-m", "zoo", "train", *words]
+    return subprocess.Popen(call, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def losses(runs):
+    [folder] = runs.iterdir()
+    lines = [json.loads(each) for each in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(each["epoch"], each["loss"], each["train"], each["val"]) for each in lines]
+
+
+def assert_same_run(place, name):
+    ours, wanted = losses(place / name), losses(place / "whole")
+    assert len(ours) == EPOCHS and [each[0] for each in ours] == [each[0] for each in wanted]
+    for one, other in zip(ours, wanted, strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+    [folder] = (place / name).iterdir()
+    assert json.loads((folder / "summary.json").read_text())["test"]["mean"] > 0.9
+
+
+def started(place):
+    """The processes whose working folder this is, by what they are: `server`, or a rank."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink() != place:
+                continue
+            rank = re.search(rb"\0RANK=(\d)", (process / "environ").read_bytes())
+            name = b"zoo.distributed.part_server" in (process / "cmdline").read_bytes() and "server"
+        except OSError:
+            continue
+        found[int(process.name)] = name or (int(rank[1]) if rank else "other")
+    return found
+
+
+@pytest.mark.slow
+def test_two_servers_and_two_trainers_do_what_neighbours_does(place):
+    spread = begin(place, "two.yaml", batching(place / "parts"), "--processes", "2",
+                   "--runs", "spread")  # fmt: skip
+    assert spread.wait(timeout=300) == 0
+    assert_same_run(place, "spread")
+    assert not started(place)
+
+
+@pytest.mark.slow
+def test_two_hosts_with_a_trainer_each_do_too(place):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (place / "hosts").write_text(f"127.0.0.1 {port}\n127.0.0.2 {port}\n")
+    words = ("two.yaml", batching(place / "parts"), "--hosts", "hosts", "--runs", "hosts-run")
+    both = [begin(place, *words, "--host", str(host)) for host in range(2)]
+    assert [each.wait(timeout=300) for each in both] == [0, 0]
+    assert_same_run(place, "hosts-run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["server", 1])
+def test_who_is_killed_ends_all_and_the_run_goes_on(who, place):
+    runs = f"killed-{who}"
+    begun = begin(place, "two.yaml", batching(place / "parts"), "--processes", "2", "--runs", runs)
+    limit = time.monotonic() + 120
+    while not list(place.glob(f"{runs}/*/checkpoint-3.safetensors")):
+        assert begun.poll() is None and time.monotonic() < limit
+        time.sleep(0.1)
+    processes = started(place)
+    assert sorted(map(str, processes.values())) == ["0", "1", "other", "other", "server", "server"]
+    os.kill(next(each for each, name in processes.items() if name == who), signal.SIGKILL)
+    assert begun.wait(timeout=30) != 0
+    assert not started(place)
+    [folder] = (place / runs).iterdir()
+    again = begin(place, "--resume", str(folder), "--processes", "2")
+    assert again.wait(timeout=300) == 0
+    assert_same_run(place, runs)

@@ -1,0 +1,236 @@
+"""A training that is killed goes on, and ends with the numbers of one that was not."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe
+from zoo.experiments.run import resume_run, run_recipe
+from zoo.training.checkpoint import Checkpoint
+from zoo.weights.create import list_models
+from zoo.weights.load import read_weights
+
+OPTIONS = {
+    "polynormer": {"local_epochs": 5},  # the second phase has begun when it is killed at epoch 7
+    "nodeformer": {"redraw": "epoch"},
+    "sgformer": {"attention": "rba", "attention_norm": "batch"},
+}
+
+
+def recipe(name, **train):
+    return load_recipe(
+        {
+            "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "dim": 5},
+            "model": {"name": name, **OPTIONS.get(name, {})},
+            "train": {"epochs": 20, "lr": 0.01, "schedule": "cosine", **train},
+            "seeds": [3, 4],
+        }
+    )
+
+
+def numbers(folder):
+    """All that a run says, but for its times."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((folder / "summary.json").read_text())
+    own = [{key: value for key, value in each.items() if key != "seconds"} for each in lines]
+    kept = ("val", "test", "parameters", "interrupted", "recipe")
+    return own, {key: summary[key] for key in kept}
+
+
+def killed(folder, name, seed, epoch):
+    """Train in a process that is killed after an epoch of a seed; every epoch is written."""
+
+    def watch(at, seen):
+        if (at, seen.epoch) == (seed, epoch):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run_recipe(recipe(name), runs=folder / name, watch=watch, checkpoint=0.0)
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """The folders of runs that were killed in their second seed, by model."""
+    folder = tmp_path_factory.mktemp("killed")
+    call = [sys.executable, "-W", "ignore", __file__, str(folder), *list_models()]
+    subprocess.run(call, check=True)
+    return {name: next((folder / name).iterdir()) for name in list_models()}
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(name, left, tmp_path):
+    assert (left[name] / "checkpoint-4.safetensors").exists()
+    assert not (left[name] / "checkpoint-3.safetensors").exists()  # that seed was finished
+    assert not (left[name] / "summary.json").exists()
+    whole = Path(run_recipe(recipe(name), runs=tmp_path)["folder"])
+    resume_run(left[name])
+    assert numbers(left[name]) == numbers(whole)
+    for seed in (3, 4):
+        one, other = (
+            read_weights(each / f"seed-{seed}" / "model.safetensors")
+            for each in (left[name], whole)
+        )
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    assert not list(left[name].glob("checkpoint*"))
+    with pytest.raises(ZooError, match="is finished"):
+        resume_run(left[name])
+
+
+def interrupted(tmp_path, at):
+    def watch(seed, epoch):
+        if epoch.epoch == at:
+            raise KeyboardInterrupt
+
+    return run_recipe(recipe("gcn"), runs=tmp_path, watch=watch, checkpoint=0.0)
+
+
+def test_a_run_that_was_interrupted_goes_on(tmp_path):
+    summary = interrupted(tmp_path / "one", 6)
+    assert summary["interrupted"]
+    folder = Path(summary["folder"])
+    after = resume_run(folder)
+    assert not after["interrupted"] and len(after["seeds"]) == 2
+    whole = Path(run_recipe(recipe("gcn"), runs=tmp_path / "two")["folder"])
+    assert numbers(folder) == numbers(whole)
+
+
+def test_what_has_run_out_of_patience_does_not_train_on(tmp_path):
+    patient = recipe("mlp", patience=1)
+    whole = Path(run_recipe(patient, runs=tmp_path / "one")["folder"])
+    last = max(each["epoch"] for each in numbers(whole)[0] if each["seed"] == 3)
+
+    def stop(seed, epoch):
+        if (seed, epoch.epoch) == (3, last + 1):
+            raise AssertionError("one epoch too many")
+
+    def at_the_end(seed, epoch):
+        if (seed, epoch.epoch) == (4, 0):
+            raise RuntimeError("ends here")
+
+    with pytest.raises(RuntimeError, match="ends here"):
+        run_recipe(patient, runs=tmp_path / "two", watch=at_the_end, checkpoint=0.0)
+    folder = next((tmp_path / "two").iterdir())
+    resume_run(folder, watch=stop)
+    assert numbers(folder) == numbers(whole)
+
+
+def test_lines_that_were_cut_off_or_come_again_are_dropped(tmp_path):
+    folder = Path(interrupted(tmp_path, 6)["folder"])
+    with (folder / "metrics.jsonl").open("a") as lines:
+        lines.write(json.dumps({"seed": 3, "epoch": 9, "of": 20}) + "\n" + '{"seed": 3, "epo')
+    resume_run(folder)
+    assert [each["epoch"] for each in numbers(folder)[0]] == [*range(20)] * 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 200, b"\x08" + b"\0" * 7 + b'{"a": 1}'])
+def test_a_damaged_checkpoint_is_answered(damage, tmp_path):
+    folder = Path(interrupted(tmp_path, 6)["folder"])
+    path = folder / "checkpoint-3.safetensors"
+    path.write_bytes(damage)
+    with pytest.raises(ZooError, match="checkpoint-3.safetensors is damaged"):
+        resume_run(folder)
+    assert path.read_bytes() == damage
+
+
+def test_a_state_comes_back_as_it_was(tmp_path):
+    held = torch.randn(4, dtype=torch.double)
+    state = {"a": [1, 2.5e-8, None, "x", {3: held, "b": held[:2]}], "c": float("inf"), "d": []}
+    checkpoint = Checkpoint(tmp_path / "state", every=0.0)
+    checkpoint.offer(lambda: state)
+    found = checkpoint.read()
+    assert torch.equal(found["a"][4].pop(3), held)
+    assert torch.equal(found["a"][4].pop("b"), held[:2])
+    assert found == {"a": [1, 2.5e-8, None, "x", {}], "c": float("inf"), "d": []}
+
+
+def test_it_is_written_no_more_often_than_said(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "state", every=1000.0)
+    checkpoint.offer(lambda: pytest.fail("it is too soon"))
+    assert checkpoint.read() is None
+
+
+DIVIDED = {
+    "batches": ["train.batching={name: random-nodes, size: 700}", "model.attention=rba"],
+    "shares": ["model.attention={name: rba, size: 64, shard: local, redeal: 3}"],
+}
+
+
+def begin(tmp_path, *words):
+    """Start the command with two processes."""
+    call = [sys.executable, "-m", "zoo", "train", *words, "--processes", "2"]
+    return subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.DEVNULL)
+
+
+def workers(tmp_path):
+    """The numbers of the processes that train, by rank: those that `begin` and torch have begun."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            here = (process / "cwd").readlink() == tmp_path
+            rank = re.search(rb"\0RANK=(\d)", (process / "environ").read_bytes())
+        except OSError:
+            continue
+        if here and rank:
+            found[int(rank[1])] = int(process.name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("divided", DIVIDED)
+def test_two_processes_of_which_one_is_killed_go_on(divided, tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        "dataset: {name: sbm, nodes: 3000, classes: 3, dim: 8}\n"
+        "model: {name: sgformer, graph_dropout: 0.5}\n"
+        "train: {epochs: 300}\nseeds: [3]\n"
+    )
+    words = [path.name, *DIVIDED[divided]]
+    begun = begin(tmp_path, *words, "--runs", "killed")
+    limit = time.monotonic() + 120
+    while not list(tmp_path.glob("killed/*/checkpoint-3.safetensors")):
+        assert begun.poll() is None and time.monotonic() < limit
+        time.sleep(0.2)
+    os.kill(workers(tmp_path)[1], signal.SIGKILL)
+    assert begun.wait(timeout=30) != 0
+    [folder] = (tmp_path / "killed").iterdir()
+    assert not (folder / "summary.json").exists()
+    assert begin(tmp_path, "--resume", str(folder)).wait(timeout=300) == 0
+    assert begin(tmp_path, *words, "--runs", "whole").wait(timeout=300) == 0
+    [whole] = (tmp_path / "whole").iterdir()
+    assert numbers(folder) == numbers(whole)
+    with pytest.raises(ZooError, match="is a run of 2 processes; write `--processes 2`"):
+        resume_run(folder)
+
+
+WRONG = [
+    [],
+    ["gcn-cora", "--resume", "x"],
+    ["--resume", "x", "--processes", "2"],
+    ["--resume", "nowhere"],
+]
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_the_command_answers_what_it_cannot_resume(words, command):
+    code, _, said = command("train", *words)
+    assert code == 2 and "Traceback" not in said
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(int(os.environ.get("ZOO_TEST_THREADS", 1)))
+    target, *names = sys.argv[1:]
+    for name in names:
+        child = os.fork()  # before torch has begun any thread in this process
+        if child == 0:
+            killed(Path(target), name, 4, 7)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGKILL, name

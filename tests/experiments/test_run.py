@@ -1,0 +1,245 @@
+"""A run from recipe to folder: what it writes, what it says, and that it repeats to the bit."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import zoo
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.run import prepare, run_recipe
+from zoo.experiments.summary import verdict
+from zoo.weights.load import read_weights
+
+SMALL = {
+    "dataset": {"name": "sbm", "nodes": 90, "classes": 3, "split": "ratio-50-25-25"},
+    "encoding": {"name": "laplacian", "k": 3},
+    "model": {"name": "sgformer", "attention": {"name": "rba", "size": 16}},
+    "train": {"epochs": 4},
+    "seeds": [0, 1],
+    "expect": {"test": 0.2, "within": 0.1, "source": "a test"},
+}
+
+
+def changed(**changes):
+    return load_recipe({**SMALL, **changes})
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return tmp_path / "runs"
+
+
+def test_a_run_leaves_its_folder(runs):
+    seen = []
+    summary = run_recipe(SMALL, runs=runs, watch=lambda seed, epoch: seen.append((seed, epoch)))
+    [folder] = runs.iterdir()
+    assert str(folder) == summary["folder"]
+    names = {"recipe.yaml", "environment.json", "metrics.jsonl", "summary.json", "seed-0", "seed-1"}
+    assert {path.name for path in folder.iterdir()} == names
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["seed"], line["epoch"]) for line in lines] == [
+        (seed, epoch) for seed in (0, 1) for epoch in range(4)
+    ]
+    assert [(seed, epoch.epoch) for seed, epoch in seen] == [
+        (s, e) for s in (0, 1) for e in range(4)
+    ]
+    assert json.loads((folder / "summary.json").read_text()) == json.loads(json.dumps(summary))
+
+
+def test_the_summary_adds_up(runs):
+    summary = run_recipe(SMALL, runs=runs)
+    for part in ("val", "test"):
+        scores = [row[part] for row in summary["seeds"]]
+        assert summary[part]["mean"] == pytest.approx(sum(scores) / 2)
+        assert summary[part]["std"] == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+    assert summary["metric"] == "accuracy" and summary["peak_memory_bytes"] > 1e7
+    assert len({row["split_sha256"] for row in summary["seeds"]}) == 2
+    assert len(summary["seeds"][0]["split_sha256"]) == 64
+
+
+def test_the_environment_is_written_down(runs):
+    summary = run_recipe(changed(seeds=[0]), runs=runs)
+    record = json.loads(Path(summary["folder"], "environment.json").read_text())
+    assert record["packages"]["torch"] == torch.__version__
+    assert record["packages"]["dgl"] and record["packages"]["graph-transformer-zoo"]
+    assert set(record) >= {"python", "git", "device", "threads"}
+
+
+def test_the_resolved_recipe_runs_again_and_gives_the_same(runs):
+    first = run_recipe(SMALL, runs=runs)
+    second = run_recipe(f"{first['folder']}/recipe.yaml", runs=runs)
+    scores = [[(row["val"], row["test"]) for row in each["seeds"]] for each in (first, second)]
+    assert scores[0] == scores[1]
+    for seed in (0, 1):
+        ours, theirs = (
+            read_weights(f"{each['folder']}/seed-{seed}/model.safetensors")
+            for each in (first, second)
+        )
+        assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_the_same_seed_in_another_process_gives_the_same(runs, tmp_path):
+    here = run_recipe(SMALL, runs=runs)
+    code = f"import zoo, json; print(json.dumps(zoo.run_recipe({SMALL!r}, runs={str(runs)!r})))"
+    call = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    there = json.loads(done.stdout.splitlines()[-1])
+    assert [row["test"] for row in here["seeds"]] == [row["test"] for row in there["seeds"]]
+
+
+def test_saved_weights_give_the_reported_score(runs):
+    recipe = changed(seeds=[3])
+    summary = run_recipe(recipe, runs=runs)
+    model = zoo.load(f"{summary['folder']}/seed-3")
+    prepared = prepare(recipe)
+    [split], data = prepared.splits, prepared.data
+    with torch.no_grad():
+        logits = model(data.graph, data.x).logits
+    score = prepared.task.metric(logits[split.test], data.y[split.test])
+    assert score == pytest.approx(summary["test"]["mean"])
+
+
+def test_no_run_is_overwritten(runs):
+    folders = {run_recipe(changed(seeds=[0]), runs=runs)["folder"] for _ in range(3)}
+    assert len(folders) == 3
+
+
+def test_nothing_is_written_when_the_data_is_wrong(runs):
+    recipe = changed(dataset={"name": "sbm", "nodes": 30, "split": "per-class-20"})
+    with pytest.raises(ZooError):
+        run_recipe(recipe, runs=runs)
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize("device,words", [("tpu", "`auto`, `cpu` or `cuda`"), ("cuda", "CUDA")])
+def test_a_device_that_is_not_there(runs, device, words):
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(ZooError, match=words):
+        run_recipe(SMALL, device=device, runs=runs)
+    assert not runs.exists()
+
+
+def test_a_split_can_be_pinned():
+    free = prepare(changed()).splits
+    pinned = prepare(
+        changed(
+            dataset={
+                **SMALL["dataset"],
+                "split": {"name": "ratio", "train": 50, "val": 25, "test": 25, "seed": 7},
+            }
+        )  # fmt: skip
+    ).splits
+    assert free[0].sha256 != free[1].sha256
+    assert pinned[0].sha256 == pinned[1].sha256
+
+
+def test_the_encoding_is_appended_and_flipped_only_in_training():
+    prepared = prepare(changed(encoding={"name": "laplacian", "k": 3, "flip_signs": True}))
+    plain = prepare(changed(encoding="none"))
+    x = prepared.data.x
+    assert x.shape[1] == plain.data.x.shape[1] + 3
+    assert torch.equal(x[:, :-3], plain.data.x)
+    torch.manual_seed(0)
+    flipped = [prepared.augment(x) for _ in range(20)]
+    assert all(torch.equal(each[:, :-3].abs(), x[:, :-3].abs()) for each in flipped)
+    assert any(not torch.equal(each, x) for each in flipped)
+    assert plain.augment(plain.data.x) is plain.data.x
+
+
+def test_every_value_is_resolved():
+    full = resolve(load_recipe({"dataset": "digits", "model": "gcn"}))
+    assert full["train"]["lr"] == 0.01 and full["model"]["dim"] == 64
+    assert full["dataset"]["split"] and full["dataset"]["features"] == "raw"
+    assert resolve(load_recipe(full)) == full
+
+
+def test_ctrl_c_keeps_what_was_trained(runs):
+    def stop(seed, epoch):
+        if seed == 1 and epoch.epoch == 2:
+            raise KeyboardInterrupt
+
+    summary = run_recipe(changed(seeds=[0, 1, 2]), runs=runs, watch=stop)
+    assert summary["interrupted"] and [row["seed"] for row in summary["seeds"]] == [0, 1]
+    assert zoo.load(f"{summary['folder']}/seed-1") is not None
+    assert not verdict(summary)[0]
+
+
+def test_ctrl_c_before_anything_is_trained_leaves_nothing(runs):
+    def stop(seed, epoch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(changed(train={"epochs": 4, "evaluate_every": 4}), runs=runs, watch=stop)
+    assert not list(runs.iterdir())
+
+
+@pytest.mark.parametrize("test,passed", [(0.84, True), (0.81, False), (0.9, True), (0.83, True)])
+def test_the_verdict(test, passed):
+    expect = {"test": 0.845, "within": 0.015, "source": "a paper"}
+    summary = {"expect": expect, "test": {"mean": test}, "interrupted": False}
+    said = verdict(summary)
+    assert said[0] == passed and f"{test:.4f}" in said[1] and "a paper" in said[1]
+
+
+def test_imports_of_a_recipe(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from zoo import ENCODINGS\nENCODINGS['ones'] = lambda graph: graph.ndata['x']\n"
+    )
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("imports: [mine.py]\ndataset: digits\nencoding: ones\nmodel: gcn\n")
+    try:
+        assert load_recipe(recipe).encoding == "ones"
+        (tmp_path / "mine.py").write_text("1 / 0\n")
+        with pytest.raises(ZooError, match="mine.yaml:1: imports.*ZeroDivisionError"):
+            load_recipe(recipe)
+        (tmp_path / "mine.py").unlink()
+        with pytest.raises(ZooError, match="there is no file"):
+            load_recipe(recipe)
+    finally:
+        zoo.ENCODINGS.pop("ones", None)
+
+
+def test_an_error_keeps_the_seeds_before_it(runs):
+    def fail(seed, epoch):
+        if seed == 1:
+            raise ZooError("out of order")
+
+    with pytest.raises(ZooError, match="out of order"):
+        run_recipe(SMALL, runs=runs, watch=fail)
+    [folder] = runs.iterdir()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["interrupted"] and [row["seed"] for row in summary["seeds"]] == [0]
+
+
+def test_a_model_that_cannot_be_built_leaves_nothing(runs):
+    with pytest.raises(ZooError, match="graph_branch: residual"):
+        run_recipe(changed(model={"name": "sgformer", "use_init": True}), runs=runs)
+    with pytest.raises(ZooError, match="memory"):
+        run_recipe(changed(model={"name": "mlp", "dim": 10**12}), runs=runs)
+    assert not runs.exists()
+
+
+def test_only_signs_that_are_free_can_be_flipped():
+    with pytest.raises(ZooError, match="no signs to flip"):
+        changed(encoding={"name": "random_walk", "flip_signs": True})
+
+
+def test_a_file_is_imported_once_and_again_when_it_changes(tmp_path):
+    source = tmp_path / "counted.py"
+    recipe = tmp_path / "counted.yaml"
+    recipe.write_text("imports: [counted.py]\ndataset: digits\nmodel: gcn\n")
+    source.write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('1')\n")
+    load_recipe(recipe)
+    load_recipe(recipe)
+    assert (tmp_path / "log").read_text() == "1"
+    source.write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('2 ')\n")
+    os.utime(source, (1, 1))
+    load_recipe(recipe)
+    assert (tmp_path / "log").read_text() == "12 "

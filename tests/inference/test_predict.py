@@ -1,0 +1,276 @@
+"""Answers of trained models: values against twins, graphs never seen, names, parts, the command."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import zoo
+from zoo.config.metadata import About
+from zoo.datasets import Parts, make_dataset
+from zoo.datasets.files.prepared import write_prepared
+from zoo.errors import ZooError
+from zoo.training import layerwise
+
+SMALL = {
+    "dataset": {"name": "sbm", "nodes": 90, "classes": 3, "features": "row"},
+    "encoding": {"name": "laplacian", "k": 3},
+    "model": {"name": "sgformer", "dim": 8, "attention": {"name": "rba", "size": 16}},
+    "train": {"epochs": 5},
+    "seeds": [0],
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return zoo.run_recipe(SMALL, runs=tmp_path / "runs")
+
+
+def graph(x, y, edges=((0, 1), (1, 2), (2, 3)), task="node-classification", **named):
+    x, y = np.asarray(x, np.float32), np.asarray(y)
+    data = make_dataset("own", Parts(np.array(edges), y, x), task=task)
+    return dataclasses.replace(data, **named)
+
+
+def linear(weight, **about):
+    """A model whose logits are ReLU(x) W^T, the head reading ReLU(x)."""
+    out_dim, in_dim = np.shape(weight)
+    model = zoo.create_model("mlp", in_dim, out_dim, dim=in_dim, layers=1, dropout=0.0)
+    state = model.state_dict()
+    for key in state:
+        state[key].zero_()
+    [stem] = [key for key in state if key.startswith("stem") and state[key].ndim == 2]
+    state[stem].copy_(torch.eye(in_dim))
+    state["head.weight"].copy_(torch.tensor(weight, dtype=torch.float))
+    model.load_state_dict(state)
+    model.about = About(features=in_dim, **about)
+    return model.eval()
+
+
+X = [[1, 0], [0, 2], [3, 1], [0, 0]]
+
+
+def test_probabilities_and_names_of_classes():
+    model = linear([[1, 0], [0, 1], [2, -1]], task="node-classification", labels=["a", "b", "c"])
+    found = zoo.predict(model, graph(X, [0, 1, 2, 0], ids=np.array(["p", "q", "r", "s"])))
+    table = found.table()
+    assert list(table) == ["id", "label", "probability_a", "probability_b", "probability_c"]
+    assert list(table.id) == ["p", "q", "r", "s"]
+    for row, (i, j) in enumerate(X):
+        scores = np.exp([i, j, 2 * i - j])
+        np.testing.assert_allclose(found.values[row], scores / scores.sum(), rtol=1e-6)
+        assert found.labels[row] == "abc"[int(np.argmax(scores))]
+
+
+def test_two_classes_of_one_logit():
+    model = linear([[1, -2]], task="node-binary", labels=["no", "yes"])
+    found = zoo.predict(model, graph(X, [0, 1, 1, 0], task="node-binary"))
+    expected = [1 / (1 + np.exp(-(i - 2 * j))) for i, j in X]
+    np.testing.assert_allclose(found.values[:, 1], expected, rtol=1e-6)
+    np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-6)
+    assert found.columns == ["probability_no", "probability_yes"]
+    assert found.labels == ["yes" if p > 0.5 else "no" for p in expected]
+
+
+def test_targets_and_numbers():
+    x, y = X, np.array([[0, 1], [1, 0], [0, 0], [1, 1]], np.float32)
+    model = linear([[1, 0], [0, -1]], task="node-multilabel")
+    found = zoo.predict(model, graph(x, y, task="node-multilabel"))
+    np.testing.assert_allclose(
+        found.values, [[1 / (1 + np.exp(-i)), 1 / (1 + np.exp(j))] for i, j in x], rtol=1e-6
+    )
+    assert list(found.table()) == ["id", "probability_0", "probability_1"]
+    numbers = zoo.predict(linear([[2, 3]], task="node-regression"), graph(x, [0, 1, 0, 1]))
+    assert numbers.table()["value"].tolist() == [2 * i + 3 * j for i, j in x]
+
+
+def test_what_the_head_reads():
+    model = linear([[1, 0], [0, 1]], task="node-classification")
+    assert zoo.embed(model, graph(X, [0, 1, 0, 1])).values.tolist() == X
+
+
+def test_three_lines(run):
+    model = zoo.load(run["folder"])
+    data = zoo.load_graph("sbm", nodes=200, classes=3, seed=9)
+    table = zoo.predict(model, data).table()
+    # The twin does by hand what the recipe says: rows divided by their sums, the encoding beside.
+    row = zoo.load_graph("sbm", nodes=200, classes=3, seed=9, features="row")
+    full = row.add_features(zoo.encodings.laplacian(row.graph, k=3))
+    with torch.no_grad():
+        expected = model(full.graph, full.x).logits.softmax(1)
+    assert np.array_equal(table.iloc[:, 2:].to_numpy(), expected.numpy())
+    assert table.label.tolist() == [str(each) for each in expected.argmax(1).tolist()]
+    same = zoo.predict(model, row)  # already transformed, and not once more
+    assert torch.equal(same.values, expected)
+    standard = zoo.load_graph("sbm", nodes=200, classes=3, features="standard")
+    with pytest.raises(ZooError, match="'standard'.*'row'"):
+        zoo.predict(model, standard)
+
+
+def test_evaluation_repeats_the_score_of_training(run, command):
+    [row] = run["seeds"]
+    for part in ("train", "val", "test"):
+        code, out, _ = command("evaluate", run["folder"], "--part", part, "--json")
+        assert code == 0 and json.loads(out)["score"] == row[part]
+    found = json.loads(command("evaluate", run["folder"], "--json")[1])
+    assert found["part"] == "test" and found["score"] == row["test"] and not found["seen"]
+    other = "{name: sbm, nodes: 300, classes: 3, seed: 4}"
+    found = json.loads(command("evaluate", run["folder"], "--data", other, "--json")[1])
+    assert found["part"] == "all" and found["nodes"] == 300 and found["seen"]
+
+
+def test_features_are_matched_by_name():
+    names = ["width", "height"]
+    model = linear([[1, 0], [0, 1]], task="node-classification", feature_names=names)
+    straight = zoo.predict(model, graph(X, [0, 1, 0, 1], feature_names=("width", "height")))
+    turned = np.array(X)[:, ::-1]
+    found = zoo.predict(model, graph(turned, [0, 1, 0, 1], feature_names=("height", "width")))
+    assert torch.equal(straight.values, found.values)
+    with pytest.raises(ZooError, match="missing: height; not known to the model: depth"):
+        zoo.predict(model, graph(X, [0, 1, 0, 1], feature_names=("width", "depth")))
+    wide = np.ones((4, 3))
+    with pytest.raises(ZooError, match="3 features and the model reads 2.*missing: none.*depth"):
+        zoo.predict(model, graph(wide, [0, 1, 0, 1], feature_names=(*names, "depth")))
+    with pytest.raises(ZooError, match="3 features per node and the model reads 2"):
+        zoo.predict(model, graph(wide, [0, 1, 0, 1]))
+
+
+def test_classes_are_matched_by_name():
+    labels = ["cat", "dog", "owl"]
+    model = linear([[1, 0], [0, 1], [-1, -1]], task="node-classification", labels=labels)
+    x, y = [[1, 0], [0, 1], [-1, -1], [0, 5]], [0, 1, 2, 0]
+    own = graph(x, y, labels=("cat", "dog", "owl"))
+    assert zoo.evaluate(model, own) == 0.5
+    fewer = graph(x, [0, 1, -1, 0], labels=("dog", "owl"))
+    assert zoo.evaluate(model, fewer) == pytest.approx(1 / 3)  # only the last is a dog
+    with pytest.raises(ZooError, match="not trained on: ape"):
+        zoo.evaluate(model, graph(x, y, labels=("cat", "ape", "owl")))
+    unnamed = linear([[1, 0], [0, 1]], task="node-classification")
+    with pytest.raises(ZooError, match="class 2; the model knows 2"):
+        zoo.evaluate(unnamed, graph(x, y))
+
+
+def test_parts_of_a_graph():
+    """Without edges to look at, parts answer like the whole; with edges, what is cut is told."""
+    data = zoo.load_graph("sbm", nodes=101, classes=3)
+    mlp = zoo.create_model("mlp", 16, 3).eval()
+    whole = zoo.predict(mlp, data)
+    parts = zoo.predict(mlp, data, batch_size=10)
+    torch.testing.assert_close(parts.values, whole.values)
+    assert whole.cut == 0 < parts.cut < 1
+    ring = np.stack([np.arange(100), (np.arange(100) + 1) % 100], 1)
+    data = graph(np.ones((100, 2)), np.arange(100) % 2, edges=ring)
+    gcn = zoo.create_model("gcn", 2, 2).eval()
+    found = zoo.predict(gcn, data, batch_size=50)
+    assert found.cut <= 4 / 100  # neighbours stay together as far as can be
+    with pytest.raises(ZooError, match="from 1"):
+        zoo.predict(gcn, data, batch_size=0)
+
+
+def test_layers_answer_like_the_whole(monkeypatch):
+    monkeypatch.setattr(layerwise, "EDGES", 200)
+    data = zoo.load_graph("sbm", nodes=300, classes=3)
+    model = zoo.create_model("sgformer", 16, 3)
+    close = {"rtol": 1e-4, "atol": 1e-6}
+    whole, found = (zoo.predict(model, data, layers=each) for each in (False, True))
+    torch.testing.assert_close(found.values, whole.values, **close)
+    assert found.cut == 0
+    whole, found = (zoo.embed(model, data, layers=each).values for each in (False, True))
+    np.testing.assert_allclose(found, whole, **close)
+    assert zoo.evaluate(model, data, layers=True) == zoo.evaluate(model, data)
+    with pytest.raises(ZooError, match="leave out --batch-size"):
+        zoo.predict(model, data, layers=True, batch_size=10)
+    with pytest.raises(ZooError, match=r"in the place of `--layers`"):
+        zoo.predict(zoo.create_model("transformer", 16, 3), data, layers=True)
+
+
+def test_commands_in_layers(command, tmp_path):
+    model = {"name": "difformer", "dim": 8}
+    run = zoo.run_recipe({**SMALL, "model": model}, runs=tmp_path / "runs")["folder"]
+    for words, name in (("predict", "found.csv"), ("embed", "found.npy")):
+        given = (words, run, "--data", "{name: sbm, nodes: 50, classes: 3, features: row}")
+        assert command(*given, "--out", f"whole-{name}")[0] == 0
+        assert command(*given, "--out", name, "--layers")[0] == 0
+    read = [pd.read_csv(each).iloc[:, 2:] for each in ("whole-found.csv", "found.csv")]
+    np.testing.assert_allclose(*read, rtol=1e-4, atol=1e-6)
+    read = [np.load(each) for each in ("whole-found.npy", "found.npy")]
+    np.testing.assert_allclose(*read, rtol=1e-4, atol=1e-6)
+    whole, found = (
+        json.loads(command("evaluate", run, "--json", *words)[1]) for words in ((), ("--layers",))
+    )
+    assert whole == found
+    code, _, err = command(*given, "--out", "x.npy", "--layers", "--batch-size", "9")
+    assert code == 2 and "leave out --batch-size" in err
+
+
+def test_a_graph_without_labels_is_predicted_but_not_trained_on(run, command, tmp_path):
+    data = zoo.load_graph("sbm", nodes=90, classes=3)
+    edges = torch.stack(data.graph.edges(), 1).numpy()
+    write_prepared(Parts(edges, np.full(90, -1), data.x.numpy()), tmp_path / "new.npz")
+    code, _, err = command("predict", run["folder"], "--data", "new.npz", "--out", "new.csv")
+    assert code == 0 and "90 nodes of new are in new.csv" in err
+    table = pd.read_csv(tmp_path / "new.csv")
+    expected = zoo.predict(zoo.load(run["folder"]), data)
+    assert table.id.tolist() == list(range(90))
+    assert table.label.astype(str).tolist() == expected.labels
+    np.testing.assert_array_equal(table.iloc[:, 2:].astype(np.float32), expected.values)
+    for words in (("train", "gcn-digits", "dataset=new.npz"),
+                  ("evaluate", run["folder"], "--data", "new.npz")):  # fmt: skip
+        code, _, err = command(*words)
+        assert code == 2 and "label" in err.strip().splitlines()[-1] and "Traceback" not in err
+
+
+def test_the_table_is_never_written_over(command, tmp_path):
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    words = ("predict", "gcn-digits", "--data", "digits", "--out", out)
+    code, _, err = command(*words)
+    assert code == 2 and "--again" in err and out.read_text() == "mine"
+    assert command(*words, "--again")[0] == 0
+    assert len(pd.read_csv(out)) == 1797
+
+
+def test_embeddings_are_written(command, tmp_path):
+    assert command("embed", "gcn-digits", "--data", "digits", "--out", "e.npy")[0] == 0
+    found = np.load(tmp_path / "e.npy", allow_pickle=False)
+    model, data = zoo.load("gcn-digits"), zoo.load_graph("digits")
+    with torch.no_grad():
+        logits = model.head(torch.from_numpy(found))
+    torch.testing.assert_close(logits.softmax(1), zoo.predict(model, data).values)
+
+
+def test_parquet_or_the_line_that_installs_it(command, tmp_path):
+    code, _, err = command("predict", "gcn-digits", "--data", "digits", "--out", "p.parquet")
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        assert code == 2 and "pip install pyarrow" in err and not list(tmp_path.glob("*parquet*"))
+    else:
+        assert code == 0 and len(pd.read_parquet(tmp_path / "p.parquet")) == 1797
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (("predict", "gcn-digits", "--data", "karate", "--out", "a.csv"), "34 features"),
+        (("predict", "gcn-digits", "--data", "digist", "--out", "a.csv"), "'digits'"),
+        (("predict", "gcn-digits", "--data", "digits", "--out", "a.xlsx"), ".csv or .parquet"),
+        (("predict", "gcn-digits", "--data", "{name: [", "--out", "a.csv"), "write a name"),
+        (("predict", "gcn-digits", "--data", "{nodes: 3}", "--out", "a.csv"), "write a name"),
+        (("predict", "nowhere", "--data", "digits", "--out", "a.csv"), "no weights at"),
+        (("evaluate", "gcn-digits", "--import", "x.py"), "there is no file"),
+        (("embed", "gcn-digits", "--data", "digits", "--out", "a.csv"), ".npy"),
+        (("embed", "gcn-digits", "--data", "digits", "--out", "file/a.npy"), "cannot be written"),
+        (("evaluate", "gcn-digits", "--part", "tset"), "'test'"),
+        (("evaluate", "gcn-digits", "--data", "karate"), "34 features"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered(command, tmp_path, words, said):
+    (tmp_path / "file").write_text("in the way of a folder")
+    before = sorted(tmp_path.iterdir())
+    code, out, err = command(*words)
+    assert code == 2 and said in err and "Traceback" not in err and not out
+    assert sorted(tmp_path.iterdir()) == before

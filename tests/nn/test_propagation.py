@@ -1,0 +1,369 @@
+"""Propagation equals the dense formulas, values and gradients, on both back ends."""
+
+import gc
+import weakref
+
+import dgl
+import pytest
+import torch
+from torch.nn import functional
+
+from zoo.config.options import pick
+from zoo.graphs import message_passing, spmm_cpu
+from zoo.graphs.adjacency import degrees, ends, walks
+from zoo.graphs.message_passing import (
+    edge_dot,
+    edge_softmax,
+    edge_sum,
+    neighbour_sum,
+    place,
+    weighted_sum,
+)
+from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
+from zoo.system.threads import using_threads
+
+BACKENDS = ["_Dgl", "_Torch", "_Bags"]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request, monkeypatch):
+    chosen = getattr(message_passing, request.param)
+    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
+    monkeypatch.setattr(message_passing, "_NUMBERS", 40)  # a few edges at a time
+
+
+def random_graph(n=9, edges=20, *, loops):
+    """A directed graph with repeated edges and isolated nodes."""
+    graph = dgl.graph((torch.randint(n - 2, (edges,)), torch.randint(n - 2, (edges,))), num_nodes=n)
+    return dgl.add_self_loop(graph) if loops else graph
+
+
+def dense(graph):
+    matrix = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
+    tails, tips = graph.edges()
+    return matrix.index_put((tips, tails), torch.ones(len(tails), dtype=torch.double), True)
+
+
+def dense_gcn(graph, x):
+    a = dense(graph)
+    scale = a.sum(1).clamp(min=1).rsqrt()
+    return scale[:, None] * a @ (scale[:, None] * x)
+
+
+def dense_mean(graph, x):
+    a = dense(graph)
+    return a @ x / a.sum(1, keepdim=True).clamp(min=1)
+
+
+def dense_relation(graph, x, order):
+    a = dense(graph)
+    for _ in range(order):
+        a = a @ a
+    a = (a > 0).double()
+    into, out = a.sum(1).clamp(min=1), a.sum(0).clamp(min=1)
+    return (a / torch.sqrt(into[:, None] * out[None, :])) @ x
+
+
+def dense_attention(module, graph, x):
+    """GAT by loops over nodes, heads and edges: its output and its weights."""
+    width, columns = module.width, x.shape[1]
+    x = torch.cat([x, x.new_zeros(len(x), module.heads * width - columns)], 1)
+    tails, tips = graph.edges()
+    rows, alpha = [], x.new_zeros(len(tips), module.heads)
+    for node in range(graph.num_nodes()):
+        parts = []
+        for head in range(module.heads):
+            own = slice(head * width, (head + 1) * width)
+            sources = tails[tips == node]
+            scores = [
+                functional.leaky_relu(
+                    module.source[head] @ x[source, own] + module.target[head] @ x[node, own], 0.2
+                )
+                for source in sources
+            ]
+            weights = torch.softmax(torch.stack(scores), 0) if scores else torch.zeros(0)
+            if scores:
+                column = torch.tensor([head]).expand(len(scores))
+                alpha = alpha.index_put(((tips == node).nonzero().flatten(), column), weights)
+            parts.append((weights[:, None].to(x.dtype) * x[sources, own]).sum(0))
+        rows.append(torch.cat(parts)[:columns])
+    return torch.stack(rows), alpha
+
+
+def assert_twins(fast, slow, inputs):
+    weight = torch.randn_like(slow())
+    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
+    ours = torch.autograd.grad((fast() * weight).sum(), inputs)
+    theirs = torch.autograd.grad((slow() * weight).sum(), inputs)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("fast,slow", [(gcn, dense_gcn), (mean, dense_mean)])
+@pytest.mark.parametrize("seed", range(3))
+def test_functions_equal_the_dense_formula(backend, fast, slow, loops, seed):
+    torch.manual_seed(seed)
+    graph = random_graph(loops=loops)
+    x = torch.randn(9, 4, dtype=torch.double, requires_grad=True)
+    assert_twins(lambda: fast(graph, x), lambda: slow(graph, x), [x])
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("loops", [True, False])
+def test_relations_equal_the_dense_powers(backend, order, loops):
+    """Of a directed graph: A, A^2 and A^4, whose in-degrees and out-degrees differ."""
+    graph = dgl.to_simple(random_graph(n=11, edges=14, loops=loops))
+    x = torch.randn(11, 4, dtype=torch.double, requires_grad=True)
+    fast, slow = lambda: relation(graph, x, order), lambda: dense_relation(graph, x, order)
+    assert_twins(fast, slow, [x])
+    assert order == 0 or walks(graph, order).num_edges() != graph.num_edges()
+
+
+def test_walks_are_found_once(tiny, monkeypatch):
+    graph, x, _ = tiny
+    known = relation(graph, x, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(graph, "adj_tensors", None)
+        assert torch.equal(relation(graph, x, 2), known)
+    assert walks(graph, 0) is graph and not graph.ndata and not graph.edata
+    graph.add_edges([0], [6])
+    torch.testing.assert_close(relation(graph, x, 2), dense_relation(graph, x.double(), 2).float())
+
+
+def test_walks_are_forgotten_with_the_graph():
+    graph = random_graph(loops=True)
+    relation(graph, torch.randn(9, 2), 2)
+    longer = [weakref.ref(walks(graph, order)) for order in (1, 2)]
+    assert all(each() is not None for each in longer)
+    del graph
+    gc.collect()
+    assert all(each() is None for each in longer)
+
+
+def test_the_ends_of_the_edges_are_those_of_the_graph(tiny):
+    graph, _, _ = tiny
+    assert all(map(torch.equal, ends(graph), graph.edges()))
+    assert ends(graph)[0] is ends(graph, torch.device("cpu"))[0]
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("dim,heads", [(6, 1), (6, 3), (5, 2), (4, 5)])
+def test_graph_attention_equals_loops(backend, dim, heads, loops):
+    graph = random_graph(loops=loops)
+    module = GraphAttention(dim, heads, 0.2).double()
+    x = torch.randn(9, dim, dtype=torch.double, requires_grad=True)
+    inputs = [x, module.source, module.target]
+    assert torch.equal(module(graph, x), module.with_weights(graph, x)[0])
+    for part in (0, 1):
+        assert_twins(
+            lambda part=part: module.with_weights(graph, x)[part],
+            lambda part=part: dense_attention(module, graph, x)[part],
+            inputs,
+        )
+
+
+@pytest.mark.parametrize("loops", [True, False])
+def test_edge_kernels_equal_loops_over_edges(backend, loops):
+    graph = random_graph(loops=loops)
+    tails, tips = (each.tolist() for each in graph.edges())
+    edges = list(zip(tails, tips, strict=True))
+    a, b = torch.randn(2, 9, 3, 4, dtype=torch.double).requires_grad_()
+    w = torch.randn(len(edges), 3, dtype=torch.double, requires_grad=True)
+
+    def slow_weighted_sum():
+        out = [torch.zeros(3, 4, dtype=torch.double)] * 9
+        for (u, v), weight in zip(edges, w, strict=True):
+            out[v] = out[v] + weight[:, None] * a[u]
+        return torch.stack(out)
+
+    def slow_softmax():
+        into = [torch.stack([w[i] for i, t in enumerate(tips) if t == v]).exp().sum(0)
+                for v in tips]  # fmt: skip
+        return w.exp() / torch.stack(into)
+
+    assert_twins(
+        lambda: edge_sum(graph, a[..., 0], b[..., 0]),
+        lambda: torch.stack([a[u, :, 0] + b[v, :, 0] for u, v in edges]),
+        [a, b],
+    )
+    assert_twins(
+        lambda: edge_dot(graph, a, b),
+        lambda: torch.stack([(a[u] * b[v]).sum(-1) for u, v in edges]),
+        [a, b],
+    )
+    assert_twins(lambda: weighted_sum(graph, a, w), slow_weighted_sum, [a, w])
+    assert_twins(lambda: edge_softmax(graph, w), slow_softmax, [w])
+
+
+def test_nothing_is_kept_per_edge_and_feature(backend):
+    """For the gradient there are rows per node, (N, H, D), and numbers per edge, (E, H)."""
+    n, heads, width = 20, 2, 32
+    graph = dgl.graph((torch.arange(n).repeat_interleave(n), torch.arange(n).repeat(n)))
+    module, x = GraphAttention(heads * width, heads, 0.2), torch.randn(n, heads * width)
+    q = torch.randn(n, heads, width, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda each: (kept.append(each.numel()), each)[1], lambda each: each
+    ):
+        module(graph, x.requires_grad_()).sum().backward()
+        edge_dot(graph, q, q).sum().backward()
+    assert max(kept) <= max(n * heads * width, n * n * heads)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_bags_in_single_precision(heads, monkeypatch):
+    """Sums have the very bits of DGL's, whatever the number of threads; dot products are near."""
+    torch.manual_seed(0)
+    graph = random_graph(n=700, edges=9000, loops=False)  # the last two nodes have no edges
+    x, y = (torch.randn(700, heads, 20, requires_grad=True) for _ in range(2))
+    w = torch.rand(graph.num_edges(), heads, requires_grad=True)
+    found = []
+    for backend, threads in (
+        (message_passing._Dgl, 2),
+        (message_passing._Bags, 2),
+        (message_passing._Bags, 1),
+    ):
+        monkeypatch.setattr(message_passing, "_backend", lambda graph, x, chosen=backend: chosen)
+        with using_threads(threads):
+            sums = [neighbour_sum(graph, x), weighted_sum(graph, x, w)]
+            dots = edge_dot(graph, x, y)
+            loss = sum((each * each.detach().cos()).sum() for each in (*sums, dots))
+            found.append([*sums, dots, *torch.autograd.grad(loss, (x, y, w))])
+    theirs, ours, alone = found
+    assert torch.equal(ours[0], theirs[0])
+    assert all(map(torch.equal, ours, alone))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_bags_of_many_neighbours_are_summed_some_columns_at_a_time(monkeypatch):
+    torch.manual_seed(0)
+    graph = random_graph(n=40, edges=3000, loops=False)
+    x, w = torch.randn(40, 3, 50, requires_grad=True), torch.rand(3000, 3)
+    found = []
+    for columns in (16, 1000):
+        monkeypatch.setattr(spmm_cpu, "_COLUMNS", columns)
+        out = neighbour_sum(graph, x), weighted_sum(graph, x, w)
+        found.append([*out, *torch.autograd.grad(out[0].cos().sum(), x)])
+    assert all(map(torch.equal, *found))
+
+
+@pytest.mark.parametrize("form", ["csc", "int32"])
+def test_bags_of_graphs_as_they_lie(form, tiny):
+    """On-disk graphs have CSC parts alone and no numbers of edges; others may be of int32."""
+    graph, x, _ = tiny
+    indptr, indices, numbers = graph.adj_tensors("csc")
+    parts = (indptr, indices, []) if form == "csc" else (indptr, indices, numbers)
+    like = dgl.graph(("csc", parts), num_nodes=12)
+    like = like.int() if form == "int32" else like
+    weights = torch.rand(graph.num_edges(), 1)
+    inside = weights[numbers] if form == "csc" else weights
+    x = x.unsqueeze(1).requires_grad_()
+    one, other = weighted_sum(like, x, inside), weighted_sum(graph, x, weights)
+    assert torch.equal(one, other) and torch.equal(neighbour_sum(like, x), neighbour_sum(graph, x))
+    gradients = (torch.autograd.grad(each.square().sum(), x)[0] for each in (one, other))
+    torch.testing.assert_close(*gradients)  # the order of edges against them may be another one
+    dots = edge_dot(graph, x, x)
+    torch.testing.assert_close(edge_dot(like, x, x), dots[numbers] if form == "csc" else dots)
+
+
+@pytest.mark.parametrize("shift", [-1e3, 0.0, 1e3])
+def test_the_softmax_over_edges_survives_large_scores(backend, shift):
+    graph = random_graph(loops=True)
+    scores = torch.randn(graph.num_edges(), 2)
+    exact = edge_softmax(graph, scores.double() + shift)
+    assert edge_softmax(graph, 1e4 * scores).isfinite().all()
+    torch.testing.assert_close(edge_softmax(graph, scores.double()), exact)
+
+
+def test_half_precision_on_edges_is_computed_in_fp32(backend):
+    graph, q = random_graph(loops=True), torch.randn(9, 2, 64).bfloat16()
+    scores = edge_dot(graph, q, q)
+    torch.testing.assert_close(scores, edge_dot(graph, q.float(), q.float()))
+    weights = edge_softmax(graph, scores.bfloat16())
+    assert scores.dtype == weights.dtype == torch.float
+    assert weighted_sum(graph, q, weights).dtype == torch.bfloat16
+
+
+def test_a_stack_of_features_is_propagated_column_by_column(backend):
+    graph, x = random_graph(loops=True), torch.randn(9, 3, 4)
+    both = torch.stack([gcn(graph, x[:, i]) for i in range(3)], dim=1)
+    torch.testing.assert_close(gcn(graph, x), both)
+
+
+def test_second_derivatives(backend):
+    graph = random_graph(n=6, edges=8, loops=True)
+    x = torch.randn(6, 2, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: gcn(graph, x).sin(), x)
+
+
+def test_second_derivatives_of_graph_attention_by_torch_alone(monkeypatch):
+    """DGL's softmax over edges has first derivatives only: its second ones are wrong."""
+    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: message_passing._Torch)
+    graph, module = random_graph(n=6, edges=8, loops=True), GraphAttention(4, 2, 0.2).double()
+    x = torch.randn(6, 4, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: module(graph, x).sin(), x)
+    q = x.unflatten(1, (2, 2))
+    assert torch.autograd.gradgradcheck(lambda q: edge_dot(graph, q, q.sin()).sin(), q)
+
+
+@pytest.mark.parametrize("word", PROPAGATIONS)
+def test_renaming_nodes_renames_the_output(word, tiny):
+    graph, x, _ = tiny
+    order = torch.randperm(12)
+    place_of = torch.argsort(order)
+    tails, tips = graph.edges()
+    renamed = dgl.graph((place_of[tails], place_of[tips]), num_nodes=12)
+    propagate = pick(PROPAGATIONS, word, 5)
+    torch.testing.assert_close(propagate(renamed, x[order]), propagate(graph, x)[order])
+
+
+@pytest.mark.parametrize("word", PROPAGATIONS)
+@pytest.mark.parametrize("n", [1, 2])
+def test_graphs_without_edges_give_zeros(backend, word, n):
+    graph = dgl.graph(([], []), num_nodes=n)
+    out = pick(PROPAGATIONS, word, 3)(graph, torch.randn(n, 3))
+    torch.testing.assert_close(out, torch.zeros(n, 3))
+
+
+def test_half_precision_sums_in_fp32(backend):
+    """4,097 ones added in bfloat16 would stop at 256."""
+    n = 4097
+    star = dgl.graph((torch.arange(n), torch.zeros(n, dtype=torch.long)), num_nodes=n)
+    total = neighbour_sum(star, torch.ones(n, 1).bfloat16())
+    assert total.dtype == torch.bfloat16 and abs(total[0].item() - n) < n / 128
+
+
+def test_the_graph_is_read_once_and_never_written(tiny, monkeypatch):
+    graph, x, _ = tiny
+    gcn(graph, x)
+    monkeypatch.setattr(graph, "in_degrees", None)
+    gcn(graph, x)
+    assert not graph.ndata and not graph.edata
+
+
+def test_added_edges_are_seen(tiny):
+    graph, x, _ = tiny
+    before = degrees(graph).clone()
+    graph.add_edges([0], [6])
+    assert degrees(graph)[6] == before[6] + 1
+    torch.testing.assert_close(gcn(graph, x.double()), dense_gcn(graph, x.double()))
+
+
+def test_features_elsewhere_use_torch(tiny):
+    graph, x, _ = tiny
+    assert message_passing._backend(graph, x) is message_passing._Bags
+    assert message_passing._backend(graph, x.double()) is message_passing._Dgl
+    assert message_passing._backend(graph, x.to("meta")) is message_passing._Torch
+
+
+def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):
+    graph, _, _ = tiny
+    assert place(graph, "cpu").device.type == "cpu"
+
+    def refuse(device):
+        raise dgl.DGLError("Device API cuda is not enabled.")
+
+    monkeypatch.setattr(graph, "to", refuse)
+    assert place(graph, "cuda") is graph

@@ -1,0 +1,217 @@
+"""The theory of random batches, with tolerances that follow from the number of draws."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from zoo.errors import ZooError
+from zoo.experiments.run import run_recipe
+from zoo.nn.attention import softmax
+from zoo.studies import (
+    Row,
+    Series,
+    Study,
+    control,
+    cost,
+    devices,
+    evaluation,
+    theory,
+    transfer,
+    write_study,
+)
+
+
+def assert_agrees(study):
+    wrong = [f"{row.name}: {row.ratio:.3f}" for row in study.rows if not row.agrees]
+    assert not wrong
+
+
+def test_pairs_and_triples_meet_as_often_as_lemma_2_says():
+    assert_agrees(theory.co_occurrence(nodes=12, size=4, draws=3000))
+
+
+def test_the_variance_is_that_of_lemma_3():
+    assert_agrees(theory.variance(256, sizes=(2, 8, 32), draws=60))
+
+
+def test_the_error_falls_as_theorem_1_says():
+    assert_agrees(theory.trajectories(nodes=96, sizes=(2, 3, 5, 9), draws=3))
+
+
+def test_softmax_in_batches_has_a_bias_of_order_1_over_p():
+    assert_agrees(theory.softmax_bias(nodes=256, sizes=(16, 32, 64), draws=400))
+
+
+@pytest.mark.parametrize("order", [torch.arange(256), torch.randperm(256)], ids=["none", "one"])
+def test_batches_that_are_not_random_are_found_out(monkeypatch, order):
+    monkeypatch.setattr(
+        "zoo.nn.random_batch_attention.partition", lambda n, seed, device="cpu": order[:n]
+    )
+    study = theory.variance(256, sizes=(2, 8), draws=20)
+    assert not all(row.agrees for row in study.rows)
+
+
+def test_the_kernel_keeps_particles_on_the_sphere():
+    system = theory._draw(20)
+    force = theory._kernel(system.x, system, system.x, system.weights)
+    assert (force * system.x.unsqueeze(1)).sum(-1).abs().max() < 1e-12
+    assert force.diagonal(dim1=0, dim2=1).abs().max() < 1e-12
+
+
+def test_the_force_of_one_batch_is_the_full_force():
+    system = theory._draw(10)
+    kernel = torch.zeros(10, 10, 3, dtype=torch.double)
+    for i in range(10):
+        for j in range(10):
+            x, y = system.x[i], system.x[j]
+            strength = torch.exp(x @ system.w_matrix.T @ y) * system.weights[j]
+            kernel[i, j] = strength * (y - (y @ x) * x)
+    expected = torch.stack([kernel[i, torch.arange(10) != i].mean(0) for i in range(10)])
+    torch.testing.assert_close(theory._force(system, 10), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_plain_form_is_softmax():
+    q, k, v = torch.randn(3, 30, 2, 4, dtype=torch.double)
+    torch.testing.assert_close(cost.plain_softmax(q, k, v), softmax(q, k, v))
+
+
+def test_exponents_are_those_of_the_larger_sizes():
+    costs = {2**i: cost.Cost(max(1e-3, (2**i) ** 2 * 1e-9), 0) for i in range(8, 16)}
+    assert abs(cost.exponent(costs) - 2) < 1e-9
+
+
+def test_a_method_stops_before_it_takes_too_long():
+    def measure(count):
+        return 0, count * 1e-2
+
+    counts = [2**i for i in range(8, 16)]
+    assert max(cost._curve(measure, 1.0, 20.0, int, counts)) == 1024
+    assert max(cost._curve(measure, 2.0, 20.0, int, counts)) == 512
+
+
+def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
+    monkeypatch.setitem(cost.LONGEST, "quick", 0.2)
+    monkeypatch.setattr(cost, "LARGEST", 4 * 1024**2)
+    study = cost.rba_cost(quick=True, heads=1, dim=4, largest=8192)
+    assert [len(plot.lines) for plot in study.plots] == [6, 6, 5, 5, 2]
+    assert max(study.plots[0].lines["softmax, N x N"][0]) == 1024
+    assert {row.name for row in study.rows} >= {"exponent of the time in N: rba around linear"}
+    assert all(row["ms of a step"] is None for row in study.table)  # not taken to the largest sizes
+    write_study(study, tmp_path)
+
+
+def test_it_is_written_down(tmp_path):
+    drawn = {"measured": ([1.0, 2.0], [1.0, 4.0]), "predicted": ([1.0, 2.0], [1.0, 4.0])}
+    plot = Series("A plot", "p", drawn, dashed=("predicted",))
+    study = Study("small", [Row("a, b", 1.0, 2.0, 0.1)], [plot])
+    table, lines, picture = write_study(study, tmp_path / "new" / "folder")
+    row = next(csv.DictReader(table.open()))
+    assert row["name"] == "a, b" and float(row["ratio"]) == 0.5 and row["agrees"] == "False"
+    assert lines.read_text().splitlines()[1] == "A plot,p,measured,1.0,1.0"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command(tmp_path):
+    words = ["study", "rba-theory", "--quick", "--out", str(tmp_path), "--json"]
+    line = [sys.executable, "-m", "zoo", *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(row["agrees"] for row in json.loads(done.stdout)["rows"])
+    assert (tmp_path / "rba-theory.png").is_file() and (tmp_path / "rba-theory.csv").is_file()
+
+
+def test_the_same_seed_gives_the_same_study():
+    torch.manual_seed(0)
+    first = theory.co_occurrence(nodes=12, size=4, draws=20)
+    torch.manual_seed(0)
+    assert theory.co_occurrence(nodes=12, size=4, draws=20) == first
+
+
+def test_the_control_has_every_norm_with_and_without_batches():
+    found = control.variants("sgformer", [16, 64])
+    assert list(found) == [
+        ("native, frobenius", None),
+        ("rba, frobenius", 16),
+        ("rba, frobenius", 64),
+        ("native, row", None),
+        ("rba, row", 16),
+        ("rba, row", 64),
+        ("softmax", None),
+    ]
+    assert list(control.variants("htgn", [16])) == [
+        ("native", None),
+        ("rba", 16),
+        ("softmax", None),
+    ]
+
+
+def test_the_control_trains_every_variant(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "zoo.experiments.compare.train_apart",
+        lambda recipe, device, runs: run_recipe(recipe, device="cpu", runs=runs),
+    )
+    monkeypatch.setattr(control, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])
+    study = control.rba_control(quick=True)
+    assert [row["attention"] for row in study.table] == [
+        "native, frobenius",
+        "rba, frobenius",
+        "native, row",
+        "rba, row",
+    ]
+    assert all(0 < row["test"] <= 1 for row in study.table)
+    write_study(study, tmp_path)
+    assert (tmp_path / "rba-control-table.csv").is_file()
+
+
+def test_a_model_without_attention_has_no_control():
+    with pytest.raises(ZooError, match="model with an `attention` option is called 'gcn'"):
+        control.rba_control(model="gcn")
+
+
+def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(
+        "dataset: {name: sbm, nodes: 200, classes: 3, split: ratio-50-25-25}\n"
+        "model: {name: sgformer, dim: 8, attention: {name: rba, size: 8, inner: softmax}}\n"
+        "train: {epochs: 5}\n"
+    )
+    study = evaluation.rba_evaluation(recipe=str(recipe))
+    assert_agrees(study)
+    assert study.table[-1]["evaluate"] == "full" and study.table[-1]["std"] == 0
+
+
+def test_a_recipe_without_random_batches_has_no_spread():
+    with pytest.raises(ZooError, match="has no `attention: rba`"):
+        evaluation.rba_evaluation(recipe="gcn-cora")
+
+
+def test_the_largest_graph_is_on_the_line_through_two():
+    costs = {1000: devices.Cost(0, 3_000_000, 0, 0.0), 2000: devices.Cost(0, 5_000_000, 0, 0.0)}
+    assert devices._fitting(costs, 101_000_000) == 50_000
+
+
+def test_two_processes_hold_half_of_the_attention_each():
+    nodes = 32_768  # enough for what a process holds beside its nodes to be small
+    alone = devices._measure(["none"], 1, [nodes], 64)["none"][nodes]
+    local = devices._measure(["local"], 2, [nodes], 64)["local"][nodes]
+    assert local.attention < 0.6 * alone.attention
+    assert alone.sent == 0 and local.sent > 0
+
+
+def test_a_gain_is_that_of_the_pairs():
+    pair = transfer.Pair([0.5, 0.6, 0.7], [0.6, 0.72, 0.78])
+    assert abs(pair.gain - 0.1) < 1e-12
+    assert abs(pair.margin - 4.302653 * 0.02 / 3**0.5) < 1e-6  # t(2), 97.5 %
+    assert transfer._wins(pair) and not transfer._wins(transfer.Pair(pair.tuned, pair.scratch))
+
+
+def test_weights_are_transferred_and_scratch_is_its_twin(tmp_path):
+    study = transfer.transfer_study(quick=True, source="digits", targets="digits", epochs=1)
+    assert [row["model"] for row in study.table] == ["gcn", "sgformer"]
+    for row in study.table:  # the same graph: its weights are better than none
+        assert float(row["gain"].split(" ")[0]) > 0.1
+    write_study(study, tmp_path)

@@ -1,0 +1,262 @@
+"""Two real processes, over gloo, do together what one does; this very file is what they run."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import dgl
+import pytest
+import torch
+
+from zoo.config.options import pick
+from zoo.datasets.load import load_graph
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
+from zoo.graphs import message_passing
+from zoo.graphs.adjacency import ends
+from zoo.graphs.message_passing import neighbour_sum
+from zoo.graphs.shard import Shard, whole
+from zoo.nn.attention import linear, softmax
+from zoo.nn.propagation import GraphAttention, gcn, mean, relation
+from zoo.nn.random_batch_attention import partition, random_batch
+from zoo.system import process_group
+from zoo.training.epoch import Steps
+from zoo.training.fit import fit
+from zoo.training.full_batch import Shared
+from zoo.weights.create import create_model, list_models
+
+LOCAL = {"name": "rba", "size": 10, "shard": "local", "redeal": 2}
+
+
+def inputs(n, *sets, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(n)
+    x = torch.randn(3, *sets, n, 2, 8, generator=generator, dtype=dtype)
+    return [each.clone().requires_grad_() for each in x]
+
+
+def attended(attend, shard, n, sets):
+    """The output and the gradients of random batches in one training step."""
+    torch.manual_seed(3)
+    q, k, v = inputs(n, *sets)
+    out = random_batch(attend, 10, shard=shard)(q, k, v)
+    out.square().sum().backward()
+    return out.detach(), q.grad, k.grad, v.grad
+
+
+def check_shared_batches_are_those_of_one_process():
+    for attend in (softmax, linear):
+        for n, sets in ((103, ()), (11, ()), (12, (3,)), (400, (2, 2))):
+            alone = attended(attend, "none", n, sets)
+            together = attended(attend, "replicated", n, sets)
+            for one, other in zip(alone, together, strict=True):
+                assert torch.equal(one, other)
+
+
+def draws_numbers(q, k, v):
+    return softmax(q + torch.randn_like(q), k, v)
+
+
+def check_processes_draw_alike_after_an_attention_that_draws():
+    attended(draws_numbers, "replicated", 31, ())  # four batches, of two sizes
+    drawn = torch.randn(3)
+    assert torch.allclose(process_group.total(drawn), 2 * drawn)
+
+
+def check_shared_batches_are_those_of_one_process_in_evaluation():
+    q, k, v = inputs(57)
+    for evaluate in ("fixed", "full", "mean"):
+        batched = (random_batch(softmax, 9, shard=each, evaluate=evaluate).eval()
+                   for each in ("none", "replicated"))  # fmt: skip
+        assert torch.equal(*(each(q, k, v) for each in batched))
+
+
+def tiny_data():
+    return load_graph({"name": "sbm", "nodes": 121, "classes": 3, "dim": 6, "seed": 2})
+
+
+def a_shard(graph):
+    return Shard(graph, partition(graph.num_nodes(), 5))
+
+
+def check_propagation_in_shares():
+    graph, n = tiny_data().graph, 121
+    gat = GraphAttention(8, 2, 0.2).double()
+    ways = (gcn, mean, gat, relation, lambda graph, x: relation(graph, x, 1))
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(n, 8, generator=generator, dtype=torch.double)
+    weights = torch.randn(n, 8, generator=generator, dtype=torch.double)
+    for backend in (message_passing._Dgl, message_passing._Torch, message_passing._Bags):
+        message_passing._backend = lambda graph, x, backend=backend: backend
+        for propagate in ways:
+            shard = a_shard(graph)
+            x, own = (values.clone().requires_grad_() for _ in range(2))
+            (weights * propagate(graph, x)).sum().backward()
+            out = propagate(shard, own[shard.nodes])
+            assert torch.allclose(out, propagate(graph, x)[shard.nodes], atol=1e-12)
+            (weights[shard.nodes] * out).sum().backward()
+            assert torch.allclose(own.grad[shard.nodes], x.grad[shard.nodes], atol=1e-12)
+            assert torch.allclose(shard.in_place(out), propagate(graph, x), atol=1e-12)
+
+
+def check_a_share_forgets_nothing():
+    shard = a_shard(tiny_data().graph)
+    assert sum(shard.sizes) == 121 and max(shard.sizes) - min(shard.sizes) == 1
+    ones = process_group.total(neighbour_sum(shard, torch.ones(len(shard.nodes), 1)).sum())
+    assert int(ones) == shard.graph.num_edges()
+    assert process_group.total(torch.tensor(shard.block.num_edges())) == shard.graph.num_edges()
+    assert whole(shard)[0] is shard.graph and whole(shard.graph)[0] is shard.graph
+    with pytest.raises(ZooError, match="shard: replicated"):
+        ends(shard)
+
+
+def gradients(model, data, split, over=None):
+    torch.manual_seed(0)
+    steps = Steps(model, data, split, pick(TASKS, data.task), lambda x: x)
+    steps.over = over or steps.over
+    loss = steps.train(torch.optim.SGD(model.parameters(), lr=0.0), 0)
+    found = {name: each.grad.clone() for name, each in model.named_parameters()}
+    return loss, found, steps.evaluate()
+
+
+def check_a_step_in_shares_is_that_of_one_process():
+    data = tiny_data()
+    split = make_split("ratio-50-25-25", data.y, None, seed=0)
+    for name in ("gcn", "gat", "sage", "mlp"):
+        torch.manual_seed(1)
+        model = create_model(name, 6, 3, dim=8, dropout=0.0)
+        alone = gradients(model, data, split)
+        together = gradients(model, data, split, Shared(data, split.train, "cpu", 1))
+        assert abs(alone[0] - together[0]) < 1e-5
+        for key, each in alone[1].items():
+            assert torch.allclose(each, together[1][key], atol=1e-6), (name, key)
+        for part in ("train", "val", "test"):
+            assert alone[2](part) == together[2](part)
+
+
+def trained(name, attention, epochs):
+    data = tiny_data()
+    split = make_split("ratio-50-25-25", data.y, None, seed=0)
+    torch.manual_seed(1)
+    options = {"edge_loss": 0.0} if name == "nodeformer" else {}
+    model = create_model(name, 6, 3, attention=attention, **options)
+    losses = []
+    fit(model, data, split, pick(TASKS, data.task), watch=lambda each: losses.append(each.loss),
+        epochs=epochs, lr=0.01)  # fmt: skip
+    return losses, model
+
+
+def check_ten_losses_of_shared_batches_are_those_of_one_process():
+    for name in ("sgformer", "polynormer"):
+        spec = {"name": "rba", "size": 16}
+        alone, _ = trained(name, spec, 10)
+        together, _ = trained(name, {**spec, "shard": "replicated"}, 10)
+        assert all(abs(one - other) < 1e-6 for one, other in zip(alone, together, strict=True))
+
+
+def check_every_model_trains_in_shares():
+    for name in list_models():
+        try:
+            losses, model = trained(name, LOCAL, 20)
+        except ZooError:  # a baseline has no attention
+            continue
+        assert sum(losses[-5:]) / 5 < losses[0], (name, losses)
+        for each in (*model.parameters(), *model.buffers()):
+            mean = process_group.total(each.detach().double()) / process_group.count()
+            assert torch.allclose(mean, each.double()), name
+
+
+BATCHINGS = (
+    {"name": "random-nodes", "size": 31},
+    {"name": "clusters", "parts": 8, "per_batch": 2},
+    {"name": "neighbours", "fanouts": [3, 2], "size": 10},
+)
+
+
+def in_batches(batching, evaluate):
+    data = tiny_data()
+    split = make_split("ratio-50-25-25", data.y, None, seed=0)
+    torch.manual_seed(1)
+    model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
+    seen = []
+    fit(model, data, split, pick(TASKS, data.task), watch=seen.append, epochs=20, lr=0.01,
+        batching=batching, evaluate=evaluate)  # fmt: skip
+    return [each.loss for each in seen], [each.val for each in seen]
+
+
+def check_batches_of_two_processes_are_two_of_one():
+    for batching, evaluate in zip(BATCHINGS, ("batches", "full", "batches"), strict=True):
+        together, scores = in_batches(batching, evaluate)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(process_group, "count", lambda: 1)
+            patch.setattr(process_group, "rank", lambda: 0)
+            alone, same = in_batches({**batching, "per_step": 2}, evaluate)
+        assert all(abs(a - b) < 1e-5 for a, b in zip(alone, together, strict=True)), batching
+        assert scores == same
+
+
+def check_shares_of_two_nodes_and_of_one():
+    for n in (2, 3):
+        assert len(attended(softmax, "replicated", n, ())[0]) == n
+    for n in (1, 2, 3):
+        shard = a_shard(dgl.graph((range(n), range(n))))
+        ones = torch.ones(len(shard.nodes), 2)
+        assert torch.equal(gcn(shard, ones), ones)
+
+
+CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """What each of two processes says of each check: the traceback, None where there is none."""
+    folder = tmp_path_factory.mktemp("processes")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    started = []
+    for rank in range(2):
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
+        call = [sys.executable, "-W", "ignore", __file__, str(folder)]
+        started.append(subprocess.Popen(call, env={**os.environ, **shared, **own}))
+    for each in started:
+        assert each.wait(timeout=300) == 0
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", [*CHECKS, "leave"])
+def test_two_processes(report, name):
+    for each in report:
+        assert each[name] is None, each[name]
+
+
+def threads():
+    return [each.read_text().strip() for each in Path("/proc/self/task").glob("*/comm")]
+
+
+def test_one_process_sends_nothing():
+    x = torch.randn(4, 2)
+    assert process_group.count() == 1 and process_group.rank() == 0
+    assert process_group.gather(x, [4]) is x and process_group.total(x) is x
+    assert process_group.sum_own(x, [4]) is x and process_group.sent_bytes() == 0
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    process_group.start()
+    found = {}
+    for name, check in CHECKS.items():
+        try:
+            check()
+            found[name] = None
+        except Exception:
+            found[name] = traceback.format_exc()
+    path = Path(sys.argv[1]) / f"{process_group.rank()}.json"
+    process_group.leave()
+    left = [each for each in threads() if "gloo" in each]  # one that outlives Python may abort it
+    found["leave"] = f"these threads were left: {left}" if left else None
+    path.write_text(json.dumps(found))

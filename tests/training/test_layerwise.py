@@ -1,0 +1,155 @@
+"""Evaluation in stretches of nodes: the logits of the whole graph, and who cannot be asked so."""
+
+import tempfile
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from zoo.config.options import pick
+from zoo.datasets.load import load_graph, prepare_on_disk
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe
+from zoo.experiments.run import run_recipe
+from zoo.nn.attention import ATTENTIONS
+from zoo.ops.global_sums import by_sums, count, total
+from zoo.training import layerwise
+from zoo.training.epoch import Steps, all_logits
+from zoo.training.layerwise import Layerwise
+from zoo.weights.create import create_model
+
+RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "attention_norm": "layer"}
+MODELS = [
+    ("mlp", {}),
+    ("gcn", {"layers": 3, "norm": "batch", "residual": True}),
+    ("sage", {}),
+    ("gat", {"heads": 2}),
+    ("sgformer", {}),
+    ("sgformer", {**RESIDUAL, "qk_norm": "row", "layers": 2, "heads": 2, "use_weight": True}),
+    ("sgformer", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
+    ("difformer", {}),
+    ("difformer", {"qk_norm": "row", "heads": 3, "use_source": True}),
+    ("polynormer", {"heads": 2}),
+    ("nodeformer", {"attention": "linear", "orders": 1, "edge_loss": 0}),
+    ("htgn", {"attention": "linear"}),
+    ("transformer", {"attention": "linear"}),
+    ("graphgps", {"attention": {"name": "linear", "qk_norm": "frobenius"}}),
+]
+
+
+@pytest.fixture
+def data():
+    return load_graph({"name": "sbm", "nodes": 300, "degree": 8, "dim": 6})
+
+
+@pytest.fixture(autouse=True)
+def short_stretches(monkeypatch, tmp_path):
+    monkeypatch.setattr(layerwise, "EDGES", 200)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def steps(model, data, **options):
+    split = make_split("ratio-60-20-20", data.y, data.masks, seed=0)
+    given = (model, data, split, pick(TASKS, data.task), lambda x: x)
+    return Steps(*given, **options)
+
+
+def asked(model, data, nodes):
+    model.eval()
+    with torch.no_grad():
+        return Layerwise(data, "cpu").logits(lambda *given: model(*given).logits, nodes)
+
+
+@pytest.mark.parametrize(("name", "options"), MODELS)
+def test_logits_are_those_of_the_whole_graph(name, options, data, tmp_path):
+    model = create_model(name, 6, data.classes, **options)
+    nodes = torch.tensor([7, 299, 0, 7, 150])
+    found = asked(model, data, nodes)
+    torch.testing.assert_close(found, all_logits(model, data)[nodes], rtol=1e-4, atol=1e-6)
+    assert not list(tmp_path.glob("zoo-*"))  # what was written meanwhile is gone
+
+
+@pytest.mark.parametrize("edges", [1, 200, 10**9])
+def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
+    monkeypatch.setattr(layerwise, "EDGES", edges)
+    over = Layerwise(data, "cpu")
+    assert [node for each in over.stretches for node in each] == list(range(300))
+    degrees = data.graph.in_degrees()
+    for each in over.stretches:  # a node with more edges is by itself
+        assert len(each) == 1 or degrees[each.start : each.stop].sum() <= edges
+    assert len(over.stretches) == {1: 300, 10**9: 1}.get(edges, len(over.stretches))
+    model = create_model("sgformer", 6, data.classes)
+    nodes = torch.arange(300)
+    whole = all_logits(model, data)
+    torch.testing.assert_close(asked(model, data, nodes), whole, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("transformer", {}),
+        ("sgformer", {"attention": {"name": "rba", "size": 50}}),
+        ("difformer", {"kernel": "sigmoid"}),
+        ("nodeformer", {}),
+        ("htgn", {}),
+        ("nodeformer", {"attention": "linear", "orders": 2, "edge_loss": 0}),
+        ("graphgps", {"attention": "performer"}),
+        ("graphgps", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
+    ],
+)
+def test_other_attentions_are_refused_before_training(name, options, data):
+    model = create_model(name, 6, data.classes, **options)
+    with pytest.raises(ZooError, match=r"`layers`.*evaluate: batches.*--batch-size"):
+        steps(model, data, evaluation="layers")
+    steps(model, data)
+
+
+def test_an_attention_of_ones_own(data, monkeypatch):
+    @by_sums
+    def uniform(q, k, v):
+        return (total(v.sum(-3, keepdim=True))[0] / count(v)).expand_as(v)
+
+    monkeypatch.setitem(ATTENTIONS, "uniform", lambda native, layer: uniform)
+    model = create_model("sgformer", 6, data.classes, attention="uniform")
+    found = asked(model, data, torch.arange(300))
+    torch.testing.assert_close(found, all_logits(model, data), rtol=1e-4, atol=1e-6)
+
+
+def test_no_room_for_the_files(data, monkeypatch):
+    model = create_model("gcn", 6, data.classes)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(ZooError, match="76,800 bytes to .* 1,000 are free.*TMPDIR"):
+        asked(model, data, torch.arange(3))
+
+
+def test_the_scores_are_those_of_the_whole_graph(data):
+    model = create_model("sgformer", 6, data.classes)
+    ways = [steps(model, data, evaluation=each) for each in ("full", "layers")]
+    for part in ("train", "val", "test"):
+        one, other = (each.evaluate()(part) for each in ways)
+        assert one == other
+
+
+def test_a_recipe_of_a_graph_on_disk(tmp_path):
+    prepare_on_disk({"name": "sbm", "nodes": 300, "dim": 6}, tmp_path / "there")
+    summaries = []
+    for evaluate in ("full", "layers"):
+        train = {
+            "epochs": 3,
+            "batching": {"name": "random-nodes", "size": 100},
+            "evaluate": evaluate,
+        }
+        dataset = {"name": str(tmp_path / "there"), "split": "ratio-60-20-20"}
+        recipe = {"dataset": dataset, "model": "gcn", "train": train}
+        summaries.append(run_recipe(load_recipe(recipe), runs=tmp_path / evaluate))
+    one, other = summaries
+    assert one["test"] == other["test"] and one["val"] == other["val"]
+
+
+def test_the_command_says_what_to_write(command):
+    code, _, said = command("train", "sgformer-digits-rba", "train.evaluate=layers")
+    assert code == 2 and "made of sums over all nodes" in said
+    code, _, said = command("train", "gcn-digits", "train.evaluate=stretches")
+    assert code == 2 and "layers" in said

@@ -1,0 +1,274 @@
+"""Fine-tuning: what is carried over, by name; what is frozen; how fast which layer learns."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import zoo
+from zoo.config.metadata import About
+from zoo.config.recipe import StartFrom
+from zoo.errors import ZooError
+from zoo.weights.create import list_models
+from zoo.weights.finetune import layered, start
+from zoo.weights.folder import PRETRAINED, read_folder
+
+HERE = About(features=4, task="node-classification", encoding={"name": "none"})
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A saved gcn with batch norms, for 4 features and 3 classes of which nothing is known."""
+    model = zoo.create_model("gcn", 4, 3, dim=8, layers=3, norm="batch", residual=True)
+    zoo.save(model, tmp_path / "source")
+    return tmp_path / "source"
+
+
+def begin(source, in_dim=4, out_dim=3, here=HERE, theirs=None, **how):
+    """Start a new gcn from the source; return it, the report and the source's weights."""
+    if theirs:
+        zoo.save(zoo.load(source), source, theirs)
+    torch.manual_seed(5)
+    model = zoo.create_model("gcn", in_dim, out_dim, dim=8, layers=3, norm="batch", residual=True)
+    report = start(model, "gcn", StartFrom(weights=str(source), **how), here)
+    return model, report, read_folder(source).state
+
+
+def parts(names):
+    return {name.partition(".")[0] for name in names}
+
+
+def same(model, state):
+    """The names of weights that are equal to the bit."""
+    own = model.state_dict()
+    return {
+        name
+        for name in state
+        if own[name].shape == state[name].shape and torch.equal(own[name], state[name])
+    }
+
+
+@pytest.mark.parametrize(
+    "sizes,fresh",
+    [((4, 3), set()), ((6, 3), {"stem"}), ((4, 2), {"head"}), ((9, 7), {"stem", "head"})],
+)
+def test_other_sizes_get_a_fresh_stem_or_head(source, sizes, fresh):
+    model, report, state = begin(source, *sizes)
+    assert parts(report.fresh) - {"layers"} == fresh == parts(report.unused)
+    assert set(report.loaded) | set(report.fresh) == set(model.state_dict())
+    assert not set(report.loaded) & set(report.fresh)
+    equal = same(model, state)
+    assert set(report.loaded) <= equal
+    drawn = {
+        name for name in report.fresh if name.endswith("linear.weight") or name == "head.weight"
+    }
+    assert not drawn & equal
+
+
+FOUR = ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "theirs,here,fresh",
+    [
+        ({"features": 4}, {}, set()),
+        ({"features": 4, "feature_names": FOUR}, {"feature_names": FOUR}, set()),
+        ({"features": 4, "feature_names": FOUR}, {}, set()),
+        ({"features": 4, "feature_names": FOUR}, {"feature_names": [*"abce"]}, {"stem"}),
+        ({"features": 4, "feature_names": FOUR}, {"feature_names": [*"abdc"]}, {"stem"}),
+        ({"features": 2, "encoding": {"name": "laplacian", "k": 2}}, {}, {"stem"}),
+        ({"labels": ["x", "y", "z"]}, {"labels": ["x", "y", "z"]}, set()),
+        ({"labels": ["x", "y", "z"]}, {"labels": ["y", "x", "z"]}, {"head"}),
+        ({"labels": ["x", "y", "z"]}, {}, set()),
+        ({"task": "node-multilabel"}, {}, {"head"}),
+    ],
+)
+def test_equal_sizes_have_to_mean_the_same(source, theirs, here, fresh):
+    theirs = {"encoding": {"name": "none"}, **theirs}
+    ours = About.model_validate({**HERE.model_dump(), **here})
+    _, report, _ = begin(source, here=ours, theirs=About.model_validate(theirs))
+    assert parts(report.fresh) == fresh == parts(report.unused)
+
+
+@pytest.mark.parametrize(
+    "freeze,frozen",
+    [
+        ("none", set()),
+        ("backbone", {"layers"}),
+        ("except-head", {"stem", "layers"}),
+        ("layers.1", {"layers"}),
+        (["stem", "layers.*"], {"stem", "layers"}),
+    ],
+)
+def test_what_is_frozen_does_not_learn(source, freeze, frozen):
+    model, report, _ = begin(source, freeze=freeze)
+    assert parts(report.frozen) == frozen
+    still = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+    assert set(report.frozen) == still
+    if freeze == "layers.1":
+        assert all(name.startswith("layers.1.") for name in still)
+
+
+def recipe(source, **how):
+    return {
+        "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "dim": 4},
+        "model": {"name": "gcn", "dim": 8, "layers": 3, "norm": "batch", "residual": True},
+        "train": {"epochs": 4, "weight_decay": 0.1},
+        "seeds": [0],
+        "start_from": {"weights": str(source), **how},
+    }
+
+
+def trained(source, tmp_path, **how):
+    summary = zoo.run_recipe(recipe(source, **how), runs=tmp_path / "runs")
+    return summary, read_folder(Path(summary["folder"], "seed-0")).state
+
+
+@pytest.mark.parametrize(
+    "freeze,moved", [("except-head", {"head"}), ("backbone", {"stem", "head"})]
+)
+def test_frozen_weights_and_statistics_stay_to_the_bit(source, tmp_path, freeze, moved):
+    before = read_folder(source).state
+    _, after = trained(source, tmp_path, freeze=freeze)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert parts(changed) == moved
+    _, free = trained(source, tmp_path)
+    changed = {name for name in before if not torch.equal(before[name], free[name])}
+    assert parts(changed) == {"stem", "layers", "head"}
+    assert any("running_mean" in name for name in changed)
+
+
+def test_the_run_can_be_repeated_from_its_own_recipe(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, state = trained("source", tmp_path, freeze="layers.0", lr_decay=0.5)
+    told = json.loads(Path(first["folder"], "start_from.json").read_text())
+    assert told["frozen"] and told["loaded"] and len(told["sha256"]) == 64
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    second = zoo.run_recipe(Path(first["folder"], "recipe.yaml"), runs=tmp_path / "again")
+    again = read_folder(Path(second["folder"], "seed-0")).state
+    assert all(torch.equal(state[name], again[name]) for name in state)
+
+
+def test_layers_learn_slower_towards_the_stem():
+    model = zoo.create_model("gcn", 4, 3, dim=8, layers=3)
+    groups = layered(model, 0.5)(model.parameter_groups(), 0.1)
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    rates = {names[id(each)]: group["lr"] for group in groups for each in group["params"]}
+    expected = {"stem": 0.0125, "layers.0": 0.025, "layers.1": 0.05, "head": 0.1}
+    assert set(rates) == set(names.values())
+    for name, rate in rates.items():
+        [layer] = [each for each in expected if name.startswith(each)]
+        assert rate == pytest.approx(expected[layer])
+    assert groups[-1]["lr"] == 0.1
+
+
+def test_groups_keep_their_weight_decay():
+    model = zoo.create_model("sgformer", 4, 3, attention_weight_decay=0.25)
+    frozen = model.layers[0].query.weight.requires_grad_(False)
+    groups = layered(model, 0.9)(model.parameter_groups(), 0.1)
+    decay = {id(each): group.get("weight_decay") for group in groups for each in group["params"]}
+    assert decay[id(model.layers[0].key.weight)] == 0.25
+    assert decay[id(model.head.weight)] is None
+    assert id(frozen) not in decay
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_every_model_can_be_finetuned(name, tmp_path):
+    zoo.save(zoo.create_model(name, 5, 4), tmp_path / "source")
+    how = StartFrom(weights=str(tmp_path / "source"), freeze="backbone", lr_decay=0.8)
+    model = zoo.create_model(name, 7, 2)
+    if not any(not key.startswith(("stem", "head")) for key, _ in model.named_parameters()):
+        how = StartFrom(weights=str(tmp_path / "source"), lr_decay=0.8)
+    report = start(model, name, how, HERE)
+    assert parts(report.fresh) == {
+        each for each in parts(report.fresh) if each[:4] in ("stem", "head")
+    }
+    groups = layered(model, 0.8)(model.parameter_groups(), 0.1)
+    learning = {id(each) for group in groups for each in group["params"]}
+    assert learning == {id(each) for each in model.parameters() if each.requires_grad}
+    assert groups[-1]["lr"] == 0.1 and groups[0]["lr"] < 0.1
+
+
+@pytest.mark.parametrize(
+    "sizes,how,words",
+    [
+        ((6, 3), {"freeze": "except-head"}, "drawn anew.*stem"),
+        ((4, 3), {"freeze": "*"}, "nothing to train"),
+        ((4, 3), {"freeze": "layer.0"}, "name of no weight.*layers.0"),
+        ((4, 3), {"freeze": ["backbone", "tail"]}, "'tail'"),
+        ((4, 3), {"weights": "nowhere"}, "no weights at"),
+        ((4, 3), {"weights": "sgformer-digits-rba"}, "weights of sgformer.*model is gcn"),
+        ((4, 3), {"weights": "gcn-digits"}, "other options"),
+    ],
+)
+def test_what_cannot_be_a_start(source, sizes, how, words):
+    model = zoo.create_model("gcn", *sizes, dim=8, layers=3, norm="batch", residual=True)
+    with pytest.raises(ZooError, match=words):
+        start(model, "gcn", StartFrom(**{"weights": str(source), **how}), HERE)
+
+
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        ({"weights": "nowhere"}, "start_from.weights.*no weights at"),
+        ({"lr_decay": 0}, "lr_decay.*greater than 0"),
+        ({"lr_decay": 1.5}, "lr_decay.*less than or equal to 1"),
+        ({"frezee": "none"}, "did you mean 'freeze'"),
+        ({"freeze": 3}, "freeze"),
+    ],
+)
+def test_a_recipe_is_checked_before_it_runs(source, change, words):
+    with pytest.raises(ZooError, match=words):
+        zoo.load_recipe(recipe(source, **change))
+
+
+def test_the_command_writes_a_recipe_and_runs_it(command, tmp_path):
+    words = ("--data", "karate", "--freeze", "backbone", "--lr-decay", "0.5", "train.epochs=2")
+    code, out, err = command("finetune", "gcn-digits", *words, "--json")
+    assert code == 0, err
+    summary = json.loads(out)
+    assert "2 loaded, 4 fresh, 2 frozen, 4 unused" in err and "stem.convolution.bias" in err
+    [folder] = (tmp_path / "runs").iterdir()
+    assert (
+        folder.name.startswith("gcn-karate-finetuned")
+        and summary["folder"] == f"runs/{folder.name}"
+    )
+    plan = zoo.load_recipe(folder / "recipe.yaml")
+    assert plan.start_from == StartFrom(weights="gcn-digits", freeze="backbone", lr_decay=0.5)
+    shipped = zoo.load("gcn-digits").about.recipe
+    # Options that are newer than the weights have their default.
+    assert plan.model.items() >= shipped["model"].items()
+    assert plan.train == {**plan.train, **shipped["train"], "epochs": 2}
+    after = read_folder(folder / "seed-0").state
+    before = read_folder(PRETRAINED / "gcn-digits").state
+    kept = {name for name in before if not name.startswith(("stem", "head"))}
+    assert kept and all(torch.equal(before[name], after[name]) for name in kept)
+
+
+def test_the_probe_is_worth_something(command):
+    """The head alone, on features learnt from the same images, reads them again."""
+    words = ("--data", "digits", "--probe", "train.epochs=3", "--json")
+    code, out, _ = command("finetune", "gcn-digits", *words)
+    assert code == 0 and json.loads(out)["test"]["mean"] > 0.95
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (("gcn-digits", "--data", "karate", "--probe"), "drawn anew"),
+        (("gcn-digits", "--data", "digits", "--probe", "--freeze", "none"), "leave out --freeze"),
+        (("gcn-digits", "--data", "digits", "--freeze", "tail"), "name of no weight"),
+        (("gcn-digits", "--data", "digits", "--lr-decay", "2"), "lr_decay"),
+        (("gcn-digits", "--data", "digits", "train.epoch=3"), "did you mean 'epochs'"),
+        (("gcn-digits", "--data", "digits", "model.dim=7"), "other options"),
+        (("nowhere", "--data", "digits"), "no weights at"),
+    ],
+)
+def test_what_cannot_be_finetuned(command, tmp_path, words, said):
+    before = sorted(tmp_path.iterdir())
+    code, out, err = command("finetune", *words)
+    assert code == 2 and said in err and "Traceback" not in err and not out
+    assert [each for each in sorted(tmp_path.iterdir()) if each.name != "data"] == before

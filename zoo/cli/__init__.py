@@ -1,0 +1,1 @@
+"""The command `zoo`: what can be typed, and the only place that prints."""

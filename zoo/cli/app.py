@@ -1,0 +1,298 @@
+"""The command `zoo`: what can be typed; `zoo.cli.console` is what it prints."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo.cli import console, data, weights
+from zoo.cli.common import (
+    AsJson,
+    Device,
+    DeviceName,
+    Host,
+    Hosts,
+    Overrides,
+    RecipeName,
+    Runs,
+    profiled,
+    tell,
+    train_recipe,
+)
+from zoo.errors import ZooError
+
+# Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
+# answers at once, and `zoo doctor` where they do not import at all.
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A model zoo of graph transformers: train, reproduce and compare them by name.",
+)
+app.add_typer(weights.app)
+app.add_typer(data.app, name="data")
+
+
+class Kind(StrEnum):
+    """What `zoo list` can list."""
+
+    models = "models"
+    recipes = "recipes"
+    attentions = "attentions"
+    propagations = "propagations"
+    encodings = "encodings"
+    datasets = "datasets"
+    files = "files"
+    studies = "studies"
+
+
+def main() -> None:
+    """Run the command; what the user can fix is printed as one paragraph, exit code 2."""
+    try:
+        app()
+    except ZooError as error:
+        console.complain(str(error))
+        sys.exit(2)
+
+
+@app.command()
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")
+    ] = None,
+    overrides: Overrides = None,
+    device: DeviceName = Device.auto,
+    runs: Runs = Path("runs"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with a run that was ended, in its own folder."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="How many share the work: batches, or random batches.")
+    ] = 1,
+    hosts: Hosts = None,
+    host: Host = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe with each of its seeds and write the run's folder.
+
+    Memory that one step frees is kept for the next, by jemalloc where it is installed (Debian's
+    libjemalloc2), which takes half of it; with a variable of an allocator set, such as
+    MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
+    """
+    from zoo.distributed.hosts import machines
+    from zoo.experiments.launch import launch, to_launch
+    from zoo.experiments.resolve import load_recipe
+    from zoo.experiments.run import unfinished
+    from zoo.system import process_group as running
+
+    if (recipe is None) == (resume is None):
+        raise ZooError(
+            "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
+            "`zoo train --resume runs/sgformer-cora-20261121-120000`."
+        )
+    if resume is None:
+        plan = load_recipe(recipe, overrides or [])
+    else:
+        running.start()
+        plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
+    if to_launch(processes, plan, hosts):
+        sys.exit(launch(processes, plan, hosts, host))
+    if profile:
+        profiled(plan, device, runs, resume, as_json)
+    else:
+        tell(train_recipe(plan, device, runs, resume), as_json)
+
+
+@app.command()
+def reproduce(
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    device: DeviceName = Device.auto,
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe and compare it with the number it should reach: PASS or FAIL."""
+    from zoo.experiments.resolve import load_recipe
+    from zoo.experiments.summary import verdict
+
+    plan = load_recipe(recipe, overrides or [])
+    if plan.expect is None:
+        raise ZooError(
+            f"{recipe} says no number to reach; use `zoo train`, or write "
+            "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
+        )
+    summary = train_recipe(plan, device, runs)
+    passed, sentence = verdict(summary)
+    if as_json:
+        typer.echo(json.dumps({**summary, "passed": passed}))
+    else:
+        console.result(summary)
+        console.verdict(passed, sentence)
+    sys.exit(0 if passed else 1)
+
+
+@app.command()
+def estimate(recipe: RecipeName, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Say how much memory a recipe will take, from small graphs of the same kind."""
+    from zoo.experiments.estimate_memory import estimate as estimated
+    from zoo.experiments.resolve import load_recipe
+    from zoo.system.allocator import keep_freed_memory
+
+    keep_freed_memory()  # as in training
+    found = estimated(load_recipe(recipe, overrides or []))
+    if as_json:
+        typer.echo(json.dumps(found._asdict()))
+    else:
+        console.estimate(found)
+
+
+@app.command()
+def show(recipe: RecipeName, overrides: Overrides = None) -> None:
+    """Print a recipe with the value of every option."""
+    from zoo.config.recipe import recipe_text
+    from zoo.experiments.resolve import load_recipe, resolve
+
+    typer.echo(recipe_text(resolve(load_recipe(recipe, overrides or []))), nl=False)
+
+
+@app.command("list")
+def list_(
+    kind: Kind,
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="Of models: the weights that come with the zoo.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the words that a recipe may use."""
+    from zoo.cli.catalogue import CATALOGUE
+    from zoo.cli.catalogue import pretrained as weights
+
+    if pretrained and kind != Kind.models:
+        raise ZooError(
+            f"only models have weights; write `zoo list models --pretrained`, not {kind}."
+        )
+    rows = weights() if pretrained else CATALOGUE[kind]()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        console.rows(rows)
+
+
+@app.command()
+def info(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A word of `zoo list models`.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print what a model is: equations, paper, options, citation, and the recipes that use it."""
+    from zoo.cli.info import info as information
+
+    found = information(model)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        console.info(found)
+
+
+@app.command()
+def compare(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECIPE]... [KEY=VALUE]...",
+            help="Recipes or folders of finished runs, and changes of every recipe.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Every model with a recipe for this data set.")
+    ] = None,
+    attention: Annotated[
+        list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
+    ] = None,
+    device: DeviceName = Device.auto,
+    runs: Annotated[Path, typer.Option(help="Where runs are looked for and written.")] = Path(
+        "runs"
+    ),
+    again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train recipes on one data set, or read their finished runs, into one table."""
+    from zoo.experiments.compare import compare as run_all
+    from zoo.experiments.compare import contestants
+
+    changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
+    sources = [each for each in words or [] if each not in changes]
+    entries = contestants(sources, changes, dataset, attention or [])
+    try:
+        found = run_all(entries, device=device.value, runs=runs, again=again, tell=console.remark)
+    except KeyboardInterrupt:
+        console.complain("stopped; what is finished is kept and will be read the next time.")
+        sys.exit(130)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        console.comparison(found)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Such as rba-theory.")],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Options, such as dataset=cora."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, in seconds.")] = False,
+    out: Annotated[Path, typer.Option(help="Where the table and the plots go.")] = Path("studies"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what is predicted of the zoo's methods; exit code 1 where they disagree."""
+    from zoo.config.options import pick
+    from zoo.studies import STUDIES, write_study
+
+    given = dict(_key_and_value(each) for each in options or [])
+    found = pick(STUDIES, {**given, "name": name, "quick": quick})
+    written = write_study(found, out)
+    if as_json:
+        rows = [{**row._asdict(), "agrees": row.agrees} for row in found.rows]
+        typer.echo(json.dumps({"rows": rows, "table": found.table}))
+    else:
+        console.study(found)
+        console.remark(f"written: {', '.join(map(str, written))}")
+    sys.exit(0 if all(row.agrees for row in found.rows) else 1)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of recipes, for editors."""
+    from zoo.experiments.resolve import schema as recipe_schema
+
+    typer.echo(json.dumps(recipe_schema(), indent=2))
+
+
+@app.command()
+def doctor() -> None:
+    """Print what is installed, where data lives, and the line that fixes what is broken."""
+    from zoo.cli.doctor import examine
+
+    findings = examine()
+    console.findings(findings)
+    sys.exit(1 if any(each.fix and each.needed for each in findings) else 0)
+
+
+def _key_and_value(text: str) -> tuple[str, Any]:
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ZooError(f"{text!r} says no value; write KEY=VALUE, such as dataset=cora.")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None

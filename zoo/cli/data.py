@@ -1,0 +1,150 @@
+"""The command `zoo data`: check a graph of one's own, and prepare it under a name."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo.cli import console
+from zoo.errors import ZooError
+
+app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your own.")
+
+Source = Annotated[
+    str, typer.Argument(metavar="PATH", help="A folder with nodes.csv and edges.csv, or a file.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="How to read it, such as label=species."),
+]
+
+
+@app.command()
+def check(
+    path: Source,
+    options: Options = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw degrees and classes into this PNG.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
+    from zoo.datasets.check.in_memory import check_graph
+    from zoo.datasets.check.mapped import check_on_disk
+    from zoo.datasets.check.plot import draw
+    from zoo.datasets.load import on_disk_folder, read_graph
+
+    if plot is not None and plot.suffix != ".png":
+        raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
+    spec = _spec(path, options)
+    folder = on_disk_folder(path)
+    parts = None if folder else read_graph(spec)
+    found = check_on_disk(folder) if folder else check_graph(parts)
+    if as_json:
+        typer.echo(json.dumps([each._asdict() for each in found]))
+    else:
+        console.data(found)
+    broken = any(each.verdict == "fix" for each in found)
+    if plot is not None and not broken:
+        draw(parts or read_graph(spec), plot)
+    if plot is not None:
+        console.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
+    sys.exit(1 if broken else 0)
+
+
+@app.command()
+def prepare(
+    path: Source,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes will call it.")],
+    options: Options = None,
+    again: Annotated[bool, typer.Option("--again", help="Replace the graph of that name.")] = False,
+    on_disk: Annotated[
+        bool, typer.Option("--on-disk", help="Write a folder that is never all in memory.")
+    ] = False,
+    half: Annotated[bool, typer.Option("--half", help="On disk: fp16 features.")] = False,
+    memory: Annotated[
+        float, typer.Option(help="On disk: GiB of edges to hold at a time.", min=0.001)
+    ] = 2.0,
+) -> None:
+    """Write a graph as NAME.npz into the first data folder, so that `dataset: NAME` is it.
+
+    --on-disk writes a folder NAME instead, of graphs of any size: `zoo list files` says which.
+    """
+    from zoo.datasets import check_parts
+    from zoo.datasets.files.prepared import write_prepared
+    from zoo.datasets.load import own_graph, prepare_on_disk, read_graph
+
+    if half and not on_disk:
+        raise ZooError("--half is for on-disk graphs; write --on-disk --half.")
+    written = _destination(name, "" if on_disk else ".npz", again)
+    if on_disk:
+        prepare_on_disk(_options(path, options), written, half=half, memory=memory)
+    else:
+        parts = read_graph(_spec(path, options))
+        task = own_graph(path, parts).task
+        write_prepared(check_parts(parts._replace(task=task)), written)
+    console.remark(f"written: {written}; write `dataset={name}`, such as zoo train gcn-cora "
+                  f"dataset={name}")  # fmt: skip
+
+
+@app.command()
+def partition(
+    path: Annotated[
+        str, typer.Argument(metavar="DATASET", help="As recipes name it: a word, or a path.")
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the parts go.")],
+    options: Options = None,
+    parts: Annotated[int, typer.Option(min=1, help="How many: one for each machine.")] = 2,
+) -> None:
+    """Cut a graph into parts that few edges leave, each for the memory of a machine of its own.
+
+    Recipes train on FOLDER/part.json with `train.batching={name: distributed, ...}`.
+    """
+    from zoo.datasets.load import load_graph
+    from zoo.distributed.partition import CONFIG, write_partition
+
+    for each in write_partition(load_graph(_options(path, options)), folder, parts):
+        console.remark(
+            f"part {each['part']}: {each['nodes']:,} nodes, {each['edges']:,} edges to them, "
+            f"{each['other_parts']:,} of these from other parts"
+        )
+    console.remark(f"written: {folder / CONFIG}, for train.batching={{name: distributed, config: "
+                  f"{folder / CONFIG}, fanouts: [10, 5], size: 1000}}")  # fmt: skip
+
+
+def _destination(name: str, suffix: str, again: bool) -> Path:
+    from zoo.datasets.load import DATASETS
+    from zoo.datasets.load.named import NAMED
+    from zoo.system.files import data_folders
+
+    if Path(name).name != name or name.startswith(".") or not name.isprintable() or "=" in name:
+        raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
+    if name in DATASETS and not (name in NAMED and NAMED[name].source is None):
+        raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
+    kinds = [data_folders()[0] / f"{name}{each}" for each in (suffix, *{"", ".npz"} - {suffix})]
+    if kinds[1].exists():
+        raise ZooError(f"{kinds[1]} has that name already; remove it, or write another name.")
+    if kinds[0].exists() and not again:
+        raise ZooError(f"{kinds[0]} is there already; write --again to replace it, or another "
+                       "name.")  # fmt: skip
+    return kinds[0]
+
+
+def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
+    spec = _options(path, options)
+    if "features" in spec:
+        raise ZooError("`features` is what training does to them; write it there, not here.")
+    return spec
+
+
+def _options(path: str, options: list[str] | None) -> dict[str, Any]:
+    from zoo.config.yaml_lines import Draft
+
+    draft = Draft("the options")
+    draft.data = {"name": path}
+    for number, text in enumerate(options or []):
+        draft.override(text, number)
+    draft.finish()
+    return draft.data

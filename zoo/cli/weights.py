@@ -1,0 +1,253 @@
+"""The commands for what has been trained: predict, evaluate, embed, finetune, push and pull."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo.cli import console
+from zoo.cli.common import AsJson, Device, DeviceName, Overrides, Runs, tell, train_recipe
+from zoo.errors import ZooError
+
+app = typer.Typer()
+
+Weights = Annotated[
+    str,
+    typer.Argument(
+        metavar="WEIGHTS",
+        help="A run, one of its seeds, a folder of weights, or a name of "
+        "`zoo list models --pretrained`.",
+    ),
+]
+Graph = Annotated[
+    str,
+    typer.Option(
+        "--data", help="A name, a path, or {name: ..., option: ...}, as after `dataset:`."
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Nodes at a time, for graphs that do not fit into memory. An approximation: neither "
+        "edges nor attention cross from one part of the graph to another.",
+    ),
+]
+Layers = Annotated[
+    bool,
+    typer.Option(
+        "--layers",
+        help="The answers of the whole graph in bounded memory: layer by layer, with files in "
+        "TMPDIR. Not for every attention.",
+    ),
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="A Python file or module to import first; none is otherwise."),
+]
+Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exists.")]
+
+
+@app.command()
+def predict(
+    weights: Weights,
+    data: Graph,
+    out: Annotated[Path, typer.Option(help="The table to write: .csv or .parquet.")],
+    batch_size: BatchSize = None,
+    layers: Layers = False,
+    device: DeviceName = Device.auto,
+    imports: Imports = None,
+    again: Again = False,
+) -> None:
+    """Predict every node of a graph: its label and the probability of each class."""
+    from zoo.inference.predict import predict as run
+    from zoo.inference.predict import write_table
+
+    _check_out(out, (".csv", ".parquet"), again)
+    model, graph = _loaded(weights, imports), _graph(data)
+    found = run(model, graph, batch_size=batch_size, layers=layers, device=_device(device))
+    write_table(found, out)
+    console.remark(f"{len(found.ids):,} nodes of {graph.name} are in {out}.{_said(found.cut)}")
+
+
+@app.command()
+def embed(
+    weights: Weights,
+    data: Graph,
+    out: Annotated[Path, typer.Option(help="The array to write, a row per node: .npy.")],
+    batch_size: BatchSize = None,
+    layers: Layers = False,
+    device: DeviceName = Device.auto,
+    imports: Imports = None,
+    again: Again = False,
+) -> None:
+    """Write what the head of a model reads of every node, one row each."""
+    from zoo.inference.predict import embed as run
+    from zoo.inference.predict import write_array
+
+    _check_out(out, (".npy",), again)
+    model, graph = _loaded(weights, imports), _graph(data)
+    found = run(model, graph, batch_size=batch_size, layers=layers, device=_device(device))
+    write_array(found.values, out)
+    shape = " x ".join(map(str, found.values.shape))
+    console.remark(f"{shape} numbers, nodes of {graph.name}, are in {out}.{_said(found.cut)}")
+
+
+@app.command()
+def evaluate(
+    weights: Weights,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="A graph; left out, what the weights were trained on."),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="train, val, test or all. Left out, it is test where the weights were trained, "
+            "and on other graphs all nodes with a label."
+        ),
+    ] = None,
+    batch_size: BatchSize = None,
+    layers: Layers = False,
+    device: DeviceName = Device.auto,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure trained weights on a graph, by the metric of their task."""
+    from zoo.inference.evaluate import evaluate_part
+
+    model = _loaded(weights, imports)
+    found = evaluate_part(
+        model,
+        _spec(data) if data else None,
+        part,
+        batch_size=batch_size,
+        layers=layers,
+        device=_device(device),
+    )
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        console.score(found)
+
+
+@app.command()
+def finetune(
+    weights: Weights,
+    data: Graph,
+    overrides: Overrides = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(help="none, backbone, or names of weights, such as layers.0; again for more."),
+    ] = None,
+    lr_decay: Annotated[
+        float, typer.Option(help="Factor of the learning rate per layer, from the head down.")
+    ] = 1.0,
+    probe: Annotated[bool, typer.Option("--probe", help="Train nothing but the head.")] = False,
+    device: DeviceName = Device.auto,
+    runs: Runs = Path("runs"),
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train on from weights: a recipe with `start_from`, written out and run."""
+    from zoo.experiments.resolve import load_recipe
+    from zoo.weights.finetune import finetuning
+
+    if probe and freeze:
+        raise ZooError("--probe freezes all but the head; leave out --freeze.")
+    words = ["except-head"] if probe else freeze or ["none"]
+    frozen = words[0] if len(words) == 1 else words
+    _import(imports)
+    recipe = finetuning(_located(weights), _spec(data), frozen, lr_decay)
+    recipe |= {"imports": imports} if imports else {}
+    plan = load_recipe(recipe, overrides or [])
+    name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
+    summary = train_recipe(plan.model_copy(update={"name": name}), device, runs)
+    tell(summary, as_json)
+
+
+@app.command()
+def push(
+    folder: Weights,
+    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new one private.")] = False,
+) -> None:
+    """Upload a folder of weights to the Hugging Face Hub."""
+    from zoo.weights.hub import push as upload
+
+    console.remark(f"uploaded: {upload(_located(folder), repository, private=private)}")
+
+
+@app.command()
+def pull(
+    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
+) -> None:
+    """Download a folder of weights from the Hugging Face Hub, and check it."""
+    from zoo.weights.hub import pull as download
+
+    download(repository, folder)
+    console.remark(f"{repository} is in {folder}.")
+
+
+def _located(weights: str) -> Path:
+    from zoo.weights.folder import locate
+
+    found = locate(weights)
+    if found.why:
+        console.remark(f"weights: {found.folder}, {found.why}.")
+    return found.folder
+
+
+def _loaded(weights: str, imports: list[str] | None):
+    from zoo.weights.load import load
+
+    _import(imports)
+    return load(_located(weights))
+
+
+def _import(imports: list[str] | None) -> None:
+    from zoo.experiments.resolve import import_sources
+
+    import_sources(imports or [], Path())
+
+
+def _graph(text: str):
+    from zoo.datasets.load import load_graph
+
+    return load_graph(_spec(text))
+
+
+def _spec(text: str) -> str | dict[str, Any]:
+    """Read a name, a path, or a mapping as it is written behind `dataset:`."""
+    import yaml
+
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        spec = yaml.safe_load(text)
+    except yaml.YAMLError:
+        spec = None
+    if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
+        raise ZooError(f"--data {text}: write a name, a path, or '{{name: sbm, nodes: 500}}'.")
+    return spec
+
+
+def _device(word: Device):
+    from zoo.system.environment import choose_device
+
+    return choose_device(word.value)
+
+
+def _check_out(out: Path, suffixes: tuple[str, ...], again: bool) -> None:
+    if out.suffix not in suffixes:
+        raise ZooError(f"--out {out}: write a file that ends in {' or '.join(suffixes)}.")
+    if out.is_dir() or (out.exists() and not again):
+        raise ZooError(f"{out} exists; name another file, or write --again to replace it.")
+
+
+def _said(cut: float) -> str:
+    if not cut:
+        return ""
+    return f" In parts, an approximation: {cut:.1%} of the edges cross them and were not looked at."

@@ -1,0 +1,1 @@
+"""Words and options of a recipe, checked; without torch."""

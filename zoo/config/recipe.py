@@ -1,0 +1,270 @@
+"""The recipe: everything a run is made of, read so that all its mistakes are found at once.
+
+Which words and options exist is written in the tables, and these need torch. The caller of
+`load_recipe` brings the check against them along; reading a recipe is quick without it.
+"""
+
+import datetime
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from zoo.config.options import Fraction, NonNegative, Seed, Spec, sentence
+from zoo.config.yaml_lines import Draft, read, recipe_text
+from zoo.errors import Problem, ZooError, suggestion, unknown
+
+Check = Callable[[dict[str, Any]], list[Problem]]
+"""Finds what is wrong with words and options; in the data keys may lack or be of any type."""
+
+
+def _named(value: object) -> object:
+    if not isinstance(value, str) and not (
+        isinstance(value, Mapping) and isinstance(value.get("name"), str)
+    ):
+        raise ValueError("write a word, or {name: word, option: value}")
+    return value
+
+
+def _distinct(seeds: list[int]) -> list[int]:
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError("write at least one seed, and each once")
+    return seeds
+
+
+def _day(text: str) -> str:
+    try:
+        written = datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        written = None
+    if written != text:
+        raise ValueError("write a day as YYYY-MM-DD")
+    return text
+
+
+_Named = Annotated[Spec, BeforeValidator(_named)]
+_Seeds = Annotated[list[Seed], AfterValidator(_distinct)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Verified(_Strict):
+    """What a stored run of the recipe has measured."""
+
+    test: Fraction = Field(description="mean test metric over the seeds")
+    std: NonNegative = Field(description="standard deviation of the test metric over the seeds")
+    seeds: _Seeds = Field(description="the seeds of the runs")
+    date: Annotated[str, AfterValidator(_day)] = Field(description="day of the runs, YYYY-MM-DD")
+
+
+class Expect(_Strict):
+    """The number that the recipe should reach, and who says so."""
+
+    test: Fraction = Field(description="test metric that the source reports, between 0 and 1")
+    within: Fraction = Field(description="how far below `test` still counts as reached")
+    source: str = Field(min_length=1, description="where the number is from")
+    verified: Verified | None = Field(None, description="what was measured here, null if nothing")
+
+
+class StartFrom(_Strict):
+    """Weights that training begins with, and how far they may move."""
+
+    weights: str = Field(min_length=1, description="a folder of weights, a run, or a shipped name")
+    freeze: str | list[str] = Field(
+        "none", description="none, backbone, except-head, or names of weights: layers.0, *.norm.*"
+    )
+    lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="factor of the learning rate per layer, from the head down"
+    )
+
+
+class _Contents(_Strict):
+    dataset: _Named = Field(description="the graph, its split and its task")
+    encoding: _Named = Field("none", description="features computed from the graph alone")
+    model: _Named = Field(description="the model and its options")
+    train: dict[str, Any] = Field({}, description="options of the training")
+    seeds: _Seeds = Field([0], description="one run is made with each seed")
+    start_from: StartFrom | None = Field(None, description="weights to begin with: fine-tuning")
+    expect: Expect | None = Field(None, description="the number that the recipe should reach")
+    imports: list[Annotated[str, Field(min_length=1)]] = Field(
+        [], description="Python files, relative to the recipe's folder, or modules to import first"
+    )
+
+
+class Recipe(_Contents):
+    """A checked recipe: frozen fields of plain data, in its own copy.
+
+    `name` is the file's stem, `path` the file; a mapping is called "recipe" and has no path.
+    """
+
+    name: str = Field("recipe", exclude=True)
+    path: Path | None = Field(None, exclude=True)
+
+    def plain(self) -> dict[str, Any]:
+        """Return what a file of this recipe holds, defaults included, as plain data."""
+        data = self.model_dump()
+        absent = {"start_from": None, "expect": None, "imports": []}
+        return {key: value for key, value in data.items() if absent.get(key, ...) != value}
+
+    def text(self) -> str:
+        """Return the recipe as YAML, which `load_recipe` reads back to the same data."""
+        return recipe_text(self.plain())
+
+
+def load_recipe(
+    source: str | Path | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    *,
+    check: Check | None = None,
+) -> Recipe:
+    """Read a recipe, change it, and check all of it.
+
+    Args:
+        source: the word of a shipped recipe, the path of a `.yaml` file, or a mapping.
+        overrides: `"model.attention.size=128"` each: dotted keys and a value in YAML. Of two for
+            the same key the last one holds.
+        check: finds what is wrong with words and options, given the data as it was written.
+
+    Raises:
+        ZooError: a file that cannot be read, or all that is wrong in it: a line for each problem,
+            with its file and line, or the override that caused it.
+    """
+    if isinstance(overrides, str):
+        raise ZooError(f"overrides are a list: write [{overrides!r}].")
+    path = None if isinstance(source, Mapping) else recipe_file(source)
+    draft = Draft("the recipe") if path is None else read(path, _shown(source, path))
+    if path is None:
+        draft.data = draft.copy_plain(source, ())
+        draft.finish()
+    graph = _graph(draft.data)
+    for number, text in enumerate(overrides):
+        draft.override(text, number)
+    if _graph(draft.data) != graph and not any(each.startswith("expect") for each in overrides):
+        draft.data.pop("expect", None)  # a number holds for its graph only
+    _check(draft, check)
+    draft.finish()
+    return Recipe(**draft.data, name="recipe" if path is None else path.stem, path=path)
+
+
+def recipe_names() -> list[str]:
+    """Return the words of the recipes that come with the zoo, sorted."""
+    return sorted(_files())
+
+
+def recipe_file(name: str | Path) -> Path:
+    """Return the file of a shipped recipe, given its word, or of the path of any recipe.
+
+    Raises:
+        ZooError: no shipped recipe has this name, or no file this path.
+    """
+    known = recipe_names()
+    if not _is_path(name):
+        if name not in known:
+            raise ZooError(unknown("recipe", name, known))
+        return _files()[name]
+    if not os.path.exists(name):
+        near = suggestion(Path(name).stem, known)
+        raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
+    return Path(name)
+
+
+def word(spec: Spec) -> str:
+    """Return `rba` for `rba` and for `{name: rba, size: 512}`."""
+    return spec if isinstance(spec, str) else spec["name"]
+
+
+def divide(spec: Any, keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """Divide a spec into what its table knows and what the recipe itself adds to it."""
+    if not isinstance(spec, dict):
+        return spec, {}
+    own = {key: spec[key] for key in keys if key in spec}
+    return {key: value for key, value in spec.items() if key not in own}, own
+
+
+def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON schema of a recipe file.
+
+    Args:
+        tables: the schemas of `dataset`, `encoding`, `model` and `train`, from `json_schema`.
+    """
+    schema = _Contents.model_json_schema()
+    definitions = schema.setdefault("$defs", {})
+    for key, given in tables.items():
+        definitions |= given.get("$defs", {})
+        own = schema["properties"][key]
+        said = {word: own[word] for word in ("description", "default") if word in own}
+        schema["properties"][key] = {**given, **said}
+        schema["properties"][key].pop("$defs", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Recipe"}
+
+
+def recipe_folder() -> Path:
+    """Return the folder of the shipped recipes, which holds one for each model.
+
+    It lies inside the installed package, or beside it in a checkout.
+    """
+    package = Path(__file__).parent.parent
+    folders = (package / "recipes", package.parent / "recipes")
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+
+def _files() -> dict[str, Path]:
+    """Return the files of the shipped recipes by their names."""
+    return {path.stem: path for path in recipe_folder().glob("*/*.yaml")}
+
+
+def _is_path(name: str | Path) -> bool:
+    return not isinstance(name, str) or name.endswith((".yaml", ".yml")) or Path(name).name != name
+
+
+def _shown(source: str | Path, path: Path) -> str:
+    return str(source) if _is_path(source) else path.name
+
+
+def _check(draft: Draft, check: Check | None) -> None:
+    """Check structure and words; where both say something of one key, keep the words."""
+    found = check(draft.data) if check else []
+    told = {problem.path for problem in found}
+    found = found + [each for each in _structure(draft.data) if each.path not in told]
+    for problem in found:
+        draft.refuse(draft.place(problem.path), problem)
+
+
+def _graph(data: dict[str, Any]) -> Any:
+    """Return the word of the data set, of whatever type it is."""
+    spec = data.get("dataset")
+    return spec.get("name") if isinstance(spec, Mapping) else spec
+
+
+def _structure(data: dict[str, Any]) -> list[Problem]:
+    try:
+        _Contents.model_validate(data)
+    except ValidationError as error:
+        return [Problem(each["loc"], _message(each)) for each in error.errors()]
+    return []
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    *parents, key = error["loc"]
+    fields = _FIELDS.get(tuple(parents), {})
+    if error["type"] == "extra_forbidden":
+        where = ".".join(parents) or "a recipe"
+        return f"{where} has no key {key!r}; {suggestion(key, fields)}"
+    if error["type"] == "missing":
+        return f"is missing; write `{key}: ...`, {fields[key].description}."
+    if error["type"] in ("dict_type", "model_type"):
+        words = ", ".join(f"{each}: ..." for each in _FIELDS.get(error["loc"], {"option": None}))
+        return sentence({**error, "msg": f"write a mapping, {{{words}}}"})
+    return sentence(error)
+
+
+_FIELDS = {
+    (): _Contents.model_fields,
+    ("expect",): Expect.model_fields,
+    ("start_from",): StartFrom.model_fields,
+    ("expect", "verified"): Verified.model_fields,
+}

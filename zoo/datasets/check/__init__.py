@@ -1,0 +1,1 @@
+"""What `zoo data check` looks at."""

@@ -1,0 +1,260 @@
+"""What `zoo data check` looks at: a graph's size, edges, features, labels and splits.
+
+Each finding has a verdict: `good`; `look`, something to know that may be as it should be; or `fix`,
+something that the zoo refuses or that makes scores meaningless. What is wrong is told as a finding
+here, and not as the first error, so that all of it is seen at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from zoo.datasets import Parts
+from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
+from zoo.datasets.files.parts import (
+    SPLITS,
+    check_edges,
+    check_features,
+    check_ids,
+    check_masks,
+    check_names,
+)
+from zoo.errors import ZooError
+
+_FEW = 5
+"""Labelled nodes of a class below which a random split may leave it out of a part."""
+
+_APART = 100
+"""Spread of a feature, as a multiple of the median spread, from which scales lie apart."""
+
+QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
+              "most": 1}  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """One thing looked at: the verdict, what was found, what to do, and the bare numbers."""
+
+    name: str
+    verdict: str
+    found: str
+    fix: str = ""
+    values: dict[str, Any] = {}
+
+
+class Shape(NamedTuple):
+    """The undirected pattern (N, N) of a graph without loops, and what its rows hold beside it."""
+
+    pattern: sparse.csr_array
+    rows: int
+    repeated: int
+    loops: int
+
+
+def check_graph(parts: Parts) -> list[Finding]:
+    """Return all findings on a graph as `zoo.datasets.read_graph` reads it."""
+    nodes = len(parts.labels)
+    task = parts.task or infer_task(parts.labels)
+    ids = refused_by("ids", lambda: parts.ids is None or check_ids(parts.ids, nodes))
+    edges = refused_by("edges", lambda: check_edges(parts.edges, nodes))
+    labels = refused_by("labels", lambda: check_task(check_labels(parts.labels, task), task))
+    names = [] if labels else refused_by("names", lambda: check_names(parts))
+    if names:  # the rest is told without them
+        parts = parts._replace(label_names=None, feature_names=None)
+    found = [*ids, *edges, *names]
+    shape = None if edges else shape_of(parts)
+    if shape:
+        found += check_shape(shape)
+    found += check_columns(parts)
+    found += labels or check_balance(parts, task)
+    if shape and not labels and parts.labels.ndim == 1 and task != REGRESSION:
+        found += check_homophily(shape, parts.labels)
+    return found + check_splits(parts, task)
+
+
+def shape_of(parts: Parts) -> Shape:
+    """Return the pattern of edges that are numbers of nodes."""
+    nodes = len(parts.labels)
+    source, target = parts.edges.astype(np.int64).T
+    other = source != target
+    repeated = len(source) - len(np.unique(source * nodes + target))
+    ends = np.r_[source[other], target[other]], np.r_[target[other], source[other]]
+    pattern = sparse.coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()
+    pattern.sum_duplicates()
+    return Shape(pattern, len(source), repeated, int((~other).sum()))
+
+
+def check_shape(shape: Shape) -> list[Finding]:
+    """Look at the size of a graph, its components, and the rows that count for nothing."""
+    nodes, edges = shape.pattern.shape[0], shape.pattern.nnz // 2
+    values = {"nodes": nodes, "edges": edges, "rows": shape.rows}
+    size = f"{nodes:,} nodes; {edges:,} edges, without direction, from {shape.rows:,} rows"
+    if edges == 0:
+        fix = "no edge joins two different nodes: see what is read as edges (source, target)"
+        return [Finding("size", "fix", size, fix, values)]
+    degree = np.diff(shape.pattern.indptr)
+    count, groups = sparse.csgraph.connected_components(shape.pattern, directed=False)
+    largest = float(np.bincount(groups).max() / nodes)
+    alone = int((degree == 0).sum())
+    spread = {name: float(np.quantile(degree, each)) for name, each in QUANTILES.items()}
+    text = f"{count:,}, the largest with {largest:.1%} of the nodes"
+    values_of = {"components": int(count), "largest": largest}
+    return [
+        Finding("size", "good", size, values=values),
+        none_of("components", count - 1, text, "no message passes between them, only attention",
+              values_of),
+        none_of("isolated nodes", alone, f"{alone:,}",
+              "only its features tell of a node without edges: see that no edge is lost",
+              {"isolated": alone}),
+        none_of("duplicates", shape.repeated, f"{shape.repeated:,} rows repeat an edge",
+              "an edge counts once, however often it is there", {"repeated": shape.repeated}),
+        none_of("self-loops", shape.loops, f"{shape.loops:,}",
+              "every node gets one here in any case", {"loops": shape.loops}),
+        Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
+                values=spread),
+    ]  # fmt: skip
+
+
+def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
+    """Return a finding that is good where there is none of something, else advice to look."""
+    return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
+
+
+def check_columns(parts: Parts) -> list[Finding]:
+    """Look at the features: how many, what they range over, which are missing or constant."""
+    count = parts.features.shape[1] if parts.features.ndim == 2 else 0
+    if count == 0:
+        fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
+        return [Finding("features", "look", "none", fix, {"features": 0})]
+    x = parts.features.toarray() if sparse.issparse(parts.features) else parts.features
+    names = parts.feature_names or tuple(f"column {each}" for each in range(count))
+    finite = np.isfinite(x)
+    missing = (~finite).sum(axis=0)
+    known = np.where(finite, x, np.nan)
+    some = finite.any(axis=0)
+    low, high = np.nanmin(known[:, some], axis=0), np.nanmax(known[:, some], axis=0)
+    constant = [names[each] for each in np.flatnonzero(some)[low == high]]
+    spread = np.nanstd(known[:, some].astype(np.float64), axis=0)
+    values = {"features": count, "least": float(low.min(initial=np.inf)),
+              "most": float(high.max(initial=-np.inf))}  # fmt: skip
+    text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
+    refused = refused_by("features", lambda: check_features(parts.features, len(parts.labels)))
+    found = [] if refused and not missing.any() else [scales(text, spread, values)]
+    if missing.any():
+        worst = [f"{names[each]} ({missing[each]:,})" for each in (-missing).argsort()[:5]]
+        worst = worst[: int((missing > 0).sum())]
+        text = f"{missing.sum():,} values are missing or infinite: {', '.join(worst)}"
+        fix = "fill them in, or leave the columns out (`columns: [...]`)"
+        bad = {names[each]: int(missing[each]) for each in np.flatnonzero(missing)}
+        refused = [Finding("missing features", "fix", text, fix, bad)]
+    if constant:
+        text = f"{len(constant):,}: {', '.join(constant[:5])}"
+        fix = "they tell nothing; leave them out"
+        found.append(Finding("constant features", "look", text, fix, {"constant": len(constant)}))
+    return found + refused
+
+
+def check_balance(parts: Parts, task: str) -> list[Finding]:
+    """Look at labels that fit their task: how many are known, and of how many each class is."""
+    labels = parts.labels
+    known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
+    some = known if labels.ndim == 1 else known.any(axis=1)
+    values = {"task": task, "labelled": int(some.sum())}
+    text = f"{some.sum():,} of {len(labels):,} nodes ({some.mean():.1%}), {task}"
+    if not some.any():
+        fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
+        return [Finding("labels", "look", f"none known, {task}", fix, values)]
+    found = [Finding("labels", "good", text, values=values)]
+    if task == REGRESSION:
+        return found + _target_spread(labels.reshape(len(labels), -1))
+    if labels.ndim == 2:
+        shares = np.nanmean(labels, axis=0)
+        text = f"{labels.shape[1]} targets, yes in {shares.min():.1%} to {shares.max():.1%}"
+        return [*found, Finding("targets", "good", text, values={"yes": shares.tolist()})]
+    classes = max(int(labels.max()) + 1, len(parts.label_names or ()))
+    counts = np.bincount(labels[known], minlength=classes)
+    names = parts.label_names or tuple(map(str, range(classes)))
+    order = (-counts).argsort(kind="stable")
+    text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
+    text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
+    values = {name: int(each) for name, each in zip(names, counts, strict=True)}
+    if classes == 1:
+        fix = "there is nothing to tell apart: label nodes of another class"
+        return [*found, Finding("classes", "fix", text, fix, values)]
+    few = [names[each] for each in order if counts[each] < _FEW]
+    fix = f"fewer than {_FEW} nodes of {', '.join(few[:5])}: a split may miss them" if few else ""
+    share = counts.max() / counts.sum()
+    text = f"{classes}: {text}; always the largest is right for {share:.1%}"
+    return [*found, Finding("classes", "look" if few else "good", text, fix, values)]
+
+
+def check_homophily(shape: Shape, labels: np.ndarray) -> list[Finding]:
+    """Look at how many edges join nodes of one class, and how many would by chance."""
+    edges = sparse.triu(shape.pattern, 1).tocoo()
+    both = (labels[edges.row] >= 0) & (labels[edges.col] >= 0)
+    if not both.any():
+        return []
+    ends = labels[edges.row[both]], labels[edges.col[both]]
+    return [homophily(float((ends[0] == ends[1]).mean()), np.bincount(np.concatenate(ends)))]
+
+
+def homophily(share: float, ends: np.ndarray) -> Finding:
+    """Tell the share of edges that join nodes of one class; ends (C,) count edges by class."""
+    chance = float(np.square(ends / ends.sum()).sum())
+    text = f"{share:.1%} of edges join nodes of one class; {chance:.1%} would by chance"
+    return Finding("homophily", "good", text, values={"share": share, "chance": chance})
+
+
+def check_splits(parts: Parts, task: str) -> list[Finding]:
+    """Look at the splits that come with the graph: their sizes, and nodes in two parts."""
+    if not parts.masks:
+        text = "none of its own: ratio-60-20-20 deals the labelled nodes at random"
+        return [Finding("split", "good", text)]
+    refused = refused_by("split", lambda: check_masks(parts.masks, len(parts.labels)))
+    if refused:
+        return refused
+    sizes = {part: int(parts.masks[part][0].sum()) for part in SPLITS}
+    text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
+    text += f", in {len(parts.masks['train'])} splits" if len(parts.masks["train"]) > 1 else ""
+    values = {**sizes, "splits": len(parts.masks["train"])}
+    found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
+    if parts.labels.ndim == 1 and task != REGRESSION and parts.labels.dtype.kind in "iu":
+        train = np.unique(parts.labels[parts.masks["train"][0]])
+        unseen = np.setdiff1d(parts.labels[parts.labels >= 0], train)
+        if len(unseen):
+            named = [str((parts.label_names or range(max(unseen) + 1))[each]) for each in unseen]
+            text = f"training has no node of {', '.join(named[:5])}"
+            fix = "nothing can learn such a class: put nodes of it into train"
+            found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
+    return found
+
+
+def scales(text: str, spread: np.ndarray, values: dict[str, Any]) -> Finding:
+    """Look at the spreads (F,) of features: whether some vary much more than others."""
+    wide = spread[spread > 0]
+    if len(wide) and wide.max() > _APART * np.median(wide):
+        fix = "some vary much more than others: try `features: standard`"
+        return Finding("features", "look", text, fix, values)
+    return Finding("features", "good", text, values=values)
+
+
+def _target_spread(targets: np.ndarray) -> list[Finding]:
+    mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
+    text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
+    values = {"mean": mean.tolist(), "std": std.tolist()}
+    if (std == 0).any():
+        fix = "a target is the same for all nodes: there is nothing to learn"
+        return [Finding("targets", "fix", text, fix, values)]
+    far = bool((std > _APART).any() or (std < 1 / _APART).any() or (abs(mean) > _APART * std).any())
+    fix = "nothing is rescaled here: bring targets near mean 0 and spread 1 yourself" if far else ""
+    return [Finding("targets", "look" if far else "good", text, fix, values)]
+
+
+def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
+    """Return what a check refuses, as a finding; nothing where it passes."""
+    try:
+        check()
+    except ZooError as error:
+        return [Finding(name, "fix", "refused", str(error))]
+    return []

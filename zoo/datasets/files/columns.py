@@ -1,0 +1,254 @@
+"""Columns of a node table to ids, labels, features and splits."""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
+from zoo.datasets.files.parts import SPLITS, Parts
+from zoo.errors import ZooError, suggestion
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
+_LONGEST = 1000
+_SUSPECT = ("-1", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+class Columns(NamedTuple):
+    """What the columns of a node table are.
+
+    Attributes:
+        id: what the node is called; None: nodes are numbered by their rows.
+        label: the class or number to predict, or several; None: `label`, where there is one.
+        split_column: train, val, test or nothing; None: `split`, where there is one.
+        columns: the features; None: all other columns.
+        one_hot: features of text, each value of which becomes a column of 0 and 1.
+        unknown: what stands in the label's column where the label is unknown, beside nothing.
+        task: what the labels are for; None: one class per node, or many targets.
+    """
+
+    id: str | None = "id"
+    label: str | list[str] | None = None
+    split_column: str | None = None
+    columns: list[str] | None = None
+    one_hot: list[str] | None = None
+    unknown: str | int | None = None
+    task: str | None = None
+
+    def labels(self, names: list[str]) -> list[str]:
+        """Return the columns of labels among those of a table."""
+        if self.label is None:
+            return ["label"] if "label" in names else []
+        return [self.label] if isinstance(self.label, str) else self.label
+
+    def split(self, names: list[str]) -> list[str]:
+        """Return the column of the split among those of a table: one or none."""
+        if self.split_column is None:
+            return ["split"] if "split" in names else []
+        return [self.split_column]
+
+    def text(self, names: list[str]) -> list[str]:
+        """Return the columns that are read as text."""
+        named = [] if self.id is None else [self.id]
+        return [*named, *self.labels(names), *self.split(names), *(self.one_hot or [])]
+
+    def features(self, names: list[str]) -> list[str]:
+        """Return the columns of features among those of a table."""
+        if self.columns is not None:
+            return list(dict.fromkeys([*self.columns, *(self.one_hot or [])]))
+        taken = {self.id, *self.labels(names), *self.split(names)}
+        return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
+
+
+def node_parts(table: "pyarrow.Table", choice: Columns, where: str) -> Parts:
+    """Return everything of a graph but its edges, which are none yet; ids are as they stand.
+
+    Args:
+        table: a row per node.
+        choice: what its columns are.
+        where: what the table is called in errors.
+
+    Raises:
+        ZooError: a column that is not what it should be: which, where, and what to write.
+    """
+    names = table.column_names
+    if table.num_rows == 0:
+        raise ZooError(f"{where} has no rows; write one per node.")
+    ids = None if choice.id is None else id_array(table[choice.id], f"{where}: {choice.id!r}")
+    labels, label_names = _labels(table, choice, where)
+    split = choice.split(names)
+    masks = _masks(_texts(table[split[0]]), f"{where}: {split[0]!r}") if split else None
+    features, feature_names = _features(table, choice, where)
+    edges = np.zeros((0, 2), np.int64)
+    return Parts(edges, labels, features, masks, ids, label_names, feature_names, choice.task)
+
+
+def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
+    """Return a column of ids as int64 where all are whole numbers, else as text.
+
+    Raises:
+        ZooError: an id is missing, or is neither a whole number nor text.
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    if len(column) == 0:  # of whatever type it was then written
+        return np.zeros(0, np.int64)
+    column = _decoded(column)
+    if pyarrow.types.is_floating(column.type):  # what pandas makes of whole numbers with gaps
+        _refuse_gaps(compute.or_kleene(column.is_null(), compute.is_nan(column)), where)
+        if not compute.all(compute.equal(column, compute.floor(column))).as_py():
+            raise ZooError(f"{where} holds fractions; ids are whole numbers or text.")
+        column = column.cast(pyarrow.int64(), safe=False)
+    if pyarrow.types.is_integer(column.type):
+        _refuse_gaps(column.is_null(), where)
+        if compute.max(column).as_py() < 2**63:
+            return column.cast(pyarrow.int64()).to_numpy()
+        column = column.cast(pyarrow.string())
+    if not _is_text(column.type):
+        raise ZooError(f"{where} is of type {column.type}; ids are whole numbers or text.")
+    _refuse_gaps(compute.or_kleene(column.is_null(), compute.equal(column, "")), where)
+    try:
+        numbers = column.cast(pyarrow.int64())
+        if numbers.cast(column.type).equals(column):  # 007 is not 7
+            return numbers.to_numpy()
+    except pyarrow.ArrowInvalid:
+        pass
+    return _short(column)
+
+
+def _short(column: "pyarrow.ChunkedArray") -> np.ndarray:
+    """Return a column of text as an array, in which every text takes the room of the longest."""
+    from pyarrow import compute
+
+    longest = compute.max(compute.utf8_length(column)).as_py() or 0
+    if longest > _LONGEST:
+        raise ZooError(
+            f"a text of {longest:,} characters is no id and no name of a class; write at most "
+            f"{_LONGEST:,}."
+        )
+    return column.to_numpy(zero_copy_only=False).astype(str)
+
+
+def _refuse_gaps(missing: "pyarrow.ChunkedArray", where: str) -> None:
+    rows = np.flatnonzero(missing.fill_null(True).to_numpy())
+    if len(rows):
+        raise ZooError(
+            f"{where} is empty in {len(rows):,} rows, the first of them data row {rows[0] + 1}; "
+            "give every node an id, and every edge two."
+        )
+
+
+def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    names = choice.labels(table.column_names)
+    if not names:
+        return unlabelled(table.num_rows, choice.task), None
+    texts = [_texts(table[each], whole=True) for each in names]
+    for name, text in zip(names, texts, strict=True):
+        if choice.unknown is not None:
+            text[text == str(choice.unknown)] = ""
+        classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
+        doubtful = [each for each in _SUSPECT if classes and (text == each).any()]
+        if doubtful:
+            raise ZooError(
+                f"{where}: {name!r} holds {doubtful[0]!r}, which may be a class or mean that the "
+                f"label is unknown; write `unknown: {doubtful[0]!r}` if it means unknown, "
+                "`unknown: ''` if it is a class."
+            )
+    try:
+        if len(texts) > 1:
+            return encode_text(np.stack(texts, axis=1), choice.task)[0], tuple(names)
+        return encode_text(texts[0], choice.task)
+    except ZooError as error:
+        raise ZooError(f"{where}: {', '.join(map(repr, names))}: {error}") from None
+
+
+def _features(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    blocks, names = [np.zeros((table.num_rows, 0), np.float32)], []
+    for name in choice.features(table.column_names):
+        column = _decoded(table[name])
+        block, own = (_one_hot if name in (choice.one_hot or []) else _numbers)(column, name, where)
+        blocks.append(block)
+        names += own
+    return np.concatenate(blocks, axis=1), tuple(names)
+
+
+def _one_hot(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
+    texts = _texts(column)
+    values = np.unique(texts[texts != ""])
+    return (texts[:, None] == values).astype(np.float32), [f"{name}={each}" for each in values]
+
+
+def _numbers(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
+    """Return a column as (N, 1), or a column of lists of one length as (N, length)."""
+    import pyarrow
+    from pyarrow import compute
+
+    kind = column.type
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind):
+        lengths = compute.unique(compute.list_value_length(column)).to_pylist()
+        if len(lengths) != 1 or lengths[0] is None:
+            raise ZooError(f"{where}: the lists in {name!r} are of several lengths, or missing.")
+        flat, _ = _numbers(compute.list_flatten(column), name, where)
+        return flat.reshape(len(column), -1), [f"{name}[{each}]" for each in range(lengths[0])]
+    plain = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+    if not (plain or pyarrow.types.is_boolean(kind) or pyarrow.types.is_decimal(kind)):
+        raise ZooError(
+            f"{where}: the column {name!r} is of type {kind}, no numbers. If it is a kind of "
+            f"thing, write `one_hot: [{name}]`; else leave it out: name those that are features, "
+            "`columns: [...]`, or the one that is the class, `label: COLUMN`."
+        )
+    if pyarrow.types.is_boolean(kind):
+        column = column.cast(pyarrow.uint8())
+    values = column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
+        return values.astype(np.float32)[:, None], [name]
+
+
+def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
+    other = sorted(set(np.unique(texts)) - {"", *SPLITS})
+    if other:
+        raise ZooError(
+            f"{where} holds {other[0]!r}; write train, val or test, or nothing for nodes in none: "
+            f"{suggestion(other[0], SPLITS)}"
+        )
+    masks = {part: (texts == part)[None] for part in SPLITS}
+    absent = [part for part, mask in masks.items() if not mask.any()]
+    if absent:
+        raise ZooError(
+            f"{where} marks no node as {absent[0]}; mark some, or leave the column out, and nodes "
+            "are dealt at random (split: ratio-60-20-20)."
+        )
+    return masks
+
+
+def _texts(column: "pyarrow.ChunkedArray", whole: bool = False) -> np.ndarray:
+    """Return a column as text, "" where it is missing; `whole` writes 1.0 as 1 if all are whole."""
+    import pyarrow
+    from pyarrow import compute
+
+    column = _decoded(column)
+    if pyarrow.types.is_floating(column.type):
+        column = compute.if_else(compute.is_nan(column), None, column)
+        if whole and compute.all(compute.equal(column, compute.floor(column))).as_py():
+            column = column.cast(pyarrow.int64(), safe=False)
+    if pyarrow.types.is_nested(column.type):
+        raise ZooError(f"a column of type {column.type} is neither text nor numbers.")
+    return _short(column.cast(pyarrow.string()).fill_null(""))
+
+
+def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def _is_text(kind: "pyarrow.DataType") -> bool:
+    import pyarrow
+
+    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)

@@ -1,0 +1,208 @@
+"""The arrays that a graph comes as, and the door: what is wrong with them is said with its fix.
+
+The sentences name the keys of a prepared file, where nearly all arrays come from.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from zoo.datasets.files.labels import check_labels, check_plain, first_true
+from zoo.errors import ZooError
+
+SPLITS = ("train", "val", "test")
+
+
+class Parts(NamedTuple):
+    """A graph as arrays: what a prepared file holds, and what `write_prepared` writes.
+
+    Attributes:
+        edges: (E, 2) node numbers from 0; one direction of an edge is enough.
+        labels: (N,) classes from 0, -1 = unknown; or (N, T) targets of 0 and 1, NaN = unknown; or
+            numbers of either shape, NaN = unknown, where `task` is `node-regression`.
+        features: (N, F) numbers, dense or a scipy CSR array.
+        masks: `train`, `val` and `test`, each (S, N) bool: S fixed splits; None without any.
+        ids: (N,) what the user calls each node, whole numbers or text; None: by their numbers.
+        label_names: the name of each class, or of each target; None where they have none.
+        feature_names: the name of each column of `features`; None where columns have none.
+        task: what the labels are for; None: as their shape says.
+    """
+
+    edges: np.ndarray
+    labels: np.ndarray
+    features: np.ndarray | sparse.csr_array
+    masks: dict[str, np.ndarray] | None = None
+    ids: np.ndarray | None = None
+    label_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    task: str | None = None
+
+
+def check_parts(parts: Parts) -> Parts:
+    """Return the parts in the types of a data set, all checked against each other.
+
+    Raises:
+        ZooError: one paragraph with the key that is wrong, where, and what to write instead.
+    """
+    labels = check_labels(parts.labels, parts.task)
+    features = check_features(parts.features, len(labels), parts.ids, parts.feature_names)
+    edges = check_edges(parts.edges, len(labels))
+    masks = check_masks(parts.masks, len(labels))
+    ids = None if parts.ids is None else check_ids(parts.ids, len(labels))
+    check_names(parts._replace(labels=labels))
+    return parts._replace(edges=edges, labels=labels, features=features, masks=masks, ids=ids)
+
+
+def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
+    """Return ids (N,) as int64 or text, all different."""
+    if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iuU":
+        kind = getattr(ids, "dtype", type(ids).__name__)
+        raise ZooError(
+            f"`node_ids` is of type {kind}; write a plain numpy array of whole numbers or of text "
+            "(np.array(ids, dtype=str))."
+        )
+    if ids.shape != (nodes,):
+        raise ZooError(f"`node_ids` has the shape {ids.shape} and should have ({nodes},).")
+    unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
+    if len(unique) < nodes:
+        twice = ids[first[counts > 1].min()]
+        rows = np.flatnonzero(ids == twice)[:2].tolist()
+        raise ZooError(
+            f"the id {twice!s} is that of several nodes (rows {rows[0]} and {rows[1]}, of "
+            f"{(counts > 1).sum():,} such ids); give each node an id of its own."
+        )
+    if ids.dtype.kind == "u" and ids.max(initial=0) > np.iinfo(np.int64).max:
+        raise ZooError("`node_ids` has numbers beyond 2^63; write text, np.array(ids, dtype=str).")
+    return ids if ids.dtype.kind == "U" else ids.astype(np.int64, copy=False)
+
+
+def check_names(parts: Parts) -> None:
+    """Refuse names that are not one for each column of features, or for each class or target."""
+    columns, labels = parts.features.shape[1], parts.labels
+    if parts.feature_names is not None and len(parts.feature_names) != columns:
+        raise ZooError(
+            f"`feature_names` has {len(parts.feature_names)} names; write {columns}, one for each "
+            "column of features."
+        )
+    if parts.label_names is None:
+        return
+    if labels.ndim == 1 and labels.dtype.kind == "f":
+        raise ZooError("`label_names` are names of classes, and numbers have none; leave it out.")
+    count = len(parts.label_names)
+    least = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+    if count < least or (labels.ndim == 2 and count > least):
+        raise ZooError(f"`label_names` has {count} names; write {least}, one for each class.")
+
+
+def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
+    """Return edges (E, 2) as int64, all between nodes 0 and N-1."""
+    check_plain("edges", edges)
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        turned = edges.ndim == 2 and edges.shape[0] == 2
+        fix = "write edges.T" if turned else "write one row per edge: its two nodes"
+        raise ZooError(f"`edges` has the shape {edges.shape} and should have (E, 2); {fix}.")
+    if edges.dtype.kind not in "iu":
+        raise ZooError(
+            f"`edges` is of type {edges.dtype} and should be int64: node numbers from 0; write "
+            "edges.astype('int64')."
+        )
+    wrong = (edges < 0) | (edges >= nodes)
+    if wrong.any():
+        where = first_true(wrong)[0]
+        raise ZooError(
+            f"`edges` row {where} is {edges[where].tolist()}, but there are {nodes:,} nodes, 0 to "
+            f"{nodes - 1}; number the nodes from 0, or add the missing ones to `node_labels` and "
+            "`node_features`."
+        )
+    return edges.astype(np.int64, copy=False)
+
+
+def check_features(
+    features: np.ndarray | sparse.csr_array,
+    nodes: int,
+    ids: np.ndarray | None = None,
+    names: tuple[str, ...] | None = None,
+) -> np.ndarray | sparse.csr_array:
+    """Return features (N, F) as finite fp32, dense or sparse as they were."""
+    if not sparse.issparse(features):
+        check_plain("node_features", features)
+    if features.ndim != 2 or features.dtype.kind not in "iufb":
+        raise ZooError(
+            f"`node_features` is {features.dtype} of the shape {features.shape} and should be "
+            "float32 of the shape (N, F): a row of numbers per node."
+        )
+    if features.shape[0] != nodes:
+        raise ZooError(
+            f"`node_features` has {features.shape[0]:,} rows and `node_labels` has {nodes:,}; "
+            "write one of each per node, in the same order."
+        )
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
+        features = features.astype(np.float32, copy=False)
+    values = features.data if sparse.issparse(features) else features
+    if not np.isfinite(values).all():
+        row, column = _place(features, first_true(~np.isfinite(values)))
+        node = "" if ids is None or len(ids) != nodes else f" (the node {ids[row]})"
+        name = "" if names is None else f" ({names[column]!r})"
+        raise ZooError(
+            f"`node_features` is not finite at row {row}{node}, column {column}{name}; replace "
+            "what is missing, for example np.nan_to_num(features), and values too large for "
+            "float32."
+        )
+    return features
+
+
+def _place(features: np.ndarray | sparse.csr_array, where: tuple[int, ...]) -> tuple[int, int]:
+    if not sparse.issparse(features):
+        return where
+    return int(features.indptr.searchsorted(where[0], "right")) - 1, int(features.indices[where[0]])
+
+
+def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np.ndarray] | None:
+    """Return masks (S, N) bool of train, val and test, disjoint and nowhere empty; or None."""
+    if masks is None:
+        return None
+    if sorted(masks) != sorted(SPLITS):
+        raise ZooError(f"masks are a dict of {', '.join(SPLITS)}, not of {', '.join(masks)}.")
+    for part, mask in masks.items():
+        key = f"{part}_masks"
+        check_plain(key, mask)
+        if mask.dtype != bool:
+            raise ZooError(f"`{key}` is of type {mask.dtype}; write mask.astype(bool).")
+        if mask.ndim != 2 or mask.shape[1] != nodes:
+            fix = "write mask[None]" if mask.shape == (nodes,) else "write a row per split"
+            raise ZooError(
+                f"`{key}` has the shape {mask.shape} and should have (S, {nodes}); {fix}."
+            )
+    splits = {part: len(mask) for part, mask in masks.items()}
+    if len(set(splits.values())) > 1 or 0 in splits.values():
+        raise ZooError(
+            f"the masks hold {splits} splits; write the same number of rows, at least one, in each."
+        )
+    for part, mask in masks.items():
+        if not mask.any(axis=1).all():
+            where = first_true(~mask.any(axis=1))[0]
+            raise ZooError(f"`{part}_masks` is empty in split {where}; choose at least one node.")
+    _check_disjoint(masks)
+    return masks
+
+
+def _check_disjoint(masks: dict[str, np.ndarray]) -> None:
+    shared = sum(mask.astype(np.int8) for mask in masks.values()) > 1
+    if shared.any():
+        where = first_true(shared.any(axis=1))[0]
+        raise ZooError(
+            f"the masks overlap: {shared[where].sum():,} nodes of split {where} (the first is node "
+            f"{first_true(shared[where])[0]}) are in more than one of train, val and test; leave "
+            "each in one, or scores will count nodes that were trained on."
+        )
+
+
+def checked(matrix: sparse.sparray) -> sparse.csr_array:
+    """Return a matrix from outside in CSR form, its parts checked: scipy itself trusts them.
+
+    Raises:
+        ValueError: indices that leave the matrix, or parts of lengths that do not fit.
+    """
+    matrix.check_format(full_check=True)
+    return sparse.csr_array(matrix)

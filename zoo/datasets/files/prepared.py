@@ -1,0 +1,167 @@
+"""The prepared format: a graph as one `.npz` of plain arrays, read without ever unpickling.
+
+Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
+`node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
+`test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,) and `task` (). Other
+keys are ignored. `data/README.md` describes the format for people.
+"""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from scipy import sparse
+
+from zoo.datasets.files.labels import check_plain
+from zoo.datasets.files.parts import SPLITS, Parts, check_parts, checked
+from zoo.errors import ZooError
+from zoo.system.files import write_whole
+
+KEYS = "edges, node_labels, node_features"
+"""What every prepared file holds, for the sentences of errors."""
+
+_CSR = ("indptr", "indices", "data", "shape")
+_SPARSE = 0.1  # share of entries that are not zero, below which features are stored sparse
+_BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError,
+           OverflowError, TypeError, SyntaxError, zipfile.BadZipFile, zlib.error)  # fmt: skip
+"""All that zipfile and numpy raise for bytes that are not what they seem."""
+
+
+def read_prepared(path: Path) -> Parts:
+    """Read a prepared file and check all of it.
+
+    Raises:
+        ZooError: the file cannot be read or what it holds is no graph: which key, where, and what
+            to write instead.
+    """
+    try:
+        return check_parts(read_unchecked(path))
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+
+
+def read_unchecked(path: Path) -> Parts:
+    """Read a prepared file as it is; raise ZooError, without the path, if it cannot be read."""
+    with _open(path) as stored:
+        labels = _array(stored, "node_labels")
+        check_plain("node_labels", labels)
+        return Parts(
+            _array(stored, "edges"),
+            labels,
+            _features(stored),
+            _masks(stored),
+            _array(stored, "node_ids") if "node_ids" in stored.files else None,
+            _words(stored, "label_names"),
+            _words(stored, "feature_names"),
+            (_words(stored, "task") or (None,))[0],
+        )
+
+
+def write_prepared(parts: Parts, path: Path | str) -> None:
+    """Write a prepared file, whole or not at all; features mostly of zeros are stored sparse.
+
+    Raises:
+        ZooError: the parts are no graph, or the path does not end in `.npz`.
+    """
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise ZooError(f"{path} is no name of a prepared graph; write {path.name}.npz.")
+    parts = check_parts(parts)
+    arrays = {"edges": parts.edges, "node_labels": parts.labels, **_stored(parts.features)}
+    arrays |= {f"{part}_masks": mask for part, mask in (parts.masks or {}).items()}
+    named = {"label_names": parts.label_names, "feature_names": parts.feature_names}
+    arrays |= {key: np.array(names, str) for key, names in named.items() if names is not None}
+    arrays |= {"node_ids": parts.ids} if parts.ids is not None else {}
+    arrays |= {"task": np.array(parts.task)} if parts.task is not None else {}
+    write_whole(path, lambda draft: np.savez_compressed(draft, **arrays))
+
+
+def _open(path: Path) -> NpzFile:
+    try:
+        stored = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise ZooError("there is no such file; write the path of a prepared graph.") from None
+    except PermissionError:
+        raise ZooError("the file may not be read; change its permissions.") from None
+    except _BROKEN as error:
+        raise ZooError(
+            f"this is no .npz file, or a part of one ({_line(error)}). The zoo reads plain arrays "
+            "only and never unpickles: fetch the file again, or write it with "
+            "zoo.datasets.write_prepared."
+        ) from None
+    if not isinstance(stored, NpzFile):
+        raise ZooError(f"the file holds one array without a name; write an .npz with {KEYS}.")
+    return stored
+
+
+def _array(stored: NpzFile, key: str) -> np.ndarray:
+    if key not in stored.files:
+        raise ZooError(
+            f"the key `{key}` is missing; the file holds {', '.join(stored.files) or 'nothing'}. "
+            f"Write {KEYS} with zoo.datasets.write_prepared."
+        )
+    try:
+        return stored[key]
+    except MemoryError:
+        raise ZooError(
+            f"`{key}` does not fit into memory; use a machine with more, or check that the file is "
+            "what it should be."
+        ) from None
+    except _BROKEN as error:
+        if "pickle" in str(error):
+            raise ZooError(
+                f"`{key}` holds pickled Python objects, and the zoo never unpickles: they could "
+                "run any program. Write a plain array of numbers instead."
+            ) from None
+        raise ZooError(
+            f"`{key}` cannot be read ({_line(error)}): the file is damaged. Fetch it, or write "
+            "it, again."
+        ) from None
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _features(stored: NpzFile) -> np.ndarray | sparse.csr_array:
+    if "node_features_indptr" not in stored.files:
+        return _array(stored, "node_features")
+    indptr, indices, data, shape = (_array(stored, f"node_features_{part}") for part in _CSR)
+    try:
+        if not all(each.dtype.kind in "iu" and each.ndim == 1 for each in (indptr, indices, shape)):
+            raise ValueError("indptr, indices and shape should be one-dimensional whole numbers")
+        rows, columns = map(int, shape)
+        return checked(sparse.csr_array((data, indices, indptr), shape=(rows, columns)))
+    except (ValueError, TypeError) as error:
+        raise ZooError(
+            f"the CSR parts `node_features_*` are broken ({_line(error)}). Store indptr, indices, "
+            "data and shape of a scipy CSR array, or `node_features` as a dense (N, F) array."
+        ) from None
+
+
+def _masks(stored: NpzFile) -> dict[str, np.ndarray] | None:
+    if not any(f"{part}_masks" in stored.files for part in SPLITS):
+        return None
+    return {part: _array(stored, f"{part}_masks") for part in SPLITS}
+
+
+def _words(stored: NpzFile, key: str) -> tuple[str, ...] | None:
+    if key not in stored.files:
+        return None
+    words = _array(stored, key)
+    if words.dtype.kind != "U":
+        raise ZooError(f"`{key}` is of type {words.dtype}; write text, np.array(names, dtype=str).")
+    return tuple(map(str, words.ravel()))
+
+
+def _stored(features: np.ndarray | sparse.csr_array) -> dict[str, np.ndarray]:
+    filled = features.nnz if sparse.issparse(features) else np.count_nonzero(features)
+    if filled >= _SPARSE * features.shape[0] * features.shape[1]:
+        dense = features.toarray() if sparse.issparse(features) else features
+        return {"node_features": dense}
+    rows = sparse.csr_array(features)
+    rows.sum_duplicates()
+    arrays = (rows.indptr, rows.indices, rows.data, np.array(rows.shape, np.int64))
+    return {f"node_features_{part}": each for part, each in zip(_CSR, arrays, strict=True)}

@@ -1,0 +1,26 @@
+"""Graphs by name: named ones, downloaded once; files of your own; ones drawn at random."""
+
+from zoo.datasets.load.by_name import (
+    DATASETS,
+    dataset_problems,
+    load_graph,
+    on_disk_folder,
+    own_graph,
+    read_graph,
+    resolved_dataset,
+)
+from zoo.datasets.load.prepare import STREAMS, prepare_on_disk
+from zoo.datasets.load.readers import READERS
+
+__all__ = [
+    "DATASETS",
+    "READERS",
+    "STREAMS",
+    "dataset_problems",
+    "load_graph",
+    "on_disk_folder",
+    "own_graph",
+    "prepare_on_disk",
+    "read_graph",
+    "resolved_dataset",
+]

@@ -1,0 +1,238 @@
+"""The table of data sets, and the one function that loads a graph by name or path."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from zoo.config.options import (
+    Spec,
+    Table,
+    option_problems,
+    options_of,
+    pick,
+    problems,
+    resolved,
+    resolved_options,
+)
+from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.datasets.features import FEATURES
+from zoo.datasets.files.labels import infer_task
+from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.prepared import read_prepared
+from zoo.datasets.generated import GENERATED
+from zoo.datasets.load.named import NAMED
+from zoo.datasets.load.obtain import obtain
+from zoo.datasets.load.readers import READERS, reader_of
+from zoo.datasets.mapped.disk_meta import is_on_disk, read_meta
+from zoo.datasets.mapped.on_disk import read_on_disk
+from zoo.errors import Problem, ZooError, unknown
+from zoo.system.files import data_folders
+
+Task = Literal["node-classification", "node-binary", "node-multilabel", "node-regression"]
+
+
+def _builder(name: str) -> Callable[..., Dataset]:
+    def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
+        record = NAMED[name]
+        path = _find(name) or obtain(name, record.source, record.nodes)
+        if is_on_disk(path):
+            return read_on_disk(path, features=features, task=record.task)
+        parts = read_prepared(path)
+        return _made(path, name, parts, record.task, record.split, features)
+
+    what, nodes = NAMED[name].what, NAMED[name].nodes
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = (
+        f"{what[0].upper()}{what[1:]}; {nodes:,} nodes.\n\n"
+        "Args:\n    features: what is done to the features first."
+    )
+    return build
+
+
+DATASETS = Table("dataset", {**{name: _builder(name) for name in NAMED}, **GENERATED})
+"""Word to builder `(*, features, ...) -> Dataset`."""
+
+
+def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
+    """Load a graph by name, from files, or draw one.
+
+    A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
+    once if it is in none. The path of a folder or a file is read (`READERS` says what a path may
+    end in); any other name is that of a prepared graph in those folders. An
+    on-disk graph is not read but mapped.
+
+    Args:
+        spec: a word of `DATASETS`, a path, or a mapping of `name` and options.
+        features: a word of `FEATURES`: what is done to the features first.
+        options: further options of that data set, such as `nodes=100_000` of `sbm`; of a file,
+            `task` and the options of its reader.
+
+    Raises:
+        ZooError: an unknown name or option, a graph that cannot be had, or a file that is wrong.
+    """
+    own = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    given = {"features": features} if features != "raw" else {}
+    spec = {**own, **given, **options}
+    wrong = dataset_problems(spec, ())
+    if wrong:
+        raise ZooError(f"dataset {own.get('name')!r}: " + " ".join(map(_sentence, wrong)))
+    name = spec["name"]
+    try:
+        if name in DATASETS:
+            return pick(DATASETS, spec)
+        if folder := on_disk_folder(name):
+            kept = {key: spec[key] for key in ("features", "task") if key in spec}
+            return read_on_disk(folder, **kept)
+        return own_graph(name, read_graph(spec), spec.get("features", "raw"))
+    except MemoryError as error:
+        raise ZooError(
+            f"dataset {name}: it does not fit into memory ({error}); choose a smaller one, or "
+            "fewer nodes or features."
+        ) from None
+
+
+def read_graph(spec: Spec | Path) -> Parts:
+    """Read a graph of one's own as it is in its files; `zoo.datasets.check_parts` checks it.
+
+    Raises:
+        ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
+    """
+    spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    if spec["name"] in DATASETS and not _path(spec["name"]).exists():
+        raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
+    wrong = _file_problems(spec, (), ())
+    if wrong:
+        raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
+    path = _path(spec["name"])
+    own, common = _divided(spec)
+    task = common.get("task")
+    try:
+        parts = reader_of(path)(path, task, **own)
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+    except MemoryError:
+        raise ZooError(f"{path}: it does not fit into memory; keep fewer columns.") from None
+    except Exception as error:  # readers of ten formats raise nearly anything
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        raise ZooError(
+            f"{path}: the file is damaged, or is not what it ends in ({cause}). Write it again."
+        ) from None
+    return parts._replace(task=task or parts.task)
+
+
+def own_graph(name: str, parts: Parts, features: Spec = "raw") -> Dataset:
+    """Make a data set of the parts that a path, or a prepared graph's name, was read to.
+
+    One that is called like a named graph has its task and default split.
+
+    Raises:
+        ZooError: the parts are no graph, or the labels not those of the task.
+    """
+    path = _path(name)
+    stem = path.resolve().name if path.is_dir() else path.stem
+    record = NAMED.get(stem)
+    task = parts.task or (record and record.task)
+    return _made(path, stem, parts, task, record and record.split, features)
+
+
+def _made(path, name: str, parts: Parts, task, split, features: Spec) -> Dataset:
+    task = task or infer_task(parts.labels)
+    try:
+        return make_dataset(name, parts, task=task, split=split, features=features)
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+
+
+def common_options(
+    *, features: Annotated[Spec, FEATURES] = "raw", task: Task | None = None
+) -> None:
+    """Say what may be set for every graph of one's own, whatever reads it.
+
+    Args:
+        features: what is done to the features first.
+        task: what the labels are for; left out, one class per node, or targets of 0 and 1 where
+            there are several.
+    """
+
+
+def dataset_problems(
+    spec: object, path: tuple[str | int, ...], also: Iterable[str] = ()
+) -> list[Problem]:
+    """Return what is wrong with a spec, graphs of one's own by path included, reading no graph.
+
+    `also` names keys that the caller has taken out of the spec; they are suggested like options.
+    """
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    if not isinstance(name, str) or name in DATASETS:
+        return problems(DATASETS, spec, path, also)
+    return _file_problems(spec if isinstance(spec, Mapping) else name, path, also)
+
+
+def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem]:
+    name = spec["name"] if isinstance(spec, Mapping) else spec
+    where = (*path, "name") if isinstance(spec, Mapping) else path
+    file = _path(name)
+    if not file.exists():
+        if file.suffix.lower() in READERS:
+            return [Problem(where, f"there is no file {name}; write the path of a graph.")]
+        hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
+        return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
+    try:
+        reader = reader_of(file)
+    except ZooError as error:
+        return [Problem(where, str(error))]
+    own, common = _divided(spec)
+    found = option_problems(name, reader, own, path, [*options_of(common_options), *also])
+    return found + option_problems(name, common_options, common, path)
+
+
+def resolved_dataset(spec: Spec) -> dict[str, Any]:
+    """Return a checked spec with every option and the default split written out."""
+    name = spec if isinstance(spec, str) else spec["name"]
+    if name in DATASETS:
+        split = NAMED[name].split if name in NAMED else MASKLESS_SPLIT
+        return {**resolved(DATASETS, spec), "split": split}
+    own, common = _divided(spec)
+    options = {
+        **resolved_options(common_options, common),
+        **resolved_options(reader_of(_path(name)), own),
+    }
+    return {"name": name, **options, "split": _split(spec, name)}
+
+
+def _split(spec: Spec, name: str) -> str:
+    if folder := on_disk_folder(name):
+        return read_meta(folder).split
+    if _path(name).stem in NAMED:
+        return NAMED[_path(name).stem].split
+    return MASKLESS_SPLIT if read_graph(spec).masks is None else "benchmark"
+
+
+def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the options of a graph of one's own into those of its reader and the common ones."""
+    options = {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
+    common = {key: options.pop(key) for key in options_of(common_options) if key in options}
+    return options, common
+
+
+def _path(name: str) -> Path:
+    """Return the path that a name is, or that of the prepared graph of this name."""
+    path = Path(name).expanduser()
+    return path if path.exists() or path.name != name else _find(name) or path
+
+
+def on_disk_folder(name: str) -> Path | None:
+    """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
+    path = _path(name)
+    return path if is_on_disk(path) else None
+
+
+def _find(name: str) -> Path | None:
+    files = [folder / f"{name}.npz" for folder in data_folders()]
+    found = [each for each in files if each.is_file()]
+    found += [each.with_suffix("") for each in files if is_on_disk(each.with_suffix(""))]
+    return found[0] if found else None
+
+
+def _sentence(problem: Problem) -> str:
+    return str(problem) if problem.path not in ((), ("name",)) else problem.message

@@ -1,0 +1,140 @@
+"""The named graphs: what each is, its task and default split, and where it comes from.
+
+Accuracy or ROC-AUC follows from the task. deezer-europe is measured by accuracy here, as in the
+papers of SGFormer and DIFFormer; that of NodeFormer uses ROC-AUC. chameleon and squirrel are the
+versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
+"""
+
+from typing import NamedTuple
+
+from zoo.datasets.load import converters
+from zoo.datasets.load.obtain import Source
+from zoo.datasets.load.planetoid import convert_planetoid
+
+CLASSES, BINARY, MULTILABEL = "node-classification", "node-binary", "node-multilabel"
+
+
+class Record(NamedTuple):
+    """One named graph; `source` is None where no stable public address is known."""
+
+    what: str
+    nodes: int
+    task: str
+    split: str
+    source: Source | None
+
+
+def _planetoid(name: str) -> Source:
+    files = tuple(f"ind.{name}.{part}" for part in ("x", "tx", "allx", "y", "ty", "ally", "graph"))
+    return Source("planetoid", (*files, f"ind.{name}.test.index"), convert_planetoid)
+
+
+def _yandex(name: str) -> Source:
+    return Source("heterophilous", (f"{name}.npz",), converters.convert_heterophilous)
+
+
+def _shchur(name: str) -> Source:
+    return Source("gnn-benchmark", (f"{name}.npz",), converters.convert_gnn_benchmark)
+
+
+def _ogb(name: str) -> Source:
+    return Source("ogb", (f"{name}.zip",), converters.convert_ogb)
+
+
+def _twitch(name: str) -> Source:
+    parts = ("edges.csv", "features.json", "target.csv")
+    files = tuple(f"twitch/{name}/musae_{name}_{part}" for part in parts)
+    return Source("non-homophily", files, converters.convert_twitch)
+
+
+_WIKICS = Source("wikics", ("data.json",), converters.convert_wikics)
+_DEEZER = Source("non-homophily", ("deezer-europe.mat",), converters.convert_deezer)
+
+# fmt: off
+NAMED = {
+    "cora": Record(
+        "papers and citations, 7 topics",
+        2_708, CLASSES, "per-class-20", _planetoid("cora")),
+    "citeseer": Record(
+        "papers and citations, 6 topics",
+        3_327, CLASSES, "per-class-20", _planetoid("citeseer")),
+    "pubmed": Record(
+        "papers and citations on diabetes, 3 topics",
+        19_717, CLASSES, "per-class-20", _planetoid("pubmed")),
+    "computer": Record(
+        "computers bought together, 10 categories",
+        13_752, CLASSES, "ratio-60-20-20", _shchur("amazon_electronics_computers")),
+    "photo": Record(
+        "cameras bought together, 8 categories",
+        7_650, CLASSES, "ratio-60-20-20", _shchur("amazon_electronics_photo")),
+    "cs": Record(
+        "authors in computer science, 15 fields",
+        18_333, CLASSES, "ratio-60-20-20", _shchur("ms_academic_cs")),
+    "physics": Record(
+        "authors in physics, 5 fields",
+        34_493, CLASSES, "ratio-60-20-20", _shchur("ms_academic_phy")),
+    "wikics": Record(
+        "Wikipedia pages on computer science, 10 branches",
+        11_701, CLASSES, "benchmark", _WIKICS),
+    "actor": Record(
+        "actors on the same Wikipedia pages, 5 kinds",
+        7_600, CLASSES, "benchmark", _yandex("actor")),
+    "chameleon": Record(
+        "Wikipedia pages on chameleons, 5 bins of traffic",
+        890, CLASSES, "benchmark", _yandex("chameleon_filtered")),
+    "squirrel": Record(
+        "Wikipedia pages on squirrels, 5 bins of traffic",
+        2_223, CLASSES, "benchmark", _yandex("squirrel_filtered")),
+    "roman-empire": Record(
+        "the words of a long article, 18 roles in the sentence",
+        22_662, CLASSES, "benchmark", _yandex("roman_empire")),
+    "amazon-ratings": Record(
+        "products bought together, 5 ratings",
+        24_492, CLASSES, "benchmark", _yandex("amazon_ratings")),
+    "minesweeper": Record(
+        "a grid with mines to find",
+        10_000, BINARY, "benchmark", _yandex("minesweeper")),
+    "tolokers": Record(
+        "workers on the same tasks, banned or not",
+        11_758, BINARY, "benchmark", _yandex("tolokers")),
+    "questions": Record(
+        "users who answered each other, still active or not",
+        48_921, BINARY, "benchmark", _yandex("questions")),
+    "ogbn-arxiv": Record(
+        "arXiv papers in computer science, 40 subjects, split by year",
+        169_343, CLASSES, "benchmark", _ogb("arxiv")),
+    "ogbn-products": Record(
+        "products bought together, 47 categories, split by sales",
+        2_449_029, CLASSES, "benchmark", _ogb("products")),
+    "ogbn-papers100M": Record(
+        "papers and citations, 172 subjects of those on arXiv, split by year",
+        111_059_956, CLASSES, "benchmark", None),
+    "ogbn-proteins": Record(
+        "associated proteins of 8 species, 112 functions",
+        132_534, MULTILABEL, "benchmark", _ogb("proteins")),
+    "twitch-de": Record(
+        "German streamers and friendships, mature content or not",
+        9_498, BINARY, "ratio-50-25-25", _twitch("DE")),
+    "twitch-engb": Record(
+        "English streamers and friendships, mature content or not",
+        7_126, BINARY, "ratio-50-25-25", _twitch("ENGB")),
+    "twitch-es": Record(
+        "Spanish streamers and friendships, mature content or not",
+        4_648, BINARY, "ratio-50-25-25", _twitch("ES")),
+    "twitch-fr": Record(
+        "French streamers and friendships, mature content or not",
+        6_549, BINARY, "ratio-50-25-25", _twitch("FR")),
+    "twitch-ptbr": Record(
+        "Portuguese streamers and friendships, mature content or not",
+        1_912, BINARY, "ratio-50-25-25", _twitch("PTBR")),
+    "twitch-ru": Record(
+        "Russian streamers and friendships, mature content or not",
+        4_385, BINARY, "ratio-50-25-25", _twitch("RU")),
+    "deezer-europe": Record(
+        "listeners in Europe and friendships, gender",
+        28_281, CLASSES, "ratio-50-25-25", _DEEZER),
+    "pokec": Record(
+        "a Slovak social network, gender",
+        1_632_803, CLASSES, "ratio-50-25-25", None),
+}
+# fmt: on

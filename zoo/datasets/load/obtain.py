@@ -1,0 +1,88 @@
+"""Where the named graphs come from: download, convert, and keep as a prepared file."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.prepared import KEYS, write_prepared
+from zoo.datasets.load.http import download
+from zoo.errors import ZooError
+from zoo.system.files import data_folders
+
+ADDRESSES = {
+    "planetoid": "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data",
+    "gnn-benchmark": "https://github.com/shchur/gnn-benchmark/raw/master/data/npz",
+    "wikics": "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset",
+    "heterophilous": (
+        "https://raw.githubusercontent.com/yandex-research/heterophilous-graphs/main/data"
+    ),
+    "ogb": "https://snap.stanford.edu/ogb/data/nodeproppred",
+    "non-homophily": "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data",
+}
+"""Where each collection is published; a mirror is used by changing its line."""
+
+
+class Source(NamedTuple):
+    """Files of a collection, and the function that makes a graph of their paths, in this order."""
+
+    collection: str
+    files: tuple[str, ...]
+    convert: Callable[[list[Path]], Parts]
+
+
+def obtain(name: str, source: Source | None, nodes: int) -> Path:
+    """Download a named graph, write it as `<name>.npz` into the first data folder.
+
+    Args:
+        name: what the file is called.
+        source: where it is from.
+        nodes: how many nodes it is known to have.
+
+    Returns:
+        The path of the prepared file. Nothing else is left behind, whatever happens.
+
+    Raises:
+        ZooError: it cannot be downloaded, or is not what was published; says which file to put
+            where instead.
+    """
+    folder = data_folders()[0]
+    if source is None:
+        raise _by_hand(name, "no public address is known that is safe to download from")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as raw:
+            paths = [Path(raw) / Path(file).name for file in source.files]
+            for file, path in zip(source.files, paths, strict=True):
+                download(f"{ADDRESSES[source.collection]}/{file}", path)
+            write_prepared(_converted(source, paths, nodes), folder / f"{name}.npz")
+    except ZooError as error:
+        raise _by_hand(name, str(error)) from None
+    except OSError as error:
+        raise _by_hand(name, f"{folder} cannot be written to ({error})") from None
+    return folder / f"{name}.npz"
+
+
+def _converted(source: Source, paths: list[Path], nodes: int) -> Parts:
+    try:
+        parts = source.convert(paths)
+    except (ZooError, MemoryError):
+        raise
+    except Exception as error:  # readers of eight formats raise nearly anything
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise ZooError(f"what was downloaded is not in the published layout ({cause})") from error
+    if len(parts.labels) != nodes:
+        raise ZooError(
+            f"what was downloaded has {len(parts.labels):,} nodes and not the {nodes:,} published"
+        )
+    return parts
+
+
+def _by_hand(name: str, cause: str) -> ZooError:
+    folders = ", ".join(map(str, data_folders()))
+    return ZooError(
+        f"{name} is not in {folders}, and {cause.rstrip('.')}. Put a prepared file {name}.npz "
+        f"(with {KEYS}; data/README.md says how to get it) into {data_folders()[0]}, or name the "
+        "folder that has it in ZOO_DATA."
+    )

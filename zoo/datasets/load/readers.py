@@ -1,0 +1,251 @@
+"""Files of other programs, by what they end in; none is ever unpickled."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from zoo.config.options import Table
+from zoo.datasets.files.columns import Columns
+from zoo.datasets.files.dgl_file import dgl_arrays
+from zoo.datasets.files.matrix_market import read_coordinates
+from zoo.datasets.files.objects import from_networkx, from_scipy, from_tensors, refuse_weights
+from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.prepared import read_unchecked
+from zoo.datasets.files.tables import read_node_table, read_tables
+from zoo.datasets.mapped.disk_meta import is_on_disk
+from zoo.datasets.mapped.on_disk import read_whole
+from zoo.errors import ZooError
+
+Weights = Literal["ignore"] | None
+
+
+def read_npz(path: Path, task: str | None) -> Parts:
+    """Read a prepared file.
+
+    Args:
+        path: the `.npz`; `data/README.md` describes it.
+        task: what the labels are for; None: what the file says.
+    """
+    return read_unchecked(path)
+
+
+def read_scipy(
+    path: Path,
+    task: str | None,
+    *,
+    nodes: str | None = None,
+    label: str | list[str] | None = None,
+    weights: Weights = None,
+) -> Parts:
+    """Read an adjacency matrix that `scipy.sparse.save_npz` has written.
+
+    Args:
+        path: the `.npz`.
+        task: what the labels are for.
+        nodes: a table with labels and features, a row per node in the order of the matrix.
+        label: its column, or columns, of labels; left out, `label`.
+        weights: `ignore` reads the graph without the values of the matrix.
+    """
+    from scipy import sparse
+
+    return from_scipy(sparse.load_npz(path), _nodes(nodes, label, task), weights)
+
+
+def read_matrix_market(
+    path: Path,
+    task: str | None,
+    *,
+    nodes: str | None = None,
+    label: str | list[str] | None = None,
+    weights: Weights = None,
+) -> Parts:
+    """Read an adjacency matrix in the Matrix Market format.
+
+    Args:
+        path: the `.mtx`.
+        task: what the labels are for.
+        nodes: a table with labels and features, a row per node in the order of the matrix.
+        label: its column, or columns, of labels; left out, `label`.
+        weights: `ignore` reads the graph without the values of the matrix.
+    """
+    return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights)
+
+
+def read_dgl(
+    path: Path,
+    task: str | None,
+    *,
+    label: str | None = None,
+    feature: str | None = None,
+    weights: Weights = None,
+) -> Parts:
+    """Read the one graph that `dgl.save_graphs` has written.
+
+    Args:
+        path: the `.bin`.
+        task: what the labels are for.
+        label: the node data that is the label; left out, `label`, `labels` or `y`.
+        feature: the node data that is the features; left out, `feat`, `x` and the like.
+        weights: `ignore` reads the graph without its edge data.
+    """
+    data, edges, nodes, edge_data = dgl_arrays(path)
+    refuse_weights(edge_data, weights)
+    return from_tensors(data, edges, nodes, label, feature)
+
+
+def read_pyg(
+    path: Path,
+    task: str | None,
+    *,
+    label: str | None = None,
+    feature: str | None = None,
+    weights: Weights = None,
+) -> Parts:
+    """Read the tensors of a PyG graph: `torch.save(data.to_dict(), path)`.
+
+    Args:
+        path: the `.pt`, a dict of tensors: `edge_index` (2, E), `x`, `y` and masks.
+        task: what the labels are for.
+        label: the tensor that is the label; left out, `y` or `label`.
+        feature: the tensor that is the features; left out, `x` and the like.
+        weights: `ignore` reads the graph without weights or features of edges.
+    """
+    import torch
+
+    wanted = "write it with torch.save(data.to_dict(), path): a dict of plain tensors."
+    try:
+        data = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises what the bytes suggest
+        cause = " ".join(str(error).split())[:80]
+        raise ZooError(f"this is no file of plain tensors ({cause}); {wanted}") from None
+    if type(data) is not dict or not hasattr(data.get("edge_index"), "shape"):
+        raise ZooError(f"the file has no `edge_index`; {wanted}")
+    edges = data["edge_index"]
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
+        raise ZooError(f"`edge_index` has the shape {tuple(edges.shape)}; write (2, E), int64.")
+    extra = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
+    refuse_weights(extra, weights)
+    tensors = {key: each for key, each in data.items() if hasattr(each, "shape")}
+    of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
+    sizes = [len(each) for each in of_nodes.values() if each.ndim]
+    nodes = data.get("num_nodes") or max(sizes, default=0) or 1 + int(edges.max())
+    return from_tensors(of_nodes, edges.T.numpy(), nodes, label, feature)
+
+
+def read_graphml(
+    path: Path,
+    task: str | None,
+    *,
+    label: str | None = None,
+    split_column: str | None = None,
+    columns: list[str] | None = None,
+    one_hot: list[str] | None = None,
+    unknown: str | int | None = None,
+    weights: Weights = None,
+) -> Parts:
+    """Read GraphML; node attributes are labels and features.
+
+    Args:
+        path: the `.graphml`.
+        task: what the labels are for.
+        label: the attribute that is the class or number to predict; left out, `label`.
+        split_column: the attribute that is train, val, test; left out, `split`.
+        columns: the attributes that are features; left out, all others.
+        one_hot: attributes of text among the features.
+        unknown: what stands for a label that is not known.
+        weights: `ignore` reads the graph without attributes of edges.
+    """
+    import networkx
+
+    choice = Columns(None, label, split_column, columns, one_hot, unknown, task)
+    return from_networkx(networkx.read_graphml(path), choice, weights)
+
+
+def read_gml(
+    path: Path,
+    task: str | None,
+    *,
+    label: str | None = None,
+    split_column: str | None = None,
+    columns: list[str] | None = None,
+    one_hot: list[str] | None = None,
+    unknown: str | int | None = None,
+    weights: Weights = None,
+) -> Parts:
+    """Read GML; node attributes are labels and features. What GML calls `label` is a node's id.
+
+    Args:
+        path: the `.gml`.
+        task: what the labels are for.
+        label: the attribute that is the class or number to predict.
+        split_column: the attribute that is train, val, test; left out, `split`.
+        columns: the attributes that are features; left out, all others.
+        one_hot: attributes of text among the features.
+        unknown: what stands for a label that is not known.
+        weights: `ignore` reads the graph without attributes of edges.
+    """
+    import networkx
+
+    choice = Columns(None, label, split_column, columns, one_hot, unknown, task)
+    try:
+        graph = networkx.read_gml(path)
+    except networkx.NetworkXError as error:
+        if "no 'label'" not in str(error):
+            raise
+        graph = networkx.read_gml(path, label="id")
+    return from_networkx(graph, choice, weights)
+
+
+READERS = Table(
+    "kind of file",
+    {
+        "folder": read_tables,
+        "on-disk folder": read_whole,
+        ".csv": read_tables,
+        ".tsv": read_tables,
+        ".parquet": read_tables,
+        ".npz": read_npz,
+        "scipy .npz": read_scipy,
+        ".mtx": read_matrix_market,
+        ".bin": read_dgl,
+        ".pt": read_pyg,
+        ".graphml": read_graphml,
+        ".gml": read_gml,
+    },
+)
+"""What a path ends in, to function `(path, task, *, options) -> Parts`, unchecked."""
+
+
+def reader_of(path: Path) -> Callable[..., Parts]:
+    """Return the reader of an existing folder or file.
+
+    Raises:
+        ZooError: none reads files that end like this.
+    """
+    kind = "folder" if path.is_dir() else path.suffix.lower()
+    if kind == "folder" and is_on_disk(path):
+        kind = "on-disk folder"
+    if kind == ".npz" and _is_scipy(path):
+        kind = "scipy .npz"
+    if kind not in READERS:
+        endings = ", ".join(each for each in READERS if each.startswith("."))
+        raise ZooError(
+            f"{path} ends in {path.suffix or 'nothing'!r}, which is not read here; write a folder "
+            f"with nodes.csv and edges.csv, or a file that ends in {endings}."
+        )
+    return READERS[kind]
+
+
+def _is_scipy(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "format.npy" in archive.namelist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return False
+
+
+def _nodes(path: str | None, label: str | list[str] | None, task: str | None) -> Parts | None:
+    if path is None:
+        return None
+    return read_node_table(Path(path).expanduser(), Columns(label=label, task=task))

@@ -1,0 +1,1 @@
+"""Graphs on disk, mapped and never read whole."""

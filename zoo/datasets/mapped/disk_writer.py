@@ -1,0 +1,217 @@
+"""Write an on-disk graph from a stream of its parts, in bounded memory, whole or not at all."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from zoo.config.options import Spec, pick
+from zoo.datasets.dataset import MASKLESS_SPLIT, classes_of
+from zoo.datasets.features import FEATURES
+from zoo.datasets.files.labels import METRICS, check_labels, check_task, infer_task
+from zoo.datasets.files.parts import check_ids, check_masks
+from zoo.datasets.mapped.array_file import ArrayFile
+from zoo.datasets.mapped.buckets import write_neighbours
+from zoo.datasets.mapped.disk_meta import META, PARTIAL, Array, Meta, is_on_disk
+from zoo.errors import ZooError
+
+_BY_ROW = ("raw", "row")
+"""The words of `FEATURES` that need one row of features at a time."""
+
+NUMBERS = 2**24
+"""Numbers of features that are held at a time."""
+
+
+class Stream(NamedTuple):
+    """A graph whose edges and features come block by block, each time they are asked for.
+
+    Attributes:
+        edges: gives edges (B, 2) of node numbers, in any order and direction, repeated or not.
+        features: given B, gives the features of all nodes in order, at most B rows (B, F) a time.
+        dim: F.
+        labels: (N,) or (N, T), as in `Parts`.
+        masks: as in `Parts`.
+        ids: as in `Parts`.
+        label_names: as in `Parts`.
+        feature_names: as in `Parts`.
+        task: what the labels are for; None: as their shape says.
+        split: word of the default split; None: that of the masks, or a ratio.
+        transform: what was done to the features.
+        half: whether the features are fp16.
+        made: what it was made from, to be told in `meta.json`.
+    """
+
+    edges: Callable[[], Iterable[np.ndarray]]
+    features: Callable[[int], Iterable[np.ndarray]]
+    dim: int
+    labels: np.ndarray
+    masks: dict[str, np.ndarray] | None = None
+    ids: np.ndarray | None = None
+    label_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    task: str | None = None
+    split: str | None = None
+    transform: Spec = "raw"
+    half: bool = False
+    made: dict[str, Any] = {}
+
+
+def no_features(nodes: int) -> Callable[[int], Iterator[np.ndarray]]:
+    """Return what gives the features of nodes that have none."""
+    return lambda size: (np.zeros((min(size, nodes - at), 0)) for at in range(0, nodes, size))
+
+
+def write_on_disk(
+    stream: Stream,
+    folder: Path | str,
+    *,
+    half: bool = False,
+    memory: float = 2.0,
+    features: Spec = "raw",
+) -> None:
+    """Write an on-disk graph; until it is whole its folder is called `FOLDER.partial`.
+
+    Args:
+        stream: the graph.
+        folder: what to create or replace.
+        half: write fp16 features.
+        memory: GiB of edges to hold at a time; features and labels take some more.
+        features: what is done to the features first; a word that looks at one row at a time.
+
+    Raises:
+        ZooError: what the stream gives is no graph, or the disk is full. Nothing is left behind.
+    """
+    folder = Path(folder).resolve()  # a link may lead to another disk
+    features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
+    if features not in _BY_ROW:
+        raise ZooError(
+            f"`features: {features}` looks at all rows at once, and here one is seen at a time; "
+            f"write features={' or '.join(_BY_ROW)}, or do it before."
+        )
+    if folder.exists() and not is_on_disk(folder):
+        raise ZooError(f"{folder} is there and is no on-disk graph; write another name.")
+    stream = _checked(stream)
+    draft = folder.with_name(folder.name + PARTIAL)
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        _write(stream, draft, half or stream.half, memory, features)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        how = "make room on the disk" if error.errno == errno.ENOSPC else "write another name"
+        raise ZooError(f"{folder} cannot be written ({error}); {how}.") from None
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    _replace(folder, draft)
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    """Put a finished draft in the place of a folder; the old one goes last."""
+    old = folder.with_name(folder.name + ".old")
+    try:
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+    except OSError as error:
+        raise ZooError(
+            f"{draft} is finished and cannot be renamed to {folder} ({error}); do it by hand."
+        ) from None
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _checked(stream: Stream) -> Stream:
+    labels = check_labels(stream.labels, stream.task)
+    task = stream.task or infer_task(labels)
+    check_task(labels, task)
+    masks = check_masks(stream.masks, len(labels))
+    ids = None if stream.ids is None else check_ids(stream.ids, len(labels))
+    split = stream.split or ("benchmark" if masks else MASKLESS_SPLIT)
+    return stream._replace(labels=labels, task=task, masks=masks, ids=ids, split=split)
+
+
+def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spec) -> None:
+    nodes, masks = len(stream.labels), stream.masks or {}
+    shapes = write_neighbours(stream.edges(), nodes, draft, int(memory * 2**30))
+    _write_features(stream, draft, half, features)
+    plain = {"labels": stream.labels} | {part: np.nonzero(mask)[1] for part, mask in masks.items()}
+    plain |= {"ids": stream.ids} if stream.ids is not None else {}
+    for name, array in plain.items():
+        with ArrayFile(draft / f"{name}.npy", array.dtype, array.shape[1:]) as file:
+            file.append(array)
+    meta = Meta(
+        format="graph on disk",
+        version=1,
+        nodes=nodes,
+        edges=shapes["indices"][0],
+        task=stream.task,
+        metric=METRICS[stream.task],
+        split=stream.split,
+        classes=classes_of(stream.labels, stream.label_names),
+        labels=stream.label_names and list(stream.label_names),
+        feature_names=stream.feature_names and list(stream.feature_names),
+        transform=features if stream.transform == "raw" else stream.transform,
+        splits={part: mask.sum(axis=1).tolist() for part, mask in masks.items()} or None,
+        made={**_version(), **stream.made},
+        arrays={path.stem: _described(path) for path in sorted(draft.glob("*.npy"))},
+    )
+    with (draft / META).open("w") as file:
+        file.write(meta.model_dump_json(indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_features(stream: Stream, draft: Path, half: bool, features: Spec) -> None:
+    kind = np.float16 if half else np.float32
+    nodes, size = len(stream.labels), max(1, NUMBERS // max(1, stream.dim))
+    with (
+        ArrayFile(draft / "features.npy", kind, (stream.dim,)) as file,
+        tqdm(total=nodes, desc="features", unit=" nodes", disable=None) as bar,
+    ):
+        for rows in stream.features(size):
+            with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
+                rows = pick(FEATURES, features, torch.from_numpy(rows.astype(np.float32))).numpy()
+                rows = rows.astype(kind)
+            wrong = ~np.isfinite(rows).all(axis=1)
+            if wrong.any():
+                raise ZooError(
+                    f"the features of node {len(file) + int(wrong.argmax())} are not finite, or "
+                    f"too large for {np.dtype(kind)}; replace what is missing"
+                    f"{', or leave out --half' if half else ''}."
+                )
+            file.append(rows)
+            bar.update(len(rows))
+        if len(file) != nodes:
+            raise ZooError(f"there are features of {len(file):,} nodes, and labels of {nodes:,}.")
+
+
+def _described(path: Path) -> Array:
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return Array(shape=list(array.shape), type=array.dtype.str, sha256=sha256(path))
+
+
+def _version() -> dict[str, str]:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return {"zoo": metadata.version("graph-transformer-zoo")}
+    return {}
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def blocks(count: int, size: int) -> Iterator[slice]:
+    """Give the slices that cut `count` rows into blocks of at most `size`."""
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))

@@ -1,0 +1,259 @@
+"""Training, validation and test nodes: named, drawn from a seed of their own, hashed.
+
+A word may carry its numbers: `per-class-20` is `{name: per-class, train: 20}`, `ratio-60-20-20` is
+`{name: ratio, train: 60, val: 20, test: 20}`. The seed of the run draws the nodes; a `seed` in the
+mapping pins the draw for all runs. Global random generators are neither used nor changed.
+"""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from zoo.config.options import Count, Seed, Spec, Table, pick, problems, resolved
+from zoo.errors import Problem, ZooError
+
+Percent = Annotated[float, Field(gt=0, lt=100)]
+Index = Annotated[int, Field(ge=0)]
+Masks = Mapping[str, Tensor] | None
+Parts = dict[str, np.ndarray]
+
+PARTS = ("train", "val", "test")
+
+_ROUNDING = 1e-6  # shares are rounded down, but not past a whole number that floats have missed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Split:
+    """Three disjoint, ascending int64 indices of nodes, and the SHA-256 of their numbers."""
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    sha256: str
+
+
+def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
+    """Deal the labelled nodes of a graph to training, validation and test.
+
+    Args:
+        spec: a word of `SPLITS`, with or without its numbers, or a mapping of name and options.
+        y: classes (N,), -1 = unknown, or numbers (N,) or targets (N, T), NaN = unknown; nodes of
+            which nothing is known are left out.
+        masks: the benchmark's own splits, `train`, `val` and `test` (S, N) bool, or None.
+        seed: of the run; it draws the nodes, or chooses one of the benchmark's splits.
+
+    Raises:
+        ZooError: the spec is wrong, or the graph has too few labelled nodes for it.
+    """
+    wrong = split_problems(spec, ())
+    if wrong:
+        raise ZooError(f"split {spec!r}: " + " ".join(each.message for each in wrong))
+    if len(_labelled(y.cpu().numpy())) == 0:
+        raise ZooError(
+            "no node of the graph has a label, so that there is nothing to learn from; label some, "
+            "or name what holds the labels (of a table its column: `label: COLUMN`)."
+        )
+    dealt = pick(SPLITS, _spelled_out(spec), y.cpu().numpy(), masks, seed)
+    parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
+    together = np.concatenate(list(parts.values()))
+    if len(np.unique(together)) < len(together):
+        raise ZooError(f"split {spec!r} has nodes in more than one part; check the masks.")
+    for part, nodes in parts.items():
+        if len(nodes) == 0:
+            raise ZooError(
+                f"split {spec!r} leaves no labelled node for {part}; the graph has "
+                f"{len(_labelled(y.cpu().numpy()))} labelled nodes. Choose other numbers."
+            )
+    return Split(**{part: torch.from_numpy(parts[part]) for part in PARTS}, sha256=_hash(parts))
+
+
+def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
+    """Return what is wrong with the word and options of a split, without looking at a graph."""
+    try:
+        full = _spelled_out(spec)
+    except ZooError as error:
+        return [Problem(path, str(error))]
+    found = problems(SPLITS, full, path)
+    if found:
+        return [_where_written(each, spec, path) for each in found]
+    options = resolved(SPLITS, full)
+    shares = [options[part] for part in PARTS] if options["name"] == "ratio" else []
+    if sum(shares) <= 100 + _ROUNDING:
+        return []
+    total = f"{' + '.join(f'{each:g}' for each in shares)} = {sum(shares):g}"
+    return [Problem(path, f"{total} is more than 100 percent; write ratio-60-20-20.")]
+
+
+def benchmark(y: np.ndarray, masks: Masks, drawn: int, *, index: Index | None = None) -> Parts:
+    """Take one of the splits that the benchmark has fixed.
+
+    Args:
+        index: which, from 0; left out it is the seed of the run, modulo how many there are.
+
+    Raises:
+        ZooError: the graph has none, or not as many.
+    """
+    if masks is None:
+        raise ZooError(
+            "split benchmark: this graph has no splits of its own; write split: ratio-60-20-20 or "
+            "split: per-class-20."
+        )
+    count = len(masks["train"])
+    chosen = drawn % count if index is None else index
+    if chosen >= count:
+        raise ZooError(
+            f"split benchmark: there is no index {index}; the graph has splits 0 to {count - 1}."
+        )
+    labelled = _labelled(y)
+    return {part: labelled[masks[part][chosen].numpy()[labelled]] for part in PARTS}
+
+
+def per_class(
+    y: np.ndarray,
+    masks: Masks,
+    drawn: int,
+    *,
+    train: Count = 20,
+    val: Count = 500,
+    test: Count = 1000,
+    seed: Seed | None = None,
+) -> Parts:
+    """Draw as many training nodes from every class; validation and test from all the others.
+
+    The draw is that of the programs of SGFormer, NodeFormer and DIFFormer, which use one split for
+    all runs: `seed: 123` gives the very nodes of their published numbers on Cora and CiteSeer.
+
+    Args:
+        train: training nodes of each class.
+        val: validation nodes.
+        test: test nodes.
+        seed: pins the draw for all runs.
+
+    Raises:
+        ZooError: a class, or the graph, has too few labelled nodes.
+    """
+    if y.ndim == 2 or y.dtype.kind == "f":
+        raise ZooError(
+            "split per-class: a node has no class here but targets or a number; write split: "
+            "ratio-60-20-20."
+        )
+    labelled = _labelled(y)
+    classes, members = np.unique(y[labelled], return_counts=True)
+    if members.min() < train:
+        raise ZooError(
+            f"split per-class: class {classes[members.argmin()]} has {members.min()} labelled "
+            f"nodes and {train} are asked for; write a smaller number, such as per-class-"
+            f"{max(1, members.min() // 2)}, or split: ratio-60-20-20."
+        )
+    generator = torch.Generator().manual_seed(drawn if seed is None else seed)
+
+    def shuffled(nodes: np.ndarray) -> np.ndarray:
+        return nodes[torch.randperm(len(nodes), generator=generator).numpy()]
+
+    groups = [shuffled(labelled[y[labelled] == each]) for each in classes]
+    chosen = np.concatenate([group[:train] for group in groups])
+    rest = shuffled(np.concatenate([group[train:] for group in groups]))
+    if len(rest) < val + test:
+        raise ZooError(
+            f"split per-class: {val} validation and {test} test nodes are asked for and "
+            f"{len(rest)} labelled nodes are left beside {len(chosen)} for training; write "
+            f"{{name: per-class, train: {train}, val: {len(rest) // 3}, test: "
+            f"{len(rest) - len(rest) // 3}}}, or split: ratio-60-20-20."
+        )
+    return {"train": chosen, "val": rest[:val], "test": rest[val : val + test]}
+
+
+def ratio(
+    y: np.ndarray,
+    masks: Masks,
+    drawn: int,
+    *,
+    train: Percent = 60,
+    val: Percent = 20,
+    test: Percent = 20,
+    seed: Seed | None = None,
+) -> Parts:
+    """Draw shares of all labelled nodes, in percent; below 100 in sum the rest is not used.
+
+    Args:
+        train: share for training.
+        val: share for validation.
+        test: share for test; in sum with the others 100, it also has what rounding leaves over.
+        seed: pins the draw for all runs.
+    """
+    order = _shuffled(_labelled(y), drawn if seed is None else seed)
+    first = _share(train, order)
+    second = first + _share(val, order)
+    third = _share(train + val + test, order)
+    return {"train": order[:first], "val": order[first:second], "test": order[second:third]}
+
+
+SPLITS = Table("split", {"benchmark": benchmark, "per-class": per_class, "ratio": ratio})
+"""Word to function `(y, masks, seed of the run, *, options) -> indices of each part`."""
+
+_NUMBERS = {"benchmark": ("index",), "per-class": PARTS, "ratio": PARTS}
+"""The options that numbers behind a word stand for, in this order."""
+
+_CARRIES = re.compile(r"([a-z-]*[a-z])((?:-\d+(?:\.\d+)?)+)")
+
+
+def _spelled_out(spec: Any) -> Any:
+    """Return a spec with the numbers of its word as options; what is no split comes back as is."""
+    word = spec.get("name") if isinstance(spec, Mapping) else spec
+    written = _CARRIES.fullmatch(word) if isinstance(word, str) else None
+    if written is None:
+        return spec
+    if written[1] not in _NUMBERS:  # so that the suggestion compares words and not numbers
+        return {**(spec if isinstance(spec, Mapping) else {}), "name": written[1]}
+    name, numbers = written[1], [_number(each) for each in written[2].split("-")[1:]]
+    options = _NUMBERS[name]
+    if len(numbers) > len(options):
+        raise ZooError(f"{word} has {len(numbers)} numbers; {name} takes {', '.join(options)}.")
+    carried = dict(zip(options, numbers, strict=False))
+    given = {key: spec[key] for key in spec if key != "name"} if isinstance(spec, Mapping) else {}
+    twice = sorted(carried.keys() & given.keys())
+    if twice:
+        raise ZooError(f"{word} already says {', '.join(twice)}; write it once.")
+    return {"name": name, **carried, **given}
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
+
+
+def _shuffled(nodes: np.ndarray, seed: int) -> np.ndarray:
+    # The word keeps this stream apart from those of the same seed elsewhere: a random graph whose
+    # classes come from a permutation would else be split along its classes.
+    return np.random.default_rng([int.from_bytes(b"split"), seed]).permutation(nodes)
+
+
+def _share(percent: float, order: np.ndarray) -> int:
+    return int(percent / 100 * len(order) + _ROUNDING)
+
+
+def _where_written(problem: Problem, spec: object, path: tuple[str | int, ...]) -> Problem:
+    """Point at the word where it carries the number that is wrong, which has no key of its own."""
+    key = problem.path[len(path)] if len(problem.path) > len(path) else None
+    if key is None or (isinstance(spec, Mapping) and key in spec):
+        return problem
+    return Problem(path, problem.message if key == "name" else f"{key}: {problem.message}")
+
+
+def _labelled(y: np.ndarray) -> np.ndarray:
+    known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
+    return np.flatnonzero(known if y.ndim == 1 else known.any(axis=1))
+
+
+def _hash(parts: Parts) -> str:
+    digest = hashlib.sha256()
+    for part in PARTS:
+        digest.update(f"{part} {len(parts[part])} ".encode())
+        digest.update(parts[part].astype("<i8").tobytes())
+    return digest.hexdigest()

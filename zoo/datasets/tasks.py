@@ -1,0 +1,183 @@
+"""What a model is trained for: the loss, the metric, and the width of its head.
+
+ROC-AUC of nodes of one class does not exist. It is not called 0.5 here: a split or a target of
+which nothing can be said is an error (`node-binary`) or left out of the mean (`node-multilabel`).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from zoo.config.options import Table
+from zoo.errors import ZooError
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A loss and a metric of the same logits.
+
+    Attributes:
+        name: its word.
+        metric_name: what the metric is called.
+        loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
+        metric: `(logits, y)` to a number of at most 1; higher is better.
+        outputs: the number of classes, or of targets, to the width of the head.
+    """
+
+    name: str
+    metric_name: str
+    loss: Callable[[Tensor, Tensor], Tensor]
+    metric: Callable[[Tensor, Tensor], float]
+    outputs: Callable[[int], int]
+
+
+def node_classification() -> Task:
+    """One of several classes for each node: cross entropy, accuracy."""
+    return Task("node-classification", "accuracy", _cross_entropy, accuracy, _same)
+
+
+def node_binary() -> Task:
+    """One of two classes, from one logit: binary cross entropy, ROC-AUC."""
+    return Task("node-binary", "roc-auc", _binary_loss, _binary_auc, _one)
+
+
+def node_multilabel() -> Task:
+    """Many yes-or-no targets for each node: binary cross entropy, mean ROC-AUC."""
+    return Task("node-multilabel", "roc-auc", _multilabel_loss, _multilabel_auc, _same)
+
+
+def node_regression() -> Task:
+    """Numbers for each node: mean squared error, mean R² (1 - error / variance) of the targets.
+
+    Nothing is standardised: the loss has the unit of the targets, squared.
+    """
+    return Task("node-regression", "r2", _squared_error, r_squared, _same)
+
+
+TASKS = Table(
+    "task",
+    {
+        "node-classification": node_classification,
+        "node-binary": node_binary,
+        "node-multilabel": node_multilabel,
+        "node-regression": node_regression,
+    },
+)
+"""Word to builder `() -> Task`."""
+
+
+def accuracy(logits: Tensor, y: Tensor) -> float:
+    """Return the share of nodes whose largest logit (N, C) is at their class (N,); -1 is ignored.
+
+    Raises:
+        ZooError: a logit is not finite, or no node is labelled.
+    """
+    logits, y = _labelled(logits, y)
+    return (logits.argmax(dim=1) == y).double().mean().item()
+
+
+def r_squared(logits: Tensor, y: Tensor) -> float:
+    """Return the mean over targets of 1 - squared error / squared distance from their mean.
+
+    Args:
+        logits: predictions (N, T).
+        y: targets (N,) or (N, T), NaN where unknown, which is left out. A target of which all
+            nodes have the same number is left out of the mean.
+
+    Raises:
+        ZooError: a prediction is not finite, or no target has two numbers.
+    """
+    _check_finite(logits)
+    y = y.double().reshape(len(y), -1)
+    known = ~y.isnan()
+    count = known.sum(dim=0)
+    mean = y.nan_to_num().sum(dim=0) / count
+    spread = (y - mean).square().masked_fill(~known, 0).sum(dim=0)
+    error = (y - logits.double()).square().masked_fill(~known, 0).sum(dim=0)
+    lowest = y.masked_fill(~known, float("inf")).amin(dim=0)
+    told = lowest < y.masked_fill(~known, -float("inf")).amax(dim=0)
+    if not told.any():
+        raise ZooError(
+            "R² compares errors with how far the targets lie apart, and in this part of the split "
+            "no target has two different numbers; choose another split or seed, or more nodes."
+        )
+    return (1 - error[told] / spread[told]).mean().item()
+
+
+def _squared_error(logits: Tensor, y: Tensor) -> Tensor:
+    y = y.reshape(len(y), -1)
+    known = ~y.isnan()
+    return functional.mse_loss(logits.float()[known], y[known])
+
+
+def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    return functional.cross_entropy(logits.float(), y, ignore_index=-1)
+
+
+def _binary_loss(logits: Tensor, y: Tensor) -> Tensor:
+    known = y >= 0
+    scores = logits.float().squeeze(-1)[known]
+    return functional.binary_cross_entropy_with_logits(scores, y[known].float())
+
+
+def _multilabel_loss(logits: Tensor, y: Tensor) -> Tensor:
+    known = ~y.isnan()
+    return functional.binary_cross_entropy_with_logits(logits.float()[known], y[known])
+
+
+def _binary_auc(logits: Tensor, y: Tensor) -> float:
+    logits, y = _labelled(logits, y)
+    if (y == y[0]).all():
+        raise ZooError(
+            f"ROC-AUC compares two classes, and all {len(y)} nodes of this part of the split have "
+            f"the class {y[0].item()}; choose another split or seed, or more nodes."
+        )
+    return _auc(logits.squeeze(-1), y)
+
+
+def _multilabel_auc(logits: Tensor, y: Tensor) -> float:
+    _check_finite(logits)
+    known = ~y.isnan()
+    told = ((y == 1).any(dim=0) & (y == 0).any(dim=0)).nonzero().flatten().tolist()
+    if not told:
+        raise ZooError(
+            "ROC-AUC compares yes with no, and no target has both in this part of the split; "
+            "choose another split or seed, or more nodes."
+        )
+    scores = [_auc(logits[known[:, each], each], y[known[:, each], each]) for each in told]
+    return sum(scores) / len(scores)
+
+
+def _auc(scores: Tensor, y: Tensor) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(y.cpu().numpy(), scores.float().detach().cpu().numpy()))
+
+
+def _labelled(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    known = y >= 0
+    if not known.any():
+        raise ZooError(
+            "none of the nodes that a score is asked for has a label; use another split."
+        )
+    _check_finite(logits)
+    return logits[known], y[known]
+
+
+def _check_finite(logits: Tensor) -> None:
+    if not torch.isfinite(logits).all():
+        raise ZooError(
+            "the model's output is not finite, so that nothing can be measured; train with a "
+            "smaller train.lr, or with train.clip=1."
+        )
+
+
+def _same(classes: int) -> int:
+    return classes
+
+
+def _one(classes: int) -> int:
+    return 1

@@ -1,0 +1,1 @@
+"""Graphs in parts on several machines: cut, serve, join."""

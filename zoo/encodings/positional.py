@@ -1,0 +1,295 @@
+"""Positional encodings of the nodes of a graph, computed once and kept on disk.
+
+An encoding reads the undirected pattern of a graph, or of a data set's graph: edges in both
+directions, without self-loops and duplicates. The same graph and options give the same numbers,
+read from `cache_folder()` the second time. A basis of eigenvectors is free up to signs (and to
+rotation where an eigenvalue is multiple): on disk the signs are canonical, and `flip_signs` varies
+them while a model trains.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse import csgraph
+from torch import Tensor
+from tqdm import tqdm
+
+from zoo.config.options import Count, Table, value_problems
+from zoo.encodings.chebyshev import csr_tensor
+from zoo.encodings.laplacian_solvers import first_pairs, quality
+from zoo.errors import ZooError
+from zoo.system.files import cache_folder, write_whole
+from zoo.system.memory import available_memory
+from zoo.system.threads import on_one_thread
+
+VERSION = 6  # part of the key of every cached file: raise it when the numbers change
+
+_BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
+_DENSE = 512  # components of up to this many nodes are solved by dense algebra
+_ROWS = 4096  # rows of S^t at a time as long as they are sparse
+_FULL = 1 / 32, 4096  # share of them and numbers in one, on average, from which on they are dense
+_PATHS = 2**26  # steps from them beyond which they are not tried: a hub leads everywhere at once
+_WIDTH = 64  # columns of S^t at a time: faster than more, whose blocks fall out of the cache
+
+
+def none(graph) -> Tensor:
+    """Return an encoding without columns, (N, 0)."""
+    return torch.zeros(getattr(graph, "graph", graph).num_nodes(), 0)
+
+
+def laplacian(graph, *, k: Count = 16) -> Tensor:
+    """Return the k smoothest non-trivial eigenvectors of the graph Laplacian, (N, k) fp32 on CPU.
+
+    L = I - D^-1/2 A D^-1/2 without self-loops (Dwivedi et al., arXiv 2003.00982). Each
+    connected component has one trivial eigenvector, of eigenvalue 0, which is left out. The others
+    of all components are put together and the k of smallest eigenvalue kept, ascending, those of
+    the component with the lower first node first where eigenvalues are equal to 1e-9. Each has
+    norm 1 and is zero outside its component; where fewer than k exist, zero columns follow on the
+    right. The first entry whose magnitude is within 1e-4 (relative) of the largest is positive.
+
+    Raises:
+        ZooError: k is not a positive integer, or no solver gave eigenvectors that pass the checks.
+    """
+    return torch.from_numpy(_laplacian(graph, k)["encoding"])
+
+
+def laplacian_report(graph, *, k: Count = 16) -> dict:
+    """Return how good `laplacian(graph, k=k)` is, as measured when it was computed.
+
+    Returns:
+        `eigenvalues`, ascending, without those of the zero columns; `residual`, the largest
+        |L v - lambda v|; `orthogonality`, the largest entry of |V^T V - I|, trivial eigenvectors
+        included; `missed`, the growth of independent vectors that would exceed 2 had an eigenvalue
+        been passed over (0 where dense algebra or a factorisation counts them); `components`; and
+        `solvers`, one word for each component of more than 512 nodes.
+    """
+    stored = {**_laplacian(graph, k)}
+    del stored["encoding"]
+    return {name: value.tolist() for name, value in stored.items()}
+
+
+def random_walk(graph, *, steps: Count = 16) -> Tensor:
+    """Return the probabilities of being back after 1 to `steps` steps, (N, steps) fp32 on CPU.
+
+    diag((A D^-1)^t) without self-loops (Dwivedi et al., arXiv 2110.07875), to 1e-6 of each number;
+    0 for isolated nodes. With S = D^-1/2 A D^-1/2 the diagonal is that of S^t, and S is symmetric,
+    so that rows of S^(t-1) and S^t give steps 2t-1 and 2t. A few of them are computed at a time,
+    sparse as long as they are: no N x N matrix is stored, but time is up to O(N E steps).
+
+    Raises:
+        ZooError: steps is not a positive integer.
+    """
+    _check("steps", steps)
+    pattern = _pattern(graph)
+    stored = _cached("random_walk", pattern, steps, lambda: _return_probability(pattern, steps))
+    return torch.from_numpy(stored["encoding"])
+
+
+SIGNED = ("laplacian",)
+"""The encodings whose columns are free up to their sign, for which `flip_signs` is meant."""
+
+
+def flip_signs(x: Tensor, columns: int) -> Tensor:
+    """Return x (N, F) with each of its last `columns` columns negated with probability 1/2.
+
+    For training only: the sign of an eigenvector means nothing, and a model that sees both learns
+    so. One draw per column, from torch's global generator; x is left as it is.
+    """
+    signs = torch.ones(x.shape[-1], dtype=x.dtype)
+    signs[x.shape[-1] - columns :] -= 2 * torch.randint(2, (columns,)).to(x.dtype)
+    return x * signs.to(x.device)
+
+
+ENCODINGS = Table("encoding", {"none": none, "laplacian": laplacian, "random_walk": random_walk})
+
+
+def _check(name: str, value: object) -> None:
+    for problem in value_problems(Count, value, (name,)):
+        raise ZooError(f"encoding: {problem}; write a whole number from 1, such as {name}: 16.")
+
+
+def _pattern(graph) -> sparse.csr_array:
+    """Return the symmetric 0-1 matrix (N, N) of the edges, in canonical order, no self-loops."""
+    graph = getattr(graph, "graph", graph)  # a data set holds its graph
+    if (size := _BYTES * graph.num_edges()) > available_memory():
+        raise ZooError(
+            f"encoding: a graph of {graph.num_edges():,} edges takes {size:,} bytes at least while "
+            "it is encoded, more than there is memory; write `encoding: none`."
+        )
+    source, target = (each.cpu().numpy().astype(np.int32) for each in graph.edges())
+    keep, count = source != target, graph.num_nodes()
+    ends = (
+        np.concatenate([source[keep], target[keep]]),
+        np.concatenate([target[keep], source[keep]]),
+    )
+    pattern = sparse.coo_array((np.ones(len(ends[0])), ends), shape=(count, count)).tocsr()
+    pattern.sum_duplicates()
+    pattern.data[:] = 1
+    return pattern
+
+
+def _normalised(pattern: sparse.csr_array) -> sparse.csr_array:
+    """Return S = D^-1/2 A D^-1/2, rows of isolated nodes zero."""
+    degrees = np.diff(pattern.indptr)
+    scale = 1 / np.sqrt(np.maximum(degrees, 1))
+    data = np.repeat(scale, degrees) * scale[pattern.indices]
+    return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> dict:
+    """Return what `compute` returns, from a file if a sound one is there.
+
+    The key is a hash of the edges and of everything else the numbers depend on. A file that is
+    damaged is replaced; one that cannot be written is a warning in the log.
+    """
+    count = pattern.shape[0]
+    key = hashlib.sha256(json.dumps([VERSION, kind, count, columns]).encode())
+    for part in (pattern.indptr, pattern.indices):
+        key.update(part.astype("<i8").tobytes())
+    path = cache_folder() / f"{kind}-{key.hexdigest()}.npz"
+    with contextlib.suppress(Exception):  # a damaged file makes numpy raise nearly anything
+        with np.load(path, allow_pickle=False) as stored:
+            known = dict(stored)
+        if known["encoding"].shape == (count, columns) and np.isfinite(known["encoding"]).all():
+            return known
+    # One thread, so that the bytes do not depend on how many there are. It is also the safe choice:
+    # thousands of short products on several take twenty times as long as soon as another program
+    # wants the same cores.
+    with on_one_thread():
+        result = compute()
+    try:
+        write_whole(path, lambda draft: np.savez(draft, **result))
+    except OSError as error:
+        logging.getLogger(__name__).warning("the encoding is not kept, %s: %s", path, error)
+    return result
+
+
+def _laplacian(graph, k: int) -> dict[str, np.ndarray]:
+    _check("k", k)
+    pattern, threads = _pattern(graph), torch.get_num_threads()
+    return _cached("laplacian", pattern, k, lambda: _solve(pattern, k, threads))
+
+
+def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndarray]:
+    """Return the encoding and its report; see `laplacian` and `laplacian_report`."""
+    matrix, degrees = _normalised(pattern), pattern.sum(axis=1)
+    components, label = csgraph.connected_components(pattern, directed=False)
+    trivial = np.sqrt(degrees / np.maximum(np.bincount(label, weights=degrees)[label], 1))
+    nodes, sizes = np.argsort(label, kind="stable"), np.bincount(label)
+    start, dense = np.cumsum(sizes) - sizes, max(_DENSE, 4 * k)
+    pairs, solvers, missed = [], [], [0.0]  # a pair: eigenvalue, nodes, vector
+    for size in np.unique(sizes[(sizes > 1) & (sizes <= dense)]):
+        first, batch = start[sizes == size], max(1, 2**22 // size**2)
+        for begin in range(0, len(first), batch):
+            pairs += _dense(matrix, nodes[first[begin : begin + batch, None] + np.arange(size)], k)
+    for index in np.flatnonzero(sizes > dense):
+        members = nodes[start[index] : start[index] + sizes[index]]
+        solver, growth, *found = first_pairs(_among(matrix, members), trivial[members], k, threads)
+        pairs += [(value, members, vector) for value, vector in zip(*found, strict=True)]
+        solvers.append(solver)
+        missed.append(growth)
+    pairs = sorted(pairs, key=lambda pair: (round(pair[0], 9), pair[1][0]))[:k]
+    values, encoding = np.array([pair[0] for pair in pairs]), np.zeros((len(label), k), np.float32)
+    for column, (_, members, vector) in enumerate(pairs):
+        largest = np.abs(vector) >= (1 - 1e-4) * np.abs(vector).max()
+        encoding[members, column] = vector * np.sign(vector[largest][0])
+    _, residual, orthogonality = quality(matrix, trivial, encoding[:, : len(values)])
+    return {
+        "encoding": encoding,
+        "eigenvalues": values,
+        "residual": np.float64(residual),
+        "orthogonality": np.float64(orthogonality),
+        "missed": np.float64(max(missed)),
+        "components": np.int64(components),
+        "solvers": np.array(solvers, dtype=np.str_),
+    }
+
+
+def _among(matrix: sparse.csr_array, members: np.ndarray) -> sparse.csr_array:
+    """Return the rows and columns of some nodes."""
+    return matrix if len(members) == matrix.shape[0] else matrix[members][:, members]
+
+
+def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]:
+    """Return the k first pairs (eigenvalue, nodes, vector) of C components, members (C, size)."""
+    size = members.shape[1]
+    place = np.zeros(matrix.shape[0], dtype=np.int64)
+    place[members] = np.arange(size)
+    entries = matrix[members.ravel()].tocoo()
+    blocks = np.tile(np.eye(size), (len(members), 1, 1))  # (C, size, size)
+    blocks[entries.row // size, entries.row % size, place[entries.col]] -= entries.data
+    values, vectors = (each.numpy() for each in torch.linalg.eigh(torch.from_numpy(blocks)))
+    values, vectors = values[:, 1:], vectors[:, :, 1:]  # the first is trivial: L v = 0
+    best = np.argsort(values.round(9), axis=None, kind="stable")[:k]
+    rows, columns = np.unravel_index(best, values.shape)
+    return [
+        (values[i, j], members[i], vectors[i, :, j]) for i, j in zip(rows, columns, strict=True)
+    ]
+
+
+def _return_probability(pattern: sparse.csr_array, steps: int) -> dict[str, np.ndarray]:
+    """Return diag(S^t) for t = 1 to steps as the encoding, (N, steps) fp32; see `random_walk`."""
+    matrix, count, half = _normalised(pattern), pattern.shape[0], (steps + 1) // 2
+    single = matrix.astype(np.float32)
+    result = np.zeros((count, 2 * half), dtype=np.float32)
+    # Neighbours in one block; the ordering takes no empty graph.
+    order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True) if count else None
+    for begin in tqdm(range(0, count, _ROWS), "random walk", disable=None):
+        sources = order[begin : begin + _ROWS]
+        found = _of_sparse_rows(matrix, sources, half)
+        if found is not None:
+            result[sources] = found
+            continue
+        for few in np.split(sources, range(_WIDTH, len(sources), _WIDTH)):
+            result[few] = _of_dense_columns(single, few, half)
+    return {"encoding": result[:, :steps]}
+
+
+def _of_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> np.ndarray | None:
+    """Return diag(S^t) of some nodes, (nodes, 2 half), from rows of S^t; None if they fill up."""
+    parts = np.ones(len(nodes)), nodes, np.arange(len(nodes) + 1)
+    before = sparse.csr_array(parts, shape=(len(nodes), matrix.shape[0]))
+    found, most = np.empty((len(nodes), 2 * half)), min(_FULL[0] * matrix.shape[0], _FULL[1])
+    degrees = np.diff(matrix.indptr)
+    for step in range(half):
+        if degrees[before.indices].sum(dtype=np.int64) > _PATHS:
+            return None
+        after = before @ matrix  # (nodes, N): rows of S^(step + 1)
+        if after.nnz > most * len(nodes):
+            return None
+        found[:, 2 * step] = before.multiply(after).sum(axis=1)
+        found[:, 2 * step + 1] = after.power(2).sum(axis=1)
+        before = after
+    return found
+
+
+def _of_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> Tensor:
+    """Return the same from columns of S^t, fp32, on the nodes within reach."""
+    reached = _reach(matrix, nodes, half)
+    local = csr_tensor(_among(matrix, reached))
+    before = torch.zeros(len(reached), len(nodes))
+    before[np.searchsorted(reached, nodes), np.arange(len(nodes))] = 1
+    found = []
+    for _ in range(half):
+        after = local @ before  # (reached, nodes): columns of S^(step + 1)
+        found += [(after * before).sum(dim=0), after.square().sum(dim=0)]
+        before = after
+    return torch.stack(found, dim=1)
+
+
+def _reach(matrix: sparse.csr_array, nodes: np.ndarray, steps: int) -> np.ndarray:
+    """Return the nodes at most `steps` edges away from some of the nodes, ascending."""
+    reached = np.unique(nodes)
+    for _ in range(steps):
+        known, reached = reached, np.union1d(reached, matrix[reached].indices)
+        if len(known) == len(reached):
+            break
+    return reached

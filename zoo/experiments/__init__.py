@@ -1,0 +1,1 @@
+"""A recipe to a folder of results: resolve, run, resume, compare, estimate, launch."""

@@ -1,0 +1,204 @@
+"""Several recipes on one data set, beside the baselines that none of them may leave out.
+
+Each recipe is trained by a process of its own: the peak of memory is then its own too, and what
+ends one run leaves the others alone. A run that has been finished before is read, not repeated.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe, resolve
+from zoo.weights.create import list_models
+
+BASELINES = ("gcn", "mlp")
+"""The models that stand in every comparison."""
+
+UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
+"""Training of a model with its default options, where no recipe for the data set is shipped."""
+
+
+class Contestant(NamedTuple):
+    """A recipe to compare, and the summary of its run once there is one."""
+
+    recipe: Recipe
+    summary: dict[str, Any] | None = None
+    tuned: bool = True
+
+
+def contestants(
+    sources: Sequence[str],
+    overrides: Sequence[str] = (),
+    dataset: str | None = None,
+    attentions: Sequence[str] = (),
+) -> list[Contestant]:
+    """Return what is compared: recipes, finished runs, and the baselines among or after them.
+
+    Args:
+        sources: names or files of recipes, or folders of finished runs.
+        overrides: `KEY=VALUE` changes of every recipe that is not a finished run.
+        dataset: also every recipe called MODEL-DATASET; where there is none, every model with its
+            default options.
+        attentions: each recipe whose model attends is compared with each of these: a word, or
+            `{name: rba, size: 512}`. Without any, recipes stay as they are.
+
+    Raises:
+        ZooError: nothing to compare, a recipe or run that cannot be read, or several data sets.
+    """
+    found = [_read(each, overrides) for each in sources]
+    if dataset is not None:
+        found += _all_of(dataset, overrides)
+    if not found:
+        raise ZooError(
+            "nothing to compare: write names of recipes (`zoo list recipes`), folders of finished "
+            "runs, or `--dataset cora` for every model with a recipe for it."
+        )
+    first = found[0].recipe
+    for each in found:
+        if word(each.recipe.dataset) != word(first.dataset):
+            raise ZooError(
+                f"{first.name} is on {word(first.dataset)} and {each.recipe.name} on "
+                f"{word(each.recipe.dataset)}; compare recipes of one data set."
+            )
+    present = {word(each.recipe.model) for each in found}
+    missing = [each for each in BASELINES if each not in present]
+    found = [each for entry in found for each in _with_attentions(entry, attentions)]
+    return found + [_baseline(each, first) for each in missing]
+
+
+def compare(
+    entries: Sequence[Contestant],
+    *,
+    device: str = "auto",
+    runs: Path = Path("runs"),
+    again: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[dict[str, Any]]:
+    """Return the summary of every entry, the best test score first; train what is not finished.
+
+    Each summary also says whether it was `read` from an earlier run, is `tuned`, and has the
+    `same_splits` as the first entry.
+
+    Args:
+        entries: from `contestants`.
+        device: `auto`, `cpu` or `cuda`.
+        runs: where runs are looked for and written.
+        again: train recipes anew whose runs are finished.
+        tell: called with a sentence before each run.
+
+    Raises:
+        ZooError: a run did not finish; those before it are kept, and read the next time.
+    """
+    summaries = []
+    for number, entry in enumerate(entries, start=1):
+        known = entry.summary or (None if again else finished(entry.recipe, runs))
+        if known is None:
+            tell(f"{number} of {len(entries)}: {entry.recipe.name}")
+        summary = known or train_apart(entry.recipe, device, runs)
+        summaries.append({**summary, "read": known is not None, "tuned": entry.tuned})
+    nodes = [[seed["split_sha256"] for seed in each["seeds"]] for each in summaries]
+    rows = [
+        {**each, "same_splits": mine == nodes[0]}
+        for each, mine in zip(summaries, nodes, strict=True)
+    ]
+    return sorted(rows, key=lambda each: -each["test"]["mean"])
+
+
+def finished(recipe: Recipe, runs: Path) -> dict[str, Any] | None:
+    """Return the summary of the latest finished run of exactly this training, None without one."""
+    wanted = _training(recipe)
+    for path in sorted(runs.glob(f"{recipe.name}-*/summary.json"), reverse=True):
+        try:
+            same = _training(load_recipe(path.parent / "recipe.yaml")) == wanted
+        except ZooError:  # of another version of the zoo
+            continue
+        summary = json.loads(path.read_text())
+        if same and not summary["interrupted"]:
+            return summary
+    return None
+
+
+def _training(recipe: Recipe) -> dict[str, Any]:
+    """Return all of a recipe that a run depends on: what it should reach is no part of that."""
+    return {key: value for key, value in resolve(recipe).items() if key != "expect"}
+
+
+def train_apart(recipe: Recipe, device: str, runs: Path) -> dict[str, Any]:
+    """Train a recipe in a process of its own, progress on standard error; return its summary."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{recipe.name}.yaml"
+        path.write_text(recipe_text(resolve(recipe)))
+        words = ["train", path, "--json", "--device", device, "--runs", runs]
+        command = [sys.executable, "-m", "zoo", *map(str, words)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 130:
+        raise KeyboardInterrupt
+    if done.returncode != 0:
+        how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
+        raise ZooError(
+            f"{recipe.name} {how} (exit code {done.returncode}). What was finished before is in "
+            f"{runs} and will be read, not repeated; leave {recipe.name} out, or change it."
+        )
+    return json.loads(done.stdout)
+
+
+def _read(source: str, overrides: Sequence[str]) -> Contestant:
+    path = Path(source) / "summary.json"
+    if not path.is_file():
+        return Contestant(load_recipe(source, overrides))
+    try:
+        return Contestant(load_recipe(path.parent / "recipe.yaml"), json.loads(path.read_text()))
+    except json.JSONDecodeError as error:
+        raise ZooError(f"{path} is not JSON ({error}); train the recipe again.") from None
+
+
+def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
+    names = [f"{model}-{dataset}" for model in list_models()]
+    shipped = [each for each in names if each in recipe_names()]
+    if shipped:
+        return [Contestant(load_recipe(each, overrides)) for each in shipped]
+    return [_untuned(model, {"dataset": dataset}, overrides) for model in list_models()]
+
+
+def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Contestant]:
+    """Return an entry once with each attention, as it is where it has no choice or has been run."""
+    recipe = entry.recipe
+    if entry.summary or "attention" not in resolve(recipe)["model"]:
+        return [entry]
+    found = []
+    for attention in attentions:
+        changed = load_recipe(resolve(recipe), [f"model.attention={attention}"])
+        name = f"{recipe.name}-{_label(changed.model['attention'])}"
+        found.append(entry._replace(recipe=changed.model_copy(update={"name": name})))
+    return found or [entry]
+
+
+def _baseline(model: str, first: Recipe) -> Contestant:
+    """Return a baseline on the nodes of the first recipe: tuned, where a recipe is shipped."""
+    name = f"{model}-{word(first.dataset)}"
+    data = resolve(first)
+    if name not in recipe_names():
+        return _untuned(model, {"dataset": data["dataset"], "seeds": data["seeds"]})
+    shipped = load_recipe(name)
+    own = resolve(shipped)
+    own["dataset"]["split"], own["seeds"] = data["dataset"]["split"], data["seeds"]
+    return Contestant(load_recipe(own).model_copy(update={"name": name}))
+
+
+def _untuned(model: str, data: dict[str, Any], overrides: Sequence[str] = ()) -> Contestant:
+    recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides)
+    name = f"{model}-{word(recipe.dataset)}"
+    return Contestant(recipe.model_copy(update={"name": name}), tuned=False)
+
+
+def _label(spec: str | dict[str, Any]) -> str:
+    """Return `rba-512` for `{name: rba, size: 512}`: what a name can hold."""
+    if isinstance(spec, str):
+        return spec
+    return "-".join(_label(each) if isinstance(each, dict) else str(each) for each in spec.values())

@@ -1,0 +1,108 @@
+"""The folder that a run leaves behind, written so that a run which was killed can go on.
+
+`recipe.yaml` has every value, `environment.json` where it ran, `metrics.jsonl` a line per epoch,
+`seed-<s>/` the weights of a seed and, once it is finished, its `result.json`; until then
+`checkpoint-<s>.safetensors` is where its training stands. `summary.json` comes last.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from zoo.errors import ZooError
+from zoo.registry import Model
+from zoo.system.files import write_whole
+from zoo.training.checkpoint import Checkpoint
+from zoo.weights.load import save
+
+
+def new_record(runs: Path, name: str, every: float) -> Record:
+    """Make a folder for a run of a recipe of this name; none is ever overwritten.
+
+    Raises:
+        ZooError: it cannot be made.
+    """
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        try:
+            (runs / f"{stem}{suffix}").mkdir(parents=True)
+            return Record(runs / f"{stem}{suffix}", every)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ZooError(f"{runs} cannot hold runs ({error}); name another folder.") from None
+    raise ZooError(f"{runs} holds a thousand runs of this second; name another folder.")
+
+
+class Record:
+    """A run's folder.
+
+    Args:
+        folder: it exists.
+        every: seconds between two checkpoints.
+    """
+
+    def __init__(self, folder: Path, every: float):
+        self.folder, self._every = folder, every
+
+    def write(self, name: str, data: dict[str, Any]) -> None:
+        """Write data as JSON."""
+        self.write_text(name, json.dumps(data, indent=2) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of text."""
+        write_whole(self.folder / name, lambda draft: draft.write_text(text))
+
+    def lines(self) -> TextIO:
+        """Open the file of epochs, to which each line is added at once."""
+        return (self.folder / "metrics.jsonl").open("a", buffering=1)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return the data of a JSON file.
+
+        Raises:
+            ZooError: it is missing or damaged.
+        """
+        path = self.folder / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ZooError(f"{path} cannot be read ({error}); is this a run's folder?") from None
+
+    def checkpoint(self, seed: int) -> Checkpoint:
+        """Return where the training of a seed stands."""
+        return Checkpoint(self.folder / f"checkpoint-{seed}.safetensors", self._every)
+
+    def result(self, seed: int) -> dict[str, Any] | None:
+        """Return the result of a seed, None as long as it is not finished."""
+        name = f"seed-{seed}/result.json"
+        return self.read(name) if (self.folder / name).exists() else None
+
+    def keep(self, result: dict[str, Any], model: Model) -> None:
+        """Keep the weights of a seed; unless it was interrupted, it is finished."""
+        seed = result["seed"]
+        save(model, self.folder / f"seed-{seed}")
+        if not result["interrupted"]:
+            self.write(f"seed-{seed}/result.json", result)
+            self.checkpoint(seed).remove()
+
+    def forget_after(self, seed: int, epoch: int) -> None:
+        """Drop the lines of a seed from an epoch on, and one that was cut off: they come again."""
+        path, kept = self.folder / "metrics.jsonl", []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if told["seed"] != seed or told["epoch"] < epoch:
+                kept.append(f"{line}\n")
+        write_whole(path, lambda draft: draft.write_text("".join(kept)))
+
+    def discard_unless_begun(self) -> None:
+        """Delete the folder of a run that has come to nothing, not even to a checkpoint."""
+        if not any(self.folder.glob("checkpoint-*")):
+            shutil.rmtree(self.folder)

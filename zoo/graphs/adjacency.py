@@ -1,0 +1,186 @@
+"""What is known of a graph's edges: degrees, ends, walks and sparse matrices, each found once.
+
+Results live as long as the graph, on which nothing is written. In the place of a graph a `Shard` of
+it will do, whose rows are its own nodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+
+import dgl
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from zoo.errors import ZooError
+from zoo.graphs.shard import Graph, Shard, edges, whole
+from zoo.graphs.spmm_cpu import Lists
+from zoo.system.warnings_filter import quiet_beta
+
+
+def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+    """Return the in-degree of each node, (N,) fp32 on the device, at least 1."""
+    graph, rows = whole(graph)
+    return _degrees(graph, torch.device(device))[rows]
+
+
+def out_degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+    """Return the out-degree of each node, (N,) fp32 on the device, at least 1."""
+    graph, rows = whole(graph)
+    return _out_degrees(graph, torch.device(device))[rows]
+
+
+def ends(graph: Graph, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return where each edge starts and where it leads, (E,) and (E,) int64 on the device.
+
+    Raises:
+        ZooError: the graph is a share, which does not have the nodes where its edges start.
+    """
+    if whole(graph)[0] is not graph:
+        raise ZooError(
+            "this model looks at both ends of each edge, which one share of the nodes does not "
+            "have. Write `edge_loss: 0` where the model has it, or `shard: replicated`."
+        )
+    return _ends(graph, torch.device(device))
+
+
+def tips(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+    """Return where each edge leads, (E,) int64 on the device."""
+    return _ends(edges(graph), torch.device(device))[1]
+
+
+def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
+    """Return where the in-neighbours of each node begin, (N+1,), and all of them, (E,).
+
+    Those of node i are `indices[indptr[i] : indptr[i + 1]]`. Nothing is copied where the graph
+    lies in this form already, as on-disk graphs do; others are brought into it once.
+    """
+    indptr, indices, _ = graph.adj_tensors("csc")
+    return indptr, indices
+
+
+def from_neighbours(indptr: Tensor, indices: Tensor) -> dgl.DGLGraph:
+    """Return the graph whose nodes have these in-neighbours, as `neighbours` gives them."""
+    return dgl.graph(("csc", (indptr, indices, [])), num_nodes=len(indptr) - 1)
+
+
+def numbered(graph: dgl.DGLGraph) -> dgl.DGLGraph:
+    """Return a graph that DGL's sums over edges take: one whose edges have numbers.
+
+    A graph that was made of CSC parts alone, as on-disk graphs are, stores none, and those sums end
+    in an error in DGL 1.1.3 ("Check notnull: edges"). Made once per graph; others come back as is.
+    """
+    return _numbered(graph)
+
+
+def walks(graph: Graph, order: int) -> Graph:
+    """Return the graph with one edge for each pair of nodes that a walk of 2^order edges joins.
+
+    Computed once per graph, by squaring the sparse pattern; order 0 is the graph itself. The
+    orders fill up: their edges are bounded by N^2 only, and a hub joins all its neighbours.
+    """
+    return _walks(graph, order) if order else graph
+
+
+def matrices(graph: dgl.DGLGraph, device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return A (N, M) and A^T as CSR of ones, for edges from M nodes to N."""
+    return _matrices(graph, device, dtype)
+
+
+def _per_graph(compute: Callable) -> Callable:
+    """Compute once per graph and arguments; forget with the graph, or when its edges change."""
+    known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+    @functools.wraps(compute)
+    def look_up(graph, *arguments):
+        index = edges(graph)._graph  # replaced by DGL when nodes or edges are added or removed
+        if graph not in known or known[graph][0] is not index:
+            known[graph] = (index, {})
+        results = known[graph][1]
+        if arguments not in results:
+            results[arguments] = compute(graph, *arguments)
+        return results[arguments]
+
+    return look_up
+
+
+@_per_graph
+def _degrees(graph, device: torch.device) -> Tensor:
+    return graph.in_degrees().to(device).float().clamp(min=1)
+
+
+@_per_graph
+def _out_degrees(graph, device: torch.device) -> Tensor:
+    if graph.formats() == {"created": ["csc"], "not created": []}:  # DGL would want another one
+        found = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
+    else:
+        found = graph.out_degrees()
+    return found.to(device).float().clamp(min=1)
+
+
+@_per_graph
+def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
+    tails, tips = graph.edges()
+    return tails.to(device).long(), tips.to(device).long()
+
+
+@_per_graph
+def _numbered(graph) -> dgl.DGLGraph:
+    if "csc" not in graph.formats()["created"] or graph.is_block:
+        return graph
+    indptr, indices, numbers = graph.adj_tensors("csc")
+    if len(numbers) == len(indices):
+        return graph
+    numbers = torch.arange(len(indices), dtype=graph.idtype, device=graph.device)
+    return dgl.graph(("csc", (indptr, indices, numbers)), num_nodes=graph.num_nodes())
+
+
+@_per_graph
+def _walks(graph, order: int) -> Graph:
+    all_of_it, _ = whole(graph)
+    if all_of_it is not graph:
+        dealt = graph.order  # before the walks: not every share can have them
+        return Shard(walks(all_of_it, order), dealt)
+    half, n = walks(graph, order - 1), graph.num_nodes()
+    offsets, indices, _ = (each.cpu().numpy() for each in half.adj_tensors("csr"))
+    # Booleans: the number of walks between two nodes may be large, and does not matter.
+    pattern = sparse.csr_array((indices >= 0, indices, offsets), shape=(n, n))
+    longer = (pattern @ pattern).tocsr()
+    parts = [torch.from_numpy(each).to(graph.idtype) for each in (longer.indptr, longer.indices)]
+    return dgl.graph(("csr", (*parts, [])), num_nodes=n, device=graph.device)
+
+
+@_per_graph
+def lists(graph: dgl.DGLGraph, against: bool) -> Lists:
+    """Return the edges by where they lead or, `against` them, where they start, as DGL has them."""
+    offsets, others, numbers = graph.adj_tensors("csr" if against else "csc")
+    in_order = torch.equal(numbers, torch.arange(len(numbers), dtype=numbers.dtype))
+    return Lists(offsets, others, numbers[:0] if in_order else numbers)
+
+
+@_per_graph
+def _matrices(graph, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """One tensor serves as both where the edges are symmetric."""
+    n, m = graph.num_dst_nodes(), graph.num_src_nodes()
+    with quiet_beta():
+        into, out = (
+            torch.sparse_csr_tensor(
+                offsets,
+                indices,
+                torch.ones(len(indices), dtype=dtype),
+                size,
+                device=device,
+                check_invariants=False,
+            )
+            for size, (offsets, indices, _) in (
+                ((n, m), graph.adj_tensors("csc")),
+                ((m, n), graph.adj_tensors("csr")),
+            )
+        )
+    symmetric = torch.equal(into.crow_indices(), out.crow_indices()) and torch.equal(
+        into.col_indices(), out.col_indices()
+    )
+    return into, into if symmetric else out

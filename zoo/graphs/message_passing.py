@@ -1,0 +1,215 @@
+"""What propagation computes on the edges of a graph, by DGL's kernels or by torch's.
+
+DGL does the work where graph and features share a device; elsewhere (a CPU-only DGL wheel and
+features on CUDA) torch does. In single precision on a CPU, sums are torch's embedding bags. Every
+function here has all forms, in the classes `_Dgl`, `_Torch` and `_Bags` under one name. None stores
+a row of features per edge, nor keeps one for the gradient.
+
+Edges lead from u to v, in the order of their numbers in the graph; N(v) are the in-neighbours of v.
+Half precision is computed in fp32, and what belongs to edges stays so. In the place of a graph a
+`Shard` of it will do: what its rows gather from is then fetched from the other processes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import dgl
+import torch
+from torch import Tensor
+
+from zoo.graphs import along, spmm_cpu
+from zoo.graphs.adjacency import ends, lists, matrices, numbered
+from zoo.graphs.shard import Graph, edges, sources
+from zoo.graphs.spmm_cpu import Bags
+from zoo.ops.precision import wide
+
+
+def neighbour_sum(graph: Graph, x: Tensor) -> Tensor:
+    """Return the sum of x over in-neighbours, A x, for x (N, ...)."""
+    return _run("neighbour_sum", graph, sources(graph, x)).to(x.dtype)
+
+
+def weighted_sum(graph: Graph, x: Tensor, weights: Tensor) -> Tensor:
+    """Return sum_{u in N(v)} w_uv x_u, (N, H, D), for x (N, H, D) and weights (E, H)."""
+    return _run("weighted_sum", graph, sources(graph, x), weights).to(x.dtype)
+
+
+def edge_sum(graph: Graph, source: Tensor, target: Tensor) -> Tensor:
+    """Return source_u + target_v on every edge, (E, H), for both (N, H)."""
+    return _run("edge_sum", graph, sources(graph, source), target)
+
+
+def edge_dot(graph: Graph, source: Tensor, target: Tensor) -> Tensor:
+    """Return source_u . target_v on every edge, (E, H), for both (N, H, D)."""
+    return _run("edge_dot", graph, sources(graph, source), target)
+
+
+def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
+    """Return the softmax of scores (E, H) over the edges that lead to the same node, (E, H)."""
+    return _run("edge_softmax", graph, scores)
+
+
+def _run(name: str, graph, *tensors: Tensor) -> Tensor:
+    with torch.autocast(tensors[0].device.type, enabled=False):
+        graph = edges(graph)
+        return getattr(_backend(graph, tensors[0]), name)(graph, *map(wide, tensors))
+
+
+@contextlib.contextmanager
+def by_torch() -> Iterator[None]:
+    """Compute as on a GPU that DGL was not built for, as long as this lasts."""
+    token = _torch_only.set(True)
+    try:
+        yield
+    finally:
+        _torch_only.reset(token)
+
+
+_torch_only: contextvars.ContextVar[bool] = contextvars.ContextVar("torch_only", default=False)
+
+
+def _backend(graph, x: Tensor) -> type[_Dgl] | type[_Torch]:
+    if graph.device != x.device or _torch_only.get():
+        return _Torch
+    return _Bags if x.is_cpu and x.dtype == torch.float32 else _Dgl
+
+
+class _Dgl:
+    """DGL's own kernels, where the graph and the features are on one device."""
+
+    neighbour_sum = staticmethod(dgl.ops.copy_u_sum)
+
+    @staticmethod
+    def edge_sum(graph, source: Tensor, target: Tensor) -> Tensor:
+        return dgl.ops.u_add_v(numbered(graph), source, target)
+
+    @staticmethod
+    def edge_softmax(graph, scores: Tensor) -> Tensor:
+        return dgl.ops.edge_softmax(numbered(graph), scores)
+
+    @staticmethod
+    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
+        return dgl.ops.u_dot_v(numbered(graph), source, target).squeeze(-1)
+
+    @staticmethod
+    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
+        return dgl.ops.u_mul_e_sum(numbered(graph), x, weights.unsqueeze(-1))
+
+
+class _Bags(_Dgl):
+    """Torch's embedding bags where DGL sums or multiplies rows; the rest is DGL's."""
+
+    @staticmethod
+    def neighbour_sum(graph, x: Tensor) -> Tensor:
+        return spmm_cpu.neighbour_sum(x, Bags(partial(lists, graph)))
+
+    @staticmethod
+    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
+        return along.edge_dot(Bags(partial(lists, graph)), source, target)
+
+    @staticmethod
+    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
+        return along.weighted_sum(Bags(partial(lists, graph)), x, weights)
+
+
+class _Torch:
+    """Torch alone: for features on a device that DGL was not built for."""
+
+    @staticmethod
+    def neighbour_sum(graph, x: Tensor) -> Tensor:
+        flat = sparse_product(x.flatten(1), *matrices(graph, x.device, x.dtype))
+        return flat.reshape(-1, *x.shape[1:])
+
+    @staticmethod
+    def edge_sum(graph, source: Tensor, target: Tensor) -> Tensor:
+        tails, tips = ends(graph, source.device)
+        return source.index_select(0, tails) + target.index_select(0, tips)
+
+    @staticmethod
+    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
+        return along.edge_dot(_Ends.of(graph, source.device), source, target)
+
+    @staticmethod
+    def edge_softmax(graph, scores: Tensor) -> Tensor:
+        _, tips = ends(graph, scores.device)
+        nodes, rows = (graph.num_dst_nodes(), scores.shape[1]), tips.unsqueeze(-1).expand_as(scores)
+        peaks = scores.new_full(nodes, -torch.inf).scatter_reduce(0, rows, scores.detach(), "amax")
+        weights = (scores - peaks[tips]).exp()
+        return weights / weights.new_zeros(nodes).index_add(0, tips, weights).index_select(0, tips)
+
+    @staticmethod
+    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
+        return along.weighted_sum(_Ends.of(graph, x.device), x, weights)
+
+
+def sparse_product(x: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
+    """Return A x for x (M, ...), a CSR matrix A (N, M) and its transpose, also as CSR."""
+    return _SparseProduct.apply(x, matrix, transposed)
+
+
+class _SparseProduct(torch.autograd.Function):
+    """A x by torch CSR, whose gradient is the product with the stored A^T."""
+
+    @staticmethod
+    def forward(ctx, x, matrix, transposed):
+        ctx.matrices = (transposed, matrix)
+        return matrix @ x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _SparseProduct.apply(gradient.contiguous(), *ctx.matrices), None, None
+
+
+_NUMBERS = 2**23  # per block of edges: their rows of features exist at a time, (B, H, D)
+
+
+class _Ends(NamedTuple):
+    """Edges to run along by the nodes at their ends: see `zoo.graphs.along`."""
+
+    tails: Tensor
+    tips: Tensor
+    targets: int
+    sources: int
+
+    @classmethod
+    def of(cls, graph, device: torch.device) -> _Ends:
+        return cls(*ends(graph, device), graph.num_dst_nodes(), graph.num_src_nodes())
+
+    def turned(self) -> _Ends:
+        return _Ends(self.tips, self.tails, self.sources, self.targets)
+
+    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
+        out = x.new_zeros(self.targets, *x.shape[1:])
+        for block in _blocks(x, self.tails):
+            rows = x.index_select(0, self.tails[block]) * weights[block].unsqueeze(-1)
+            out.index_add_(0, self.tips[block], rows)
+        return out
+
+    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
+        out = source.new_empty(len(self.tails), source.shape[1])
+        for block in _blocks(source, self.tails):
+            one = source.index_select(0, self.tails[block])
+            out[block] = (one * target.index_select(0, self.tips[block])).sum(-1)
+        return out
+
+
+def _blocks(x: Tensor, edges: Tensor) -> Iterator[slice]:
+    """Cut the edges so that their rows of x (N, H, D) are few enough to exist at a time."""
+    size = max(1, _NUMBERS // max(1, x.shape[1] * x.shape[2]))
+    return (slice(start, start + size) for start in range(0, len(edges), size))
+
+
+def place(graph: dgl.DGLGraph, device: torch.device | str) -> dgl.DGLGraph:
+    """Return the graph on the device where DGL can hold it there, else the graph as it is.
+
+    A CPU-only DGL keeps its graphs on the CPU; propagation of CUDA features then runs on torch.
+    """
+    try:
+        return graph.to(device)
+    except dgl.DGLError:
+        return graph

@@ -1,0 +1,194 @@
+"""Smaller graphs cut out of a canonical one: of chosen nodes, of clusters, of neighbourhoods.
+
+Each is canonical itself, and numbers its nodes anew in their old order. The graph that they are cut
+from may be larger than memory: of its edges, only those of the chosen nodes are looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Sequence
+
+import dgl
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.system import allocator
+
+
+def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
+    """Return the graph of some nodes and of all edges between them.
+
+    Args:
+        graph: a canonical graph of N nodes.
+        nodes: (n,) int64, in increasing order; row i of the new graph is node nodes[i].
+    """
+    offsets, sources = neighbours(graph)
+    starts = offsets[nodes].long()
+    counts = offsets[nodes + 1].long() - starts
+    numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
+    numbers[nodes] = torch.arange(len(nodes), dtype=torch.int32)
+    found = numbers[sources[_ranges(starts, counts)].long()]
+    inside = found >= 0
+    # Where a node's edges begin: how many edges before them are inside.
+    running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
+    begins = running[torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(counts, 0)])]
+    return _graph(begins, found[inside], graph.idtype)
+
+
+def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
+    """Return where the edges that lead to some nodes come from, (m,), and a block of them.
+
+    Args:
+        graph: a canonical graph of N nodes.
+        nodes: consecutive ones, the targets of the block; its sources are the m, in that order.
+    """
+    offsets, sources = neighbours(graph)
+    begins = offsets[nodes.start : nodes.stop + 1].long()
+    reached, tails = sources[begins[0] : begins[-1]].long().unique(return_inverse=True)
+    tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
+    return reached, dgl.create_block((tails, tips), len(reached), len(nodes))
+
+
+def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
+    """Return the cluster of each node, (N,) int64 from 0 to parts - 1, cutting few edges (METIS).
+
+    Raises:
+        ZooError: there are more clusters than nodes.
+    """
+    if parts > graph.num_nodes():
+        raise ZooError(
+            f"{graph.num_nodes()} nodes cannot be cut into {parts} clusters; write fewer `parts`."
+        )
+    if parts == 1:
+        return torch.zeros(graph.num_nodes(), dtype=torch.int64)
+    with contextlib.redirect_stdout(io.StringIO()), allocator.exact():  # DGL says how it goes
+        return _metis(graph, parts)
+
+
+def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
+    """Return the cluster of each node; every edge of the graph is there in both directions."""
+    partition = getattr(dgl.partition, "_CAPI_DGLMetisPartition_Hetero", None)
+    if partition is None:
+        return dgl.metis_partition_assignment(graph.long(), parts).long()
+    # What DGL's own function does, but for a second graph with edges in both directions: that
+    # takes as much memory as METIS itself.
+    offsets, sources = neighbours(graph)
+    none = torch.zeros(0, dtype=torch.int64)
+    graph = dgl.graph(("csc", (offsets.long(), sources.long(), none)), num_nodes=graph.num_nodes())
+    weights = dgl.backend.to_dgl_nd(none)
+    found = partition(graph._graph, parts, weights, "k-way", True)
+    return dgl.utils.toindex(found).tousertensor()
+
+
+def neighbourhood(
+    graph: dgl.DGLGraph, seeds: Tensor, fanouts: Sequence[int], seed: int
+) -> tuple[Tensor, dgl.DGLGraph]:
+    """Return the nodes around some seeds, (n,) in increasing order, and the graph of the walks.
+
+    From the seeds outward each node draws `fanout` of its in-neighbours, all where there are no
+    more: GraphSAGE (arXiv 1706.02216), section 3.1. An edge that was drawn is there in both
+    directions, as everywhere in the zoo.
+
+    Args:
+        graph: a canonical graph.
+        seeds: (m,) int64.
+        fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
+        seed: of the draw.
+    """
+    offsets, sources = neighbours(graph)
+
+    def degrees(nodes: Tensor) -> Tensor:
+        return offsets[nodes + 1].long() - offsets[nodes].long() - 1
+
+    def tails(nodes: Tensor, places: Tensor) -> Tensor:
+        found = sources[offsets[nodes].long() + places].long()
+        # The last neighbour is never drawn, and takes the place of the node's own loop.
+        return torch.where(found == nodes, sources[offsets[nodes + 1].long() - 1].long(), found)
+
+    return walked(degrees, tails, seeds, fanouts, seed, graph.idtype)
+
+
+def walked(
+    degrees: Callable[[Tensor], Tensor],
+    tails: Callable[[Tensor, Tensor], Tensor],
+    seeds: Tensor,
+    fanouts: Sequence[int],
+    seed: int,
+    kind: torch.dtype,
+) -> tuple[Tensor, dgl.DGLGraph]:
+    """Return what `neighbourhood` does, of a graph that lies anywhere.
+
+    Args:
+        degrees: how many neighbours some nodes (n,) have besides themselves, (n,).
+        tails: the neighbour at a place (m,), counted from 0, of each node (m,), (m,) int64.
+        seeds: as for `neighbourhood`.
+        fanouts: as for `neighbourhood`.
+        seed: as for `neighbourhood`.
+        kind: of the new graph's numbers.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    frontier = nodes = seeds.unique()
+    ends: list[tuple[Tensor, Tensor]] = []
+    for fanout in fanouts:
+        rows, places = _drawn(degrees(frontier), fanout, generator)
+        tips = frontier[rows]
+        ends.append((tails(tips, places), tips))
+        reached = ends[-1][0].unique()
+        frontier = reached[~contained(reached, nodes)]
+        nodes = torch.cat([nodes, frontier]).sort().values
+    both = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
+    return nodes, _canonical(*both, len(nodes), kind)
+
+
+def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw from rows of so many entries; return row and place of each that was drawn.
+
+    Rows of no more entries than `fanout` give them all. Of the others every choice is as likely as
+    any other (R. Floyd: a place that was drawn before makes way for the last one that is allowed).
+    DGL's own sampler gives other numbers in another thread for the same seed.
+    """
+    rows = torch.arange(len(counts))
+    if fanout == -1:
+        return rows.repeat_interleave(counts), _ranges(torch.zeros_like(counts), counts)
+    few, many = rows[counts <= fanout], rows[counts > fanout]
+    chosen = torch.empty(len(many), fanout, dtype=torch.int64)
+    for turn in range(fanout):
+        last = counts[many] - fanout + turn
+        draw = torch.rand(len(many), dtype=torch.double, generator=generator)
+        place = (draw * (last + 1)).long()
+        taken = (chosen[:, :turn] == place.unsqueeze(1)).any(1)
+        chosen[:, turn] = torch.where(taken, last, place)
+    own = _ranges(torch.zeros_like(few), counts[few])
+    rows = torch.cat([few.repeat_interleave(counts[few]), many.repeat_interleave(fanout)])
+    return rows, torch.cat([own, chosen.flatten()])
+
+
+def _ranges(starts: Tensor, counts: Tensor) -> Tensor:
+    """Return the numbers of all ranges one after the other, each from its start on."""
+    before = torch.cumsum(counts, 0) - counts
+    return torch.repeat_interleave(starts - before, counts) + torch.arange(int(counts.sum()))
+
+
+def contained(values: Tensor, increasing: Tensor) -> Tensor:
+    """Return which values are among others, which are in increasing order."""
+    places = torch.searchsorted(increasing, values).clamp(max=len(increasing) - 1)
+    return increasing[places] == values
+
+
+def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DGLGraph:
+    """Return the graph of n nodes with both directions of every edge, and a loop at each node."""
+    loops = torch.arange(n)
+    keys = torch.cat([tips * n + tails, tails * n + tips, loops * (n + 1)]).numpy()
+    keys = np.unique(keys)
+    tips, tails = (torch.from_numpy(each) for each in np.divmod(keys, n))
+    offsets = torch.searchsorted(tips, torch.arange(n + 1))
+    return _graph(offsets, tails, kind)
+
+
+def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:
+    return from_neighbours(offsets.to(kind), sources.to(kind))

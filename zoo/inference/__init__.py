@@ -1,0 +1,1 @@
+"""A trained model and a graph to answers: predictions, embeddings, scores."""

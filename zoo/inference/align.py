@@ -1,0 +1,93 @@
+"""A graph as a trained model reads it: features in its order, its encoding, its classes."""
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from zoo.config.options import pick
+from zoo.datasets import Dataset
+from zoo.encodings import ENCODINGS
+from zoo.errors import ZooError
+from zoo.registry import Model
+from zoo.weights.transfer import listed
+
+
+def fitted(model: Model, data: Dataset) -> Dataset:
+    """Return a data set as the model reads it: its features transformed, the encoding beside them.
+
+    Raises:
+        ZooError: the features are not those that the model was trained on.
+    """
+    about, width = model.about, model.config["in_dim"]
+    if about.features is None:
+        _check_width(data, width, "")
+        return data
+    data = _in_order(data, about.feature_names)
+    _check_width(data, about.features, f" (it adds the encoding {about.encoding} itself)")
+    if data.transform != about.transform:
+        if data.transform != "raw":
+            raise ZooError(
+                f"{data.name}: its features were transformed by {data.transform!r}, those that the "
+                f"model was trained on by {about.transform!r}; load the graph without `features`."
+            )
+        data = data.transformed(about.transform)
+    data = data.add_features(pick(ENCODINGS, about.encoding, data.graph))
+    if data.x.shape[1] != width:
+        raise ZooError(
+            f"with the encoding {about.encoding} {data.name} has {data.x.shape[1]} columns, and "
+            f"the model reads {width}: its config.json contradicts itself; copy or train it again."
+        )
+    return data
+
+
+def numbered(model: Model, data: Dataset) -> Tensor:
+    """Return the labels of a data set in the numbers of the model, matched by name where known.
+
+    Raises:
+        ZooError: the data set has classes or targets that the model does not know.
+    """
+    ours, theirs = model.about.labels, data.labels
+    classes = model.config["out_dim"] if data.task != "node-binary" else 2
+    if data.y.ndim == 2 and data.y.shape[1] != classes:
+        raise ZooError(f"{data.name} has {data.y.shape[1]} targets and the model {classes}.")
+    if data.y.ndim == 1 and not ours and not data.y.is_floating_point() and data.y.max() >= classes:
+        raise ZooError(f"{data.name} has the class {data.y.max()}; the model knows {classes}.")
+    if not ours or not theirs or list(theirs) == ours:
+        return data.y
+    if data.y.ndim == 2:
+        raise ZooError(f"{data.name} has the targets {listed(list(theirs))}; not {listed(ours)}.")
+    used = [theirs[each] for each in data.y.unique().tolist() if each >= 0]
+    unknown = [name for name in used if name not in ours]
+    if unknown:
+        raise ZooError(
+            f"{data.name} has classes that the model was not trained on: {listed(unknown)}; it "
+            f"knows {listed(ours)}. Fine-tune it with `zoo finetune`, or write -1 (unknown) there."
+        )
+    numbers = torch.tensor([ours.index(name) if name in ours else -1 for name in (*theirs, "")])
+    return numbers[data.y]  # -1, unknown, is the last
+
+
+def _in_order(data: Dataset, names: list[str] | None) -> Dataset:
+    """Put named features into the order of training."""
+    if names is None or data.feature_names is None or list(data.feature_names) == names:
+        return data
+    missing = [name for name in names if name not in data.feature_names]
+    extra = [name for name in data.feature_names if name not in names]
+    if missing or extra:
+        raise ZooError(
+            f"{data.name} has {len(data.feature_names)} features and the model reads {len(names)}: "
+            f"missing: {listed(missing)}; not known to the model: {listed(extra)}. Give the graph "
+            "the features that the model was trained on."
+        )
+    columns = [data.feature_names.index(name) for name in names]
+    return dataclasses.replace(data, x=data.x[:, columns], feature_names=tuple(names))
+
+
+def _check_width(data: Dataset, wanted: int, remark: str) -> None:
+    if data.x.shape[1] != wanted:
+        raise ZooError(
+            f"{data.name} has {data.x.shape[1]} features per node and the model reads {wanted}"
+            f"{remark}. Give the graph the features that the model was trained on; `zoo finetune` "
+            "adapts the model to others."
+        )

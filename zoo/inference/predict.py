@@ -1,0 +1,276 @@
+"""Answers of a trained model on any graph with the same features: labels, scores, embeddings.
+
+The features are transformed and the encoding computed as the weights' recipe says; what a node's
+answer depends on is the graph that it is asked about, not the one of training.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from torch import Tensor
+
+from zoo.config.options import pick
+from zoo.datasets import Dataset
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
+from zoo.graphs.message_passing import place
+from zoo.inference.align import fitted, numbered
+from zoo.registry import Model
+from zoo.system.files import write_whole
+from zoo.training.layerwise import Layerwise
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Predictions(NamedTuple):
+    """What a model says of every node.
+
+    Attributes:
+        ids: the nodes (N,), as the owner of the graph names them.
+        columns: what the columns of `values` are, by name.
+        values: probabilities, or predicted numbers, (N, C) fp32.
+        labels: name of the most probable class of each node, where a node has one class.
+        cut: share of the edges that were not looked at, because parts were predicted one by one.
+    """
+
+    ids: np.ndarray
+    columns: list[str]
+    values: Tensor
+    labels: list[str] | None
+    cut: float
+
+    def table(self) -> "DataFrame":
+        """Return a row per node: `id`, `label` where a node has one class, and the values."""
+        from pandas import DataFrame
+
+        told = {"id": self.ids} if self.labels is None else {"id": self.ids, "label": self.labels}
+        values = self.values.numpy()
+        return DataFrame({**told, **{name: values[:, i] for i, name in enumerate(self.columns)}})
+
+
+class Embedding(NamedTuple):
+    """What the head of a model reads of every node, (N, D) fp32, and the `cut` of predictions."""
+
+    values: np.ndarray
+    cut: float
+
+
+def predict(
+    model: Model,
+    data: Dataset,
+    *,
+    batch_size: int | None = None,
+    layers: bool = False,
+    device: str | torch.device = "cpu",
+) -> Predictions:
+    """Predict every node of a graph.
+
+    Args:
+        model: a trained model, as `zoo.load` gives it.
+        data: a graph with the features of the one it was trained on, as `zoo.load_graph` gives it.
+        batch_size: nodes at a time. Neither edges nor attention cross from one part of the graph
+            to another, so that this is an approximation; left out, all nodes are predicted at once.
+        layers: the same answers as at once, of a graph that does not fit into memory: what layers
+            need of other nodes is written to files meanwhile.
+        device: where.
+
+    Raises:
+        ZooError: the graph has other features, or does not fit into memory; the model is not one
+            that can be asked in layers.
+    """
+    data = fitted(model, data)
+    logits, cut = _answers(model, data, _logits, batch_size, layers, device)
+    task = model.about.task or data.task
+    if task not in _ANSWERS:
+        raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
+    columns, values, classes = _ANSWERS[task](logits, model.about.labels or data.labels)
+    ids = np.arange(len(data.x)) if data.ids is None else data.ids
+    labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
+    return Predictions(ids, columns, values, labels, cut)
+
+
+def embed(
+    model: Model,
+    data: Dataset,
+    *,
+    batch_size: int | None = None,
+    layers: bool = False,
+    device: str | torch.device = "cpu",
+) -> Embedding:
+    """Return what the head reads of every node; arguments as those of `predict`."""
+    found, cut = _answers(model, fitted(model, data), _features, batch_size, layers, device)
+    return Embedding(found.numpy(), cut)
+
+
+def evaluate(
+    model: Model,
+    data: Dataset,
+    nodes: Tensor | None = None,
+    *,
+    batch_size: int | None = None,
+    layers: bool = False,
+    device: str | torch.device = "cpu",
+) -> float:
+    """Return the metric of a model's task on a graph.
+
+    Where names of classes are known on both sides, classes are matched by name.
+
+    Args:
+        model: a trained model, as `zoo.load` gives it.
+        data: a graph with labels.
+        nodes: an int64 index of the nodes that count; left out, all that are labelled.
+        batch_size: as in `predict`.
+        layers: as in `predict`.
+        device: where.
+
+    Raises:
+        ZooError: the graph has other features or classes, no labels, or does not fit into memory.
+    """
+    data = fitted(model, data)
+    task = pick(TASKS, model.about.task or data.task)
+    if task.name != data.task:
+        raise ZooError(
+            f"the weights are of the task {task.name}, and {data.name} of {data.task}; write "
+            f"{{name: ..., task: {task.name}}} if that is what its labels are."
+        )
+    y = numbered(model, data)
+    logits, _ = _answers(model, data, _logits, batch_size, layers, device)
+    chosen = torch.arange(len(y)) if nodes is None else nodes
+    return task.metric(logits[chosen], y[chosen])
+
+
+def write_table(found: Predictions, path: Path) -> None:
+    """Write predictions as `.csv` or `.parquet`, whole or not at all.
+
+    Raises:
+        ZooError: another suffix, no package that writes Parquet, or a place that takes no file.
+    """
+    if path.suffix not in _WRITERS:
+        raise ZooError(f"{path}: predictions are written as {' or '.join(_WRITERS)}.")
+    try:
+        _write(path, lambda draft: _WRITERS[path.suffix](found.table(), draft))
+    except ImportError:
+        raise ZooError(
+            f"{path}: Parquet needs pyarrow: pip install pyarrow, or write .csv."
+        ) from None
+
+
+def write_array(values: np.ndarray, path: Path) -> None:
+    """Write an array as `.npy`, whole or not at all.
+
+    Raises:
+        ZooError: a place that takes no file.
+    """
+    _write(path, lambda draft: np.save(draft, values, allow_pickle=False))
+
+
+def _write(path: Path, write: Callable[[Path], None]) -> None:
+    try:
+        write_whole(path, write)
+    except OSError as error:
+        raise ZooError(f"{path} cannot be written ({error}); name another file.") from None
+
+
+_WRITERS: dict[str, Callable] = {
+    ".csv": lambda table, path: table.to_csv(path, index=False),
+    ".parquet": lambda table, path: table.to_parquet(path, index=False),
+}
+"""Suffix to `(table, path)`, which writes it."""
+
+
+def _answers(model: Model, data: Dataset, read: Callable, size: int | None, layers: bool, device):
+    """Return what `read` makes of every node, (N, ...) fp32 on CPU, and the share of cut edges."""
+    if layers and size is not None:
+        raise ZooError("--layers predicts all nodes at once; leave out --batch-size.")
+    model.to(device).eval()
+    try:
+        with torch.no_grad():
+            if layers:
+                return _in_layers(model, data, read, device), 0.0
+            if size is None or size >= len(data.x):
+                x = data.x.to(device).float()
+                return read(model, place(data.graph, device), x).float().cpu(), 0.0
+            out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
+            for number, nodes in enumerate(_parts(data, size)):
+                graph = place(data.graph.subgraph(nodes, store_ids=False), device)
+                answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
+                out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
+                out[nodes], part_of[nodes] = answer, number
+    except (MemoryError, RuntimeError) as error:
+        if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+            raise
+        raise ZooError(
+            f"{data.name} does not fit into memory at once; write `--layers` for the same answers "
+            "from files, or predict fewer nodes at a time, such as "
+            f"`--batch-size {max(1, min(size or len(data.x), len(data.x)) // 4)}`."
+        ) from None
+    tails, tips = data.graph.edges()
+    apart = tails != tips
+    return out, (part_of[tails] != part_of[tips])[apart].double().mean().nan_to_num().item()
+
+
+def _in_layers(model: Model, data: Dataset, read: Callable, device) -> Tensor:
+    def answer(graph, x: Tensor) -> Tensor:
+        return read(model, graph, x).float()
+
+    over = Layerwise(data, device)
+    over.check(answer)
+    return over.logits(answer, torch.arange(len(data.x))).cpu()
+
+
+def _parts(data: Dataset, size: int) -> Iterator[Tensor]:
+    """Give index after index of at most `size` nodes, near each other in the graph."""
+    if size < 1:
+        raise ZooError(f"batch size {size}: write a whole number from 1.")
+    tails, tips = (each.numpy() for each in data.graph.edges())
+    pattern = sparse.csr_array((np.ones(len(tails), np.int8), (tails, tips)), (len(data.x),) * 2)
+    order = reverse_cuthill_mckee(sparse.csr_matrix(pattern), symmetric_mode=True)
+    yield from torch.from_numpy(order.astype(np.int64)).split(size)
+
+
+def _logits(model: Model, graph, x: Tensor) -> Tensor:
+    return model(graph, x).logits
+
+
+def _features(model: Model, graph, x: Tensor) -> Tensor:
+    return model.features(graph, x)
+
+
+def _classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
+    names = _names(names, logits.shape[1])
+    return [f"probability_{name}" for name in names], logits.softmax(dim=1), names
+
+
+def _two_classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
+    return _classes(torch.cat([torch.zeros_like(logits), logits], dim=1), names)
+
+
+def _targets(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
+    names = _names(names, logits.shape[1])
+    return [f"probability_{name}" for name in names], logits.sigmoid(), None
+
+
+def _numbers(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
+    if logits.shape[1] == 1:
+        return ["value"], logits, None
+    return [f"value_{name}" for name in _names(names, logits.shape[1])], logits, None
+
+
+_ANSWERS = {
+    "node-classification": _classes,
+    "node-binary": _two_classes,
+    "node-multilabel": _targets,
+    "node-regression": _numbers,
+}
+"""Task to `(logits, names) -> columns, values, names of the classes where a node has one`."""
+
+
+def _names(names, count: int) -> list[str]:
+    """Return the names of classes or targets, which are their numbers where they have none."""
+    return list(names) if names and len(names) == count else [str(each) for each in range(count)]

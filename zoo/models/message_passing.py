@@ -1,0 +1,70 @@
+"""What GCN, GraphSAGE, GAT and the perceptron share: a stack of graph convolutions."""
+
+from torch import Tensor, nn
+
+from zoo.config.options import pick
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import NORMS, Convolution, Projection
+from zoo.ops.dropout import dropout, relu_dropout
+from zoo.ops.linear import Linear
+from zoo.registry import Model
+
+
+class MessagePassing(Model):
+    """The stack behind the tuned baselines of "Classic GNNs are Strong Baselines".
+
+    Luo, Shi, Wu (arXiv 2406.08993), equation 4: [x = Drop(x)], [x = Drop(W x)], then per layer
+    Drop(ReLU(norm(conv(x) [+ W x]))), then a linear head.
+    """
+
+    paper = "Classic GNNs are Strong Baselines (arXiv 2406.08993)"
+
+    def __init__(
+        self,
+        in_dim,
+        out_dim,
+        propagations,
+        *,
+        dim,
+        dropout,
+        norm,
+        residual,
+        project=False,
+        bias=True,
+        input_dropout=0.0,
+    ):
+        super().__init__()
+        self.input_dropout = input_dropout
+        options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
+        if project:
+            self.stem, rest = Projection(in_dim, dim, dropout=dropout), propagations
+        else:
+            self.stem = Step(in_dim, dim, propagations[0], **options, linear=FeatureLinear)
+            rest = propagations[1:]
+        self.layers = nn.ModuleList(Step(dim, dim, each, **options) for each in rest)
+        self.head = Linear(dim, out_dim)
+
+    def features(self, graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, in_dim)."""
+        x = dropout(x, self.input_dropout, self.training)
+        for layer in (self.stem, *self.layers):
+            x = layer(graph, x)
+        return x
+
+
+class Step(nn.Module):
+    """One layer of the stack: Drop(ReLU(norm(conv(x) [+ W x])))."""
+
+    def __init__(self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout, linear=Linear):
+        super().__init__()
+        self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
+        self.residual = linear(in_dim, out_dim) if residual else None
+        self.norm = pick(NORMS, norm, out_dim)
+        self.dropout = dropout
+
+    def forward(self, graph, x: Tensor) -> Tensor:
+        """Return (N, out_dim) for x (N, in_dim)."""
+        out = self.convolution(graph, x)
+        if self.residual is not None:
+            out = out + self.residual(x)
+        return relu_dropout(self.norm(out), self.dropout, self.training)

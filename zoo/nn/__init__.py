@@ -1,0 +1,1 @@
+"""The modules and functions that models are made of."""

@@ -1,0 +1,86 @@
+"""The first linear map of a model, which skips the zeros of bag-of-words features.
+
+Cora's features are 99 % zeros, and a product with all of them is most of a training step.
+"""
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from zoo.graphs.message_passing import sparse_product
+from zoo.ops.dropout import dropout
+from zoo.ops.linear import Linear
+from zoo.system.warnings_filter import quiet_beta
+
+WIDE = 256
+"""Narrower features are multiplied as they are: a search for zeros would not pay."""
+
+DENSITY = 0.1
+"""Largest share of numbers other than zero at which the sparse product is taken."""
+
+
+class FeatureLinear(Linear):
+    """W Drop(x) + b for the features x of a data set: `nn.Linear`, sooner.
+
+    Weights and their initialisation are those of `nn.Linear`. The sparse form of features that are
+    mostly zeros is found once and kept for as long as their tensor lives.
+    """
+
+    def __init__(self, in_dim: int, out_dim: int, *, bias: bool = True, dropout: float = 0.0):
+        super().__init__(in_dim, out_dim, bias=bias)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (N, out_dim) for x (N, in_dim)."""
+        sparse = sparse_form(x)
+        if sparse is None:
+            return super().forward(dropout(x, self.dropout, self.training))
+        if self.training and self.dropout:
+            sparse = sparse.dropped(self.dropout)
+        out = sparse_product(self.weight.T, sparse.matrix, sparse.transposed)
+        return out if self.bias is None else out + self.bias
+
+
+class SparseForm(NamedTuple):
+    """x (N, F) and its transpose as CSR; `order` picks the second's numbers out of the first's."""
+
+    matrix: Tensor
+    transposed: Tensor
+    order: Tensor
+
+    def dropped(self, rate: float) -> Self:
+        """Return the form of Drop(x): zeros stay zeros."""
+        values = dropout(self.matrix.values(), rate)
+        refilled = _refilled(self.matrix, values), _refilled(self.transposed, values[self.order])
+        return SparseForm(*refilled, self.order)
+
+
+def sparse_form(x: Tensor) -> SparseForm | None:
+    """Return the sparse form of x (N, F), or None where the dense product is the one to take."""
+    if x.dim() != 2 or x.shape[1] < WIDE or x.device.type != "cpu" or x.requires_grad:
+        return None
+    if x.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled("cpu"):
+        return None
+    known = _known.get(x)
+    if known is None or known[0] != x._version:  # changed in place since
+        known = _known[x] = (x._version, _found(x))
+    return known[1]
+
+
+_known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def _found(x: Tensor) -> SparseForm | None:
+    if x.count_nonzero() > DENSITY * x.numel():
+        return None
+    with quiet_beta():
+        matrix, transposed = x.to_sparse_csr(), x.T.contiguous().to_sparse_csr()
+    order = torch.argsort(matrix.col_indices(), stable=True)
+    return SparseForm(matrix, transposed, order)
+
+
+def _refilled(matrix: Tensor, values: Tensor) -> Tensor:
+    where = matrix.crow_indices(), matrix.col_indices()
+    return torch.sparse_csr_tensor(*where, values, matrix.shape, check_invariants=False)

@@ -1,0 +1,115 @@
+"""Propagation along the edges of a graph: GCN, the mean of neighbours, and graph attention.
+
+A propagation maps `(graph, x)` to what each node gathers from its neighbours, in the shape of x.
+It is a function, or a module when it has weights; linear maps of x stay in the model. What they
+are made of, on edges, is in `zoo.graphs.message_passing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zoo.config.options import Count, Table
+from zoo.graphs.adjacency import degrees, out_degrees, walks
+from zoo.graphs.message_passing import edge_softmax, edge_sum, neighbour_sum, weighted_sum
+from zoo.graphs.shard import Graph
+from zoo.ops.precision import wide
+
+Propagation = Callable[[Graph, Tensor], Tensor]
+
+
+def gcn(graph: Graph, x: Tensor) -> Tensor:
+    """Return D^-1/2 A D^-1/2 x for x (N, ...), D the in-degrees.
+
+    Kipf and Welling (arXiv 1609.02907), equation 8; A holds the self-loops of the canonical graph.
+    Nodes are scaled, neighbours summed, nodes scaled again: no weight per edge is ever stored.
+    """
+    scale = _column(degrees(graph, x.device), wide(x)).rsqrt()
+    return neighbour_sum(graph, wide(x) * scale).mul_(scale).to(x.dtype)
+
+
+def mean(graph: Graph, x: Tensor) -> Tensor:
+    """Return the mean over in-neighbours, D^-1 A x, for x (N, ...); 0 for nodes without any."""
+    return (neighbour_sum(graph, wide(x)) / _column(degrees(graph, x.device), wide(x))).to(x.dtype)
+
+
+def relation(graph: Graph, x: Tensor, order: int = 0) -> Tensor:
+    """Return D_in^-1/2 P D_out^-1/2 x for x (N, ...), P the 0/1 pattern of A to the 2^order.
+
+    NodeFormer (arXiv 2306.08385), its relational bias. Order 0 is the graph itself, and `gcn`
+    where its edges are symmetric. See `walks` for the cost of the others.
+    """
+    along = walks(graph, order)
+    scale_in = _column(degrees(along, x.device), wide(x)).rsqrt()
+    scale_out = _column(out_degrees(along, x.device), wide(x)).rsqrt()
+    return (neighbour_sum(along, wide(x) * scale_out) * scale_in).to(x.dtype)
+
+
+class GraphAttention(nn.Module):
+    """Attention over the neighbours of each node, GAT (arXiv 1710.10903), equations 1 to 5.
+
+    With x already projected and split into H heads of width D: e_uv = LeakyReLU(a . x_u + b . x_v),
+    softmax over the in-edges of v, then the weighted sum of x_u. Where H does not divide the width,
+    the last head is padded with zeros that are cut off again.
+    """
+
+    def __init__(self, dim: int, heads: int, slope: float):
+        super().__init__()
+        self.heads, self.width, self.slope = heads, -(-dim // heads), slope
+        self.source = nn.Parameter(torch.empty(heads, self.width))
+        self.target = nn.Parameter(torch.empty(heads, self.width))
+        nn.init.xavier_uniform_(self.source)
+        nn.init.xavier_uniform_(self.target)
+
+    def forward(self, graph: Graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, dim)."""
+        return self.with_weights(graph, x)[0]
+
+    def with_weights(self, graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output, (N, dim), and the weights alpha_uv on the edges, (E, H)."""
+        values = split_heads(x, self.heads)  # (N, H, D)
+        source, target = (values * self.source).sum(-1), (values * self.target).sum(-1)  # (N, H)
+        scores = functional.leaky_relu(edge_sum(graph, source, target), self.slope)  # (E, H)
+        weights = edge_softmax(graph, scores)
+        out = weighted_sum(graph, values, weights)
+        return out.flatten(-2)[..., : x.shape[-1]], weights
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """Return x (N, dim) as (N, H, D), zeros behind the last head where H does not divide dim."""
+    width = -(-x.shape[-1] // heads)
+    padded = functional.pad(x, (0, heads * width - x.shape[-1]))
+    return padded.unflatten(-1, (heads, width))
+
+
+def _column(per_node: Tensor, x: Tensor) -> Tensor:
+    """Return numbers per node in the precision of x, shaped to scale the rows of x (N, ...)."""
+    return per_node.to(x.dtype).reshape(-1, *(1,) * (x.dim() - 1))
+
+
+def _gcn(dim: int) -> Propagation:
+    """Symmetric normalisation, D^-1/2 A D^-1/2 x."""
+    return gcn
+
+
+def _mean(dim: int) -> Propagation:
+    """Mean of the neighbours, D^-1 A x."""
+    return mean
+
+
+def _gat(dim: int, *, heads: Count = 1, slope: float = 0.2) -> Propagation:
+    """Graph attention with learned scores.
+
+    Args:
+        heads: number of attention heads that share the width.
+        slope: of the LeakyReLU for negative scores.
+    """
+    return GraphAttention(dim, heads, slope)
+
+
+PROPAGATIONS = Table("propagation", {"gcn": _gcn, "mean": _mean, "gat": _gat})
+"""Word to builder `(dim, *, options) -> propagation`."""

@@ -1,0 +1,74 @@
+"""Positive random features: softmax attention estimated in time and memory linear in N.
+
+"Rethinking Attention with Performers" (arXiv 2009.14794), FAVOR+. Lemma 1: exp(x . y) is the mean,
+over Gaussian directions w, of f(x) f(y) with f(x) = exp(w . x - |x|^2 / 2), which is positive.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from zoo.ops.precision import wide
+
+
+class RandomKernel(nn.Module):
+    """An attention (q, k, v, w) by `count` random directions w, new ones in every training call.
+
+    It has no weights and is a module only so that `train()` and `eval()` reach it. In training the
+    global generator seeds the directions, by one draw; in evaluation `seed` does.
+    """
+
+    def __init__(self, kernel: Callable, count: int, *, seed: int):
+        super().__init__()
+        self.kernel, self.count, self.seed = kernel, count, seed
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
+        seed = int(torch.randint(2**62, ())) if self.training else self.seed
+        return self.kernel(q, k, v, directions(self.count, q.shape[-1], seed))
+
+
+def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    """Return sum_j (f(q_i) . f(k_j)) v_j / sum_j f(q_i) . f(k_j), q and k divided by D^(1/4).
+
+    The kernel is that of softmax, exp(q_i . k_j / sqrt(D)), in expectation; the ratio has a bias
+    of order 1/M besides. The sums over the nodes are those of each of the M features, so they are
+    read here as: each feature averages the values over its set, each node averages the features.
+    Both averages are a softmax, which subtracts its maximum (over the nodes of the set per feature,
+    over the features per query): nothing overflows, no denominator vanishes, and no constant has
+    to be added to the features, as the authors' program does. Sums are kept in fp32.
+
+    Args:
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, D).
+        w: random directions (M, D), see `directions`.
+    """
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, values = (wide(each) for each in (q, k, v))
+        w = w.to(q) * q.shape[-1] ** -0.25
+        lengths = k.square().sum(-1, keepdim=True) / q.shape[-1] ** 0.5
+        keys = torch.einsum("...nhd,md->...nhm", k, w) - lengths / 2  # log f(k)
+        mass = keys.logsumexp(-3, keepdim=True)  # (..., 1, H, M), the log of each feature's sum
+        averages = torch.einsum("...nhm,...nhd->...hmd", keys.softmax(-3), values)
+        # The factor exp(-|q|^2 / 2) of f(q) is common to numerator and denominator.
+        shares = (torch.einsum("...nhd,md->...nhm", q, w) + mass).softmax(-1)
+        out = torch.einsum("...nhm,...hmd->...nhd", shares, averages)
+    return out.to(v.dtype)
+
+
+def directions(count: int, dim: int, seed: int) -> Tensor:
+    """Return random directions (count, dim) in double precision: orthogonal random features.
+
+    Each one is a standard Gaussian; those of a block of `dim` are orthogonal, which lowers the
+    variance. They are drawn on the CPU, from a generator of their own, so that all devices agree.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    blocks = -(-count // dim)
+    gaussian = torch.randn(blocks, dim, dim, generator=generator, dtype=torch.double)
+    basis, triangle = torch.linalg.qr(gaussian)
+    # LAPACK fixes signs as it likes; with those of Gram-Schmidt the basis is uniform.
+    basis = basis * triangle.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    lengths = torch.randn(count, dim, generator=generator, dtype=torch.double).norm(dim=1)
+    return basis.mT.reshape(-1, dim)[:count] * lengths.unsqueeze(1)

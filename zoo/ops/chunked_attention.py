@@ -1,0 +1,275 @@
+"""Rows dealt into batches, attended to and put back, a few batches at a time.
+
+What is made of a few batches stays in the caches of a processor while it is needed: the batches of
+all rows are never put side by side. The gradient of each goes straight to its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from zoo.system import process_group
+
+_NUMBERS = {"cpu": 2**18, "cuda": 2**26}
+"""Numbers in the values of a few batches; on the CPU no more than its caches hold."""
+
+
+_KEPT = 2**30
+"""Bytes of what an attention keeps for its gradient, on a CPU, beyond which it attends again."""
+
+Recompute = Literal["auto"] | bool
+"""Whether to attend again for the gradient; `auto` asks how much memory it saves."""
+
+
+class Stretch(NamedTuple):
+    """Batches of one size, side by side in the order of a partition: the rows they take up."""
+
+    rows: range
+    size: int
+
+
+class Deal:
+    """Which row goes to which batch, and which batch to which process.
+
+    Args:
+        order: (N,) the rows in the order of a partition.
+        size: rows in a batch at most; batches differ by one at most.
+        shared: whether the processes have a share of the batches each, instead of all of them.
+    """
+
+    def __init__(self, order: Tensor, size: int, *, shared: bool):
+        stretches = batches(len(order), size)
+        count = process_group.count() if shared else 1
+        shares = [_share(stretches, rank, count) for rank in range(count)]
+        self.order, self.shared = order, count > 1
+        self.own = shares[process_group.rank()] if self.shared else stretches
+        self.sizes = [sum(len(each.rows) for each in share) for share in shares]
+        if self.shared:
+            rows = [stretch.rows for share in shares for stretch in share]
+            numbers = torch.arange(len(order), device=order.device)
+            dealt = order[torch.cat([numbers[each.start : each.stop] for each in rows])]
+            self.places = torch.empty_like(order)
+            self.places[dealt] = numbers
+
+    def pieces(self, x: Tensor) -> Iterator[Piece]:
+        """Give a few batches at a time, all of them together those of this process.
+
+        Args:
+            x: values (..., N, H, D), whose size and device say how many are a few.
+        """
+        device, done = x.device, 0
+        per_row = max(1, x.numel() // len(self.order))
+        for stretch in self.own:
+            few = max(1, _NUMBERS[device.type] // (per_row * stretch.size)) * stretch.size
+            for start in range(stretch.rows.start, stretch.rows.stop, few):
+                rows = self.order[start : min(start + few, stretch.rows.stop)].to(device)
+                own = torch.arange(done, done + len(rows), device=device)
+                yield Piece(start, rows, own if self.shared else rows, stretch.size)
+                done += len(rows)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows this process has."""
+        return self.sizes[process_group.rank()] if self.shared else len(self.order)
+
+    def room(self, x: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+        """Return room for what becomes of the rows of this process, on the device of x."""
+        return x.new_empty(*shape[:-3], self.rows, *shape[-2:], dtype=dtype)
+
+    def collect(self, x: Tensor) -> Tensor:
+        """Return what all processes made of their rows, in place, (..., N, H, D)."""
+        if not self.shared:
+            return x
+        everyone = process_group.gather(x.movedim(-3, 0), self.sizes).movedim(0, -3)
+        return everyone.index_select(-3, self.places.to(x.device))
+
+
+class Piece(NamedTuple):
+    """A few batches of one size.
+
+    Attributes:
+        start: where their rows begin in the order of the partition.
+        rows: (m,) the rows, batch after batch.
+        places: (m,) where what becomes of them is put.
+        size: rows in each batch.
+    """
+
+    start: int
+    rows: Tensor
+    places: Tensor
+    size: int
+
+    def take(self, x: Tensor) -> Tensor:
+        """Return the rows of x (..., N, H, D) in their batches, (..., m / size, size, H, D)."""
+        return x.index_select(-3, self.rows).unflatten(-3, (-1, self.size))
+
+    def take_into(self, room: Tensor, x: Tensor) -> None:
+        """Fill a tensor whose memory was given back with what `take` returned."""
+        room.untyped_storage().resize_(room.numel() * room.element_size())
+        torch.index_select(x.detach(), -3, self.rows, out=room.data.flatten(-4, -3))
+
+    def put(self, x: Tensor, room: Tensor) -> None:
+        """Write batches (..., m / size, size, H, D) where they belong."""
+        room.index_copy_(-3, self.places, x.flatten(-4, -3).to(room.dtype))
+
+
+def batches(n: int, size: int) -> list[Stretch]:
+    """Cut n rows into batches of at most `size` that differ by one at most, the larger first."""
+    small, larger = divmod(n, -(-n // size))  # `larger` batches hold one node more
+    cut = larger * (small + 1)
+    both = Stretch(range(0, cut), small + 1), Stretch(range(cut, n), small)
+    return [each for each in both if each.rows]
+
+
+def _share(stretches: list[Stretch], rank: int, count: int) -> list[Stretch]:
+    """Return the batches of one process: as many as the others have, or one more or less."""
+    counts = [len(rows) // size for rows, size in stretches]
+    first, last = (sum(counts) * each // count for each in (rank, rank + 1))
+    found = []
+    for many, (rows, size) in zip(counts, stretches, strict=True):
+        start, stop = (size * min(max(each, 0), many) for each in (first, last))
+        found.append(Stretch(rows[start:stop], size))
+        first, last = first - many, last - many
+    return [each for each in found if each.rows]
+
+
+def attend_in_batches(
+    attend: Callable,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    deal: Deal,
+    *,
+    seed: int | None = None,
+    recompute: Recompute = "auto",
+) -> Tensor:
+    """Return what `attend` makes of each batch, every row in its place, (..., N, H, D).
+
+    Args:
+        attend: an attention; it may draw numbers.
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, D).
+        deal: the batches.
+        seed: of what the attention draws, so that the global generators are left alone; None
+            where it draws nothing.
+        recompute: attend again for the gradient, instead of keeping all that it needs; `auto`
+            where that would be more than a GiB on a CPU.
+    """
+    tracked = torch.is_grad_enabled() and any(each.requires_grad for each in (q, k, v))
+    device = v.device.type
+    modes = {"auto": "auto" if device == "cpu" else "graph", True: "inputs", False: "graph"}
+    keep = modes[recompute] if tracked else "nothing"
+    widths = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+    def made(piece: Piece, inputs: tuple[Tensor, ...], gradient: bool):
+        own = [piece.take(each.detach()).requires_grad_(gradient) for each in inputs]
+        with (
+            torch.set_grad_enabled(gradient),
+            torch.autocast(device, widths[1], enabled=widths[0]),
+            _drawing(seed, piece.start, v.device),
+        ):
+            return own, attend(*own)
+
+    return _InBatches.apply(made, deal, keep, q, k, v)
+
+
+class _InBatches(torch.autograd.Function):
+    """Each piece has an autograd graph of its own, kept until its gradient, or made again.
+
+    A kept graph goes without its inputs, whose memory is given back in between. Which of them it
+    is may depend on what the first piece keeps.
+    """
+
+    @staticmethod
+    def forward(ctx, made, deal, keep, q, k, v):
+        ctx.made, ctx.deal = made, deal
+        ctx.like = [(each.shape, each.dtype) for each in (q, k, v)]
+        ctx.save_for_backward(*(() if keep == "nothing" else (q, k, v)))
+        ctx.graphs, room = {}, deal.room(v, v.shape, v.dtype)
+        for piece in deal.pieces(v):
+            with _counting(keep == "auto") as kept:
+                own, out = made(piece, (q, k, v), keep in ("auto", "graph"))
+            piece.put(out.detach(), room)
+            if keep == "auto":
+                own_storages = {_storage(each) for each in own}
+                size = sum(size for each, size in kept.items() if each not in own_storages)
+                rows = max(deal.rows, _expected.get())
+                keep = "graph" if size * rows <= _KEPT * len(piece.rows) else "inputs"
+            if keep == "graph":
+                for each in own:  # a copy of rows that are held elsewhere: taken again
+                    each.untyped_storage().resize_(0)
+                ctx.graphs[piece.start] = (own, out)
+        return deal.collect(room)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        rooms = [ctx.deal.room(gradient, *each) for each in ctx.like]
+        inputs = ctx.saved_tensors
+        for piece in ctx.deal.pieces(gradient):
+            if piece.start in ctx.graphs:
+                own, out = ctx.graphs.pop(piece.start)
+                for each, x in zip(own, inputs, strict=True):
+                    piece.take_into(each, x)
+            else:
+                own, out = ctx.made(piece, inputs, True)
+            if out.requires_grad:  # also where the attention looks at nothing but itself
+                torch.autograd.backward(out, piece.take(gradient).to(out.dtype))
+            for each, room in zip(own, rooms, strict=True):
+                piece.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
+        return None, None, None, *(ctx.deal.collect(room) for room in rooms)
+
+
+@contextlib.contextmanager
+def expecting(rows: int) -> Iterator[None]:
+    """Keep or attend again as if there were so many rows, where there are less: for estimates."""
+    token = _expected.set(rows)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
+_expected: contextvars.ContextVar[int] = contextvars.ContextVar("rows", default=0)
+
+
+@contextlib.contextmanager
+def _counting(asked: bool) -> Iterator[dict[int, int]]:
+    """Give the bytes that are kept for gradients inside, by the storage that they lie in."""
+    kept: dict[int, int] = {}
+    if not asked:
+        yield kept
+        return
+
+    def note(x: Tensor) -> Tensor:
+        kept[_storage(x)] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        yield kept
+
+
+def _storage(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+@contextlib.contextmanager
+def _drawing(seed: int | None, start: int, device: torch.device) -> Iterator[None]:
+    """Draw from generators of a seed of their own, and give the global ones back as they were."""
+    if seed is None:
+        yield
+        return
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed((seed + start) % 2**63)
+        if devices:
+            torch.cuda.manual_seed((seed + start) % 2**63)
+        yield

@@ -1,0 +1,134 @@
+"""Linear attention of linear maps of one input, answered from the Gram matrix of that input.
+
+Queries, keys and values W z + b whose norm is one for all nodes, as SGFormer (arXiv 2306.10759) and
+DIFFormer-s (arXiv 2301.09474) publish it, need not exist. With z' = [z, 1], G = z'^T z' and
+W' = [W, b], k^T v is W_k' G W_v'^T and |q|^2 the trace of W_q' G W_q'^T; what is left for each node
+is one linear map of z, divided by another. Of 15 products of N rows in a step of training, forward
+and backward, five remain, or eight where the values are propagated as well.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from zoo.ops.chunks import row_blocks
+from zoo.ops.global_sums import divided
+from zoo.ops.linear import linear_map, sum_of_products
+
+LARGE = 2**26
+"""Multiplications of a product of N rows below which it is not worth it."""
+
+
+def pays(z: Tensor) -> bool:
+    """Return whether z (N, D) has so many rows that its Gram matrix is the way to go."""
+    n, width = z.shape
+    return (
+        n >= 16 * width
+        and n * width * width >= LARGE
+        and not divided()
+        and z.dtype in (torch.float32, torch.float64)
+        and not torch.is_autocast_enabled(z.device.type)
+    )
+
+
+def linear_mean_of_maps(
+    z: Tensor,
+    query: nn.Linear,
+    key: nn.Linear,
+    value: nn.Linear | None,
+    heads: int,
+    base: Literal["own", "all"],
+) -> Tensor:
+    """Return the mean over heads of (b_i + q_i (k^T v)) / (N + q_i (k^T 1)), (N, E).
+
+    q and k are divided by one Frobenius norm each, over all nodes and heads.
+
+    Args:
+        z: (N, D).
+        query: from D to H times the width of queries.
+        key: from D to H times the width of queries.
+        value: from D to H E; the values of each head are z itself when left out.
+        heads: H.
+        base: b_i: `own`, N v_i, or `all`, sum_j v_j.
+    """
+    n, gram = len(z), _Gram.apply(z)
+    queries, keys = (_with_bias(each, heads) for each in (query, key))
+    if value is None:
+        values = torch.eye(z.shape[1], len(gram)).to(gram).expand(heads, -1, -1)
+    else:
+        values = _with_bias(value, heads)
+    scale = 1 / (n * _norm(queries, gram) * _norm(keys, gram))  # n: divisors are near 1
+    along = keys @ gram  # (H, d, D + 1), whose last column is k^T 1
+    above = scale * queries.mT @ (along @ values.mT)  # (H, D + 1, E)
+    below = scale * queries.mT @ along[..., -1:]  # (H, D + 1, 1)
+    below = torch.cat([below[:, :-1], below[:, -1:] + 1], dim=1)
+    if base == "own":
+        above = above + values.mT
+    else:
+        sums = (values @ gram[:, -1]).unsqueeze(1) / n  # (H, 1, E)
+        above = torch.cat([above[:, :-1], above[:, -1:] + sums], dim=1)
+    above, below = above.mT.to(z.dtype), below.squeeze(-1).to(z.dtype)
+    outs = [_Quotient.apply(z, *each) for each in zip(above, below, strict=True)]
+    return outs[0] if heads == 1 else torch.stack(outs).mean(0)
+
+
+def _with_bias(of: nn.Linear, heads: int) -> Tensor:
+    """Return [W, b] of each head, (H, d, D + 1), fp64: the sums of these are over few numbers."""
+    return torch.cat([of.weight, of.bias.unsqueeze(1)], dim=1).double().unflatten(0, (heads, -1))
+
+
+def _norm(maps: Tensor, gram: Tensor) -> Tensor:
+    return ((maps @ gram) * maps).sum().clamp(min=1e-24).sqrt()
+
+
+class _Gram(torch.autograd.Function):
+    """[z, 1]^T [z, 1], (D + 1, D + 1), fp64, for z (N, D)."""
+
+    @staticmethod
+    def forward(ctx, z):
+        ctx.save_for_backward(z)
+        gram = z.new_empty(z.shape[1] + 1, z.shape[1] + 1, dtype=torch.float64)
+        gram[:-1, :-1] = sum_of_products(z, z)
+        gram[-1, :-1] = gram[:-1, -1] = z.sum(0)
+        gram[-1, -1] = len(z)
+        return gram
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (z,) = ctx.saved_tensors
+        both = (gradient + gradient.mT)[:-1].to(z.dtype)
+        return linear_map(z, both[:, :-1], both[:, -1])
+
+
+class _Quotient(torch.autograd.Function):
+    """(z W^T + b) / (z u + c) for z (N, D), [W, b] (E, D + 1) and [u, c] (D + 1,)."""
+
+    @staticmethod
+    def forward(ctx, z, above, below):
+        out = linear_map(z, above[:, :-1], above[:, -1])
+        share = torch.addmv(below[-1:], z, below[:-1]).reciprocal_().unsqueeze(1)  # (N, 1)
+        for rows, part in row_blocks(out, share):
+            rows.mul_(part)
+        ctx.save_for_backward(z, above, below, out, share)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        z, above, below, out, share = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second gradients are asked for
+            of_mass = (z @ below[:-1] + below[-1]).unsqueeze(1)
+            again = linear_map(z, above[:, :-1], above[:, -1]) / of_mass
+            inputs = z, above, below
+            return torch.autograd.grad(again, inputs, gradient, create_graph=True)
+        shared, of_mass = torch.empty_like(out), torch.empty_like(share)
+        for given, rows, part, into, mass in row_blocks(gradient, out, share, shared, of_mass):
+            torch.mul(given, part, out=into)
+            torch.sum(into * rows, -1, keepdim=True, out=mass)
+            mass.neg_()
+        of_z = linear_map(shared, above[:, :-1].mT).addr_(of_mass.squeeze(1), below[:-1])
+        of_above = torch.cat([sum_of_products(shared, z), shared.sum(0).unsqueeze(1)], dim=1)
+        of_below = torch.cat([of_mass.squeeze(1) @ z, of_mass.sum().unsqueeze(0)])
+        return of_z, of_above, of_below

@@ -1,0 +1,1 @@
+"""Processes, memory, threads, files, versions: what is around the zoo."""

@@ -1,0 +1,74 @@
+"""What a run depends on beside its recipe: the device, the versions, the state of the checkout."""
+
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.errors import ZooError
+from zoo.system import allocator, process_group
+
+PACKAGES = ("graph-transformer-zoo", "torch", "dgl", "numpy", "scipy", "scikit-learn", "ogb")
+"""The packages whose versions every run writes down."""
+
+
+def choose_device(word: str) -> torch.device:
+    """Return the device of a word: `auto` (CUDA where there is one), `cpu` or `cuda`.
+
+    Of several processes each gets a CUDA device of its own, as far as they go round.
+
+    Raises:
+        ZooError: another word, or no CUDA device where one is asked for.
+    """
+    if word not in ("auto", "cpu", "cuda"):
+        raise ZooError(f"no device is called {word!r}; write `auto`, `cpu` or `cuda`.")
+    if word == "cuda" and not torch.cuda.is_available():
+        raise ZooError("torch sees no CUDA device; write `--device cpu`, or see `zoo doctor`.")
+    found = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(found if word == "auto" else word)
+    if device.type == "cuda" and process_group.count() > 1:
+        return torch.device("cuda", process_group.rank() % torch.cuda.device_count())
+    return device
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Return what a run writes down about where it ran, as plain data."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: installed_version(name) for name in PACKAGES},
+        "git": _git_state(),
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "allocator": allocator.in_use(),
+        "processes": process_group.count(),
+        "command": sys.argv,
+    }
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, None where it is missing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_state() -> dict[str, Any] | None:
+    """Return the commit of the zoo's own checkout and whether files differ; None without git."""
+    root = Path(__file__).parents[2]
+
+    def git(*words: str) -> str:
+        call = ["git", "-C", str(root), *words]
+        return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
+
+    if not (root / ".git").exists():
+        return None
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.CalledProcessError):
+        return None

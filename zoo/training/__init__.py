@@ -1,0 +1,1 @@
+"""A model, a split and a task to the best weights."""

@@ -1,0 +1,157 @@
+"""What an epoch does: a step for each part of the graph that it goes over, and the evaluation.
+
+A run goes over the whole graph at once or over batches of its nodes, which several processes
+divide. Where the model's random batches are divided instead, processes go over the whole graph side
+by side, or over a share of the nodes each if the random batches are `local` to them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.config.options import Spec, pick
+from zoo.datasets import Dataset
+from zoo.datasets.splits import PARTS, Split
+from zoo.datasets.tasks import Task
+from zoo.errors import ZooError
+from zoo.nn.random_batch_attention import local_redeal
+from zoo.registry import Model
+from zoo.system import process_group
+from zoo.training.full_batch import Part, Shared, Whole
+from zoo.training.layerwise import Layerwise
+from zoo.training.mini_batch import BATCHING, Batches
+
+
+@dataclasses.dataclass
+class Steps:
+    """A training pass and an evaluation over one split.
+
+    Args:
+        model: what is trained, on the device.
+        data: the graph, its features and labels, on the CPU.
+        split: the training, validation and test nodes.
+        task: loss and metric.
+        augment: applied to the features x (n, F) in training only.
+        precision: `fp32` or `bf16`.
+        clip: largest norm of the gradient.
+        device: where.
+        batching: what an epoch goes over, see `zoo.training.mini_batch.BATCHING`.
+        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches);
+            `layers`, the same in bounded memory; or `batches`, as training does.
+    """
+
+    model: Model
+    data: Dataset
+    split: Split
+    task: Task
+    augment: Callable[[Tensor], Tensor]
+    precision: str = "fp32"
+    clip: float | None = None
+    device: torch.device | str = "cpu"
+    batching: Spec = "full"
+    evaluation: str = "full"
+
+    def __post_init__(self):
+        redeal = local_redeal(self.model) if process_group.count() > 1 else None
+        given = (self.data, self.split.train, self.device)
+        if redeal is None:
+            self.over = self.asked = pick(BATCHING, self.batching, *given)
+        else:
+            self.over = self.asked = Shared(*given, redeal)
+        if self.evaluation == "layers":
+            self.asked = Layerwise(self.data, self.device)
+            _asked(self.model, self.asked, self.precision, self.asked.check)
+        elif self.evaluation == "full" and isinstance(self.over, Batches):
+            self.asked = Whole(self.data, self.split.train, "cpu")
+        if self.asked is not self.over and process_group.rank() > 0:
+            self.asked = None  # one process is enough for what is not divided
+
+    def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
+        """Take the steps of an epoch; return the mean of their losses."""
+        self.model.train()
+        losses: list[float] = []
+        found: Tensor | None = None
+        for part in self.over.parts(epoch):
+            if found is None:
+                optimiser.zero_grad(set_to_none=True)
+            if part.seed is not None:
+                torch.manual_seed(part.seed)
+            loss = self._loss(part)
+            loss.backward()
+            found = loss.detach() if found is None else found + loss.detach()
+            if part.last:
+                losses.append(_finite(self.over.total(found), epoch, optimiser))
+                self._step(optimiser)
+                found = None
+        return statistics.fmean(losses)
+
+    def evaluate(self) -> Callable[[str], float]:
+        """Predict once; return the metric as a function of the part: train, val or test.
+
+        All processes have to call both; they get what the first one has found.
+        """
+        if self.asked is None:
+            return lambda part: process_group.of_first(0.0)
+        parts = [getattr(self.split, each) for each in PARTS]
+        nodes = torch.cat(parts)
+        logits = _logits(self.model, self.asked, nodes, self.precision)
+        y = self.data.y[nodes].to(logits.device)
+        sizes = [len(each) for each in parts]
+        pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
+        return lambda part: process_group.of_first(self.task.metric(*pairs[part]))
+
+    def _loss(self, part: Part) -> Tensor:
+        with _autocast(part.x.device, self.precision):
+            logits, penalty = self.model(part.graph, self.augment(part.x))
+        # Of a share without training nodes the loss has no weight; its gradients are zeros.
+        rows = part.rows
+        loss = self.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
+        return part.weight * loss + part.share * penalty
+
+    def _step(self, optimiser: torch.optim.Optimizer) -> None:
+        self.over.combine(self.model)
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        optimiser.step()
+
+
+def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
+    """Return the logits of every node, (N, C) fp32 where the data is, model in evaluation mode."""
+    nodes = torch.arange(len(data.x), device=data.x.device)
+    return _logits(model, Whole(data, nodes, data.x.device), nodes, precision)
+
+
+def _logits(model: Model, over: Whole, nodes: Tensor, precision: str) -> Tensor:
+    return _asked(model, over, precision, lambda answer: over.logits(answer, nodes))
+
+
+@torch.no_grad()
+def _asked(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
+    """Return what is found by a function that asks the model."""
+    trained_on = next(model.parameters()).device
+    model.to(over.device).eval()
+    with _autocast(over.device, precision):
+        found = ask(lambda graph, x: model(graph, x).logits.float())
+    model.to(trained_on)
+    return found
+
+
+def _autocast(device: torch.device, precision: str):
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+
+
+def _finite(loss: float, epoch: int, optimiser: torch.optim.Optimizer) -> float:
+    if math.isfinite(loss):
+        return loss
+    rate = optimiser.param_groups[-1]["lr"]
+    raise ZooError(
+        f"the loss became {loss} in epoch {epoch} at a learning rate of {rate:g}. "
+        f"Write a smaller one, `train.lr={rate / 10:g}`, or limit the gradient, `train.clip=1`."
+    )

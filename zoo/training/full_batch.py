@@ -1,0 +1,117 @@
+"""What a pass goes over: the whole graph, or a share of it in each process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from zoo.datasets import Dataset
+from zoo.graphs.message_passing import place
+from zoo.graphs.shard import Graph, Shard
+from zoo.nn.random_batch_attention import partition, seed_of
+from zoo.system import process_group
+
+
+class Part(NamedTuple):
+    """What a model is given at a time in training.
+
+    Attributes:
+        graph: the graph, or a part of it.
+        x: features of its rows (n, F), fp32.
+        y: their labels.
+        rows: those to train on, (m,) int64.
+        weight: of their loss: 1, or the share of all training nodes of a step that they are.
+        share: of the penalty, likewise.
+        seed: of what the model draws; None where it draws from the run's generator.
+        last: whether a step is taken after it.
+    """
+
+    graph: Graph
+    x: Tensor
+    y: Tensor
+    rows: Tensor
+    weight: float = 1.0
+    share: float = 1.0
+    seed: int | None = None
+    last: bool = True
+
+
+class Whole:
+    """The whole graph in one step."""
+
+    def __init__(self, data: Dataset, train: Tensor, device: torch.device | str):
+        self.data, self.device = moved(data, device), torch.device(device)
+        self.train = train.to(device)
+
+    def parts(self, epoch: int) -> Iterator[Part]:
+        """Give what an epoch goes over."""
+        yield Part(self.data.graph, self.data.x, self.data.y, self.train)
+
+    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+        """Return the logits of some nodes, (m, C), for a function that answers for a graph."""
+        return answer(self.data.graph, self.data.x)[nodes.to(self.device)]
+
+    def combine(self, model: nn.Module) -> None:
+        """Bring together what the processes have found in a step: they have found the same."""
+
+    def total(self, loss: Tensor) -> float:
+        """Return the loss of all processes."""
+        return loss.item()
+
+
+class Divided(Whole):
+    """Work that the processes divide among them."""
+
+    def combine(self, model: nn.Module) -> None:
+        """Add up the gradients of all processes; running means become their mean."""
+        process_group.sum_gradients(model.parameters())
+        process_group.average_buffers(model)
+
+    def total(self, loss: Tensor) -> float:
+        """Return the loss of all processes."""
+        return process_group.total(loss).item()
+
+
+class Shared(Divided):
+    """A share of the nodes for each process, dealt anew after some steps.
+
+    Evaluation has a deal of its own that stays. What each process draws follows from the run's
+    seed, its rank and the epoch.
+    """
+
+    def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, redeal: int):
+        super().__init__(data, train, device)
+        self.redeal, self.seed, self.dealt = redeal, torch.initial_seed() % 2**63, -1
+        self.training = torch.zeros(len(data.x), dtype=torch.bool, device=self.device)
+        self.training[self.train] = True
+        self.fixed = self._deal(0)
+
+    def parts(self, epoch: int) -> Iterator[Part]:
+        """Give the share that this process has in the present step."""
+        if epoch // self.redeal != self.dealt:
+            self.dealt = epoch // self.redeal
+            self.shard = self._deal(1 + self.dealt)
+        nodes = self.shard.nodes.to(self.device)
+        rows = self.training[nodes].nonzero().squeeze(1)
+        weight, share = len(rows) / len(self.train), len(nodes) / len(self.data.x)
+        seed = seed_of((self.seed, process_group.rank(), epoch))
+        yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
+
+    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+        """Return the logits of some nodes, (m, C), which every process gets."""
+        own = self.fixed.nodes.to(self.device)
+        return self.fixed.in_place(answer(self.fixed, self.data.x[own]))[nodes.to(self.device)]
+
+    def _deal(self, number: int) -> Shard:
+        order = partition(len(self.data.x), seed_of((self.seed, number)))
+        return Shard(self.data.graph, order)
+
+
+def moved(data: Dataset, device: torch.device | str) -> Dataset:
+    """Return the data on a device, in fp32; the graph stays where DGL can hold it."""
+    parts = {"x": data.x.to(device, torch.float32), "y": data.y.to(device)}
+    return dataclasses.replace(data, **parts, graph=place(data.graph, device))

@@ -1,0 +1,186 @@
+"""The exact answers of a model for a graph whose layers do not fit into memory.
+
+A model looks beyond the nodes that it is given only where it gathers from their neighbours, or sums
+over all nodes. So the nodes are gone through in stretches, once for each such place in the model:
+what all stretches give there is written to a file, from which the next round takes the rows that a
+stretch gathers from, or added up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from zoo.datasets import Dataset
+from zoo.datasets.canonical import canonical
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import neighbours
+from zoo.graphs.sampling import contained, leading
+from zoo.graphs.shard import Graph, Shard
+from zoo.ops.global_sums import among
+from zoo.training.full_batch import Whole
+
+EDGES = 2**18
+"""Edges that lead to the nodes of a stretch, but where one node has more."""
+
+
+class Stretch(Shard):
+    """Consecutive nodes and the edges that lead to them, in the place of the graph.
+
+    Attributes:
+        graph: the whole graph of N nodes.
+        nodes: (n,) those of the stretch, its rows.
+        reached: (m,) the nodes from which their edges come, in increasing order.
+        block: a DGL block from the nodes reached to those of the stretch.
+        count: N.
+    """
+
+    def __init__(self, graph: Graph, nodes: range, known: list[np.ndarray]):
+        self.graph, self.nodes = graph, torch.arange(nodes.start, nodes.stop)
+        self.reached, self.block = leading(graph, nodes)
+        self.count = graph.num_nodes()
+        self._known, self._turn = known, 0
+
+    @property
+    def order(self) -> Tensor:
+        """Refuse: walks of several edges lead beyond what is reached."""
+        raise ZooError(
+            "`layers` follows single edges and this model walks along several. Write `orders: 1` "
+            "where the model has it, or `evaluate: batches`, or `full`; in the place of "
+            "`--layers`, `--batch-size`."
+        )
+
+    def batch_num_nodes(self) -> Tensor:
+        """Return the nodes at hand, (1,)."""
+        return torch.tensor([len(self.nodes)])
+
+    def all_rows(self, x: Tensor) -> Tensor:
+        """Return the rows reached, (m, ...), where this stretch gives x (n, ...).
+
+        Raises:
+            _Waits: the others have not come to this place yet.
+        """
+        return torch.from_numpy(self._next(x, gathers=True)[self.reached.numpy()]).to(x)
+
+    def total(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        """Return the sums over all stretches.
+
+        Raises:
+            _Waits: the others have not come to this place yet.
+        """
+        given = torch.cat([each.flatten() for each in parts])
+        found = torch.from_numpy(self._next(given, gathers=False)).to(given)
+        pieces = found.split([each.numel() for each in parts])
+        return tuple(each.view_as(part) for each, part in zip(pieces, parts, strict=True))
+
+    def _next(self, given: Tensor, gathers: bool) -> np.ndarray:
+        if self._turn == len(self._known):
+            raise _Waits(given, gathers)
+        self._turn += 1
+        return self._known[self._turn - 1]
+
+
+class _Waits(Exception):
+    """What a stretch gives where it needs all others: rows that they gather, or parts of sums."""
+
+    def __init__(self, given: Tensor, gathers: bool):
+        super().__init__()
+        self.given, self.gathers = given, gathers
+
+
+class Layerwise(Whole):
+    """The whole graph, a stretch of nodes at a time; files take N rows for each gathering.
+
+    They lie in the folder for temporary files, TMPDIR, and in fp32. The work of a layer is done
+    again for each gathering that follows.
+    """
+
+    def __init__(self, data: Dataset, device: torch.device | str):
+        self.data, self.device = data, torch.device(device)
+        self.graph = data.graph.formats("csc")
+        self.stretches = list(_stretches(neighbours(self.graph)[0]))
+
+    def size(self) -> tuple[int, float]:
+        """Return how many nodes are at hand with the first stretch, and edges for each of them."""
+        reached, block = leading(self.graph, self.stretches[0])
+        return len(reached), block.num_edges() / len(reached)
+
+    def check(self, answer: Callable[[Graph, Tensor], Tensor]) -> None:
+        """Ask about a graph of one node.
+
+        Raises:
+            ZooError: the model is not one that can be asked so.
+        """
+        one = dataclasses.replace(self.data, graph=canonical([(0, 0)], nodes=1), x=self.data.x[:1])
+        Layerwise(one, self.device).logits(answer, torch.zeros(1, dtype=torch.int64))
+
+    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+        """Return the logits of some nodes, (m, C).
+
+        Raises:
+            ZooError: the files find no room.
+        """
+        asked, back = nodes.unique(return_inverse=True)
+        known: list[np.ndarray] = []
+        with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
+            while True:
+                found = self._round(answer, asked, known, Path(folder))
+                if isinstance(found, Tensor):
+                    return found[back.to(self.device)]
+                known.append(found)
+
+    def _round(self, answer, asked: Tensor, known: list, folder: Path) -> Tensor | np.ndarray:
+        """Go through all stretches; return logits of those asked, or what all of them wait for."""
+        room = None
+        for nodes in tqdm(self.stretches, f"layers, {len(known) + 1}", leave=False, disable=None):
+            try:
+                found = self._answer(answer, nodes, known)
+            except _Waits as place:
+                given = place.given.float() if place.gathers else place.given.double()
+                given = given.cpu().numpy()
+                if place.gathers:
+                    room = self._file(folder / f"{len(known)}.npy", given) if room is None else room
+                    room[nodes.start : nodes.stop] = given
+                else:
+                    room = given if room is None else room + given
+                continue
+            room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
+            wanted = contained(torch.arange(nodes.start, nodes.stop), asked)
+            places = torch.searchsorted(asked, wanted.nonzero().squeeze(1) + nodes.start)
+            room[places.to(self.device)] = found[wanted.to(self.device)]
+        return room
+
+    def _file(self, path: Path, rows: np.ndarray) -> np.ndarray:
+        shape = (len(self.data.x), *rows.shape[1:])
+        size, free = 4 * math.prod(shape), shutil.disk_usage(path.parent).free
+        if size > free:  # a mapped file that finds no room ends the program without a word
+            raise ZooError(
+                f"`layers` has to write {size:,} bytes to {path.parent.parent}, where {free:,} are "
+                "free. Name a folder with more room in TMPDIR, or write `evaluate: batches`; in "
+                "the place of `--layers`, `--batch-size`."
+            )
+        return np.lib.format.open_memmap(path, "w+", np.float32, shape)
+
+    def _answer(self, answer, nodes: range, known: list[np.ndarray]) -> Tensor:
+        stretch = Stretch(self.graph, nodes, known)
+        with among(stretch):
+            return answer(stretch, self.data.x[nodes.start : nodes.stop].float().to(self.device))
+
+
+def _stretches(offsets: Tensor) -> Iterator[range]:
+    """Cut the nodes, whose in-neighbours begin at these offsets (N+1,), into stretches."""
+    start, end = 0, len(offsets) - 1
+    while start < end:
+        edges = min(int(offsets[start]) + EDGES, int(offsets[-1]))
+        stop = max(int(torch.searchsorted(offsets, edges, right=True)) - 1, start + 1)
+        yield range(start, stop)
+        start = stop

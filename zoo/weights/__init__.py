@@ -1,0 +1,1 @@
+"""A folder of weights: write, read, carry over, fine-tune, publish."""

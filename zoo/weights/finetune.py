@@ -1,0 +1,206 @@
+"""Fine-tuning: what a model takes over from other weights, what is frozen, how fast layers learn.
+
+Stem and head are carried over where they mean the same: features and encoding, task and classes
+have to agree in number, and by name where names are known. Everything else always is.
+"""
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zoo.config.metadata import About
+from zoo.config.recipe import StartFrom
+from zoo.errors import ZooError
+from zoo.registry import Model
+from zoo.weights.folder import CONFIG, WEIGHTS, Stored, locate, read_config, read_folder, sha256_of
+from zoo.weights.transfer import DATA_SIZED, carry_over, listed
+
+Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]
+"""`(parameter groups of the model, learning rate)` to the groups of the optimiser."""
+
+FREEZES: dict[str, Callable[[str], bool]] = {
+    "none": lambda name: False,
+    "backbone": lambda name: not name.startswith(DATA_SIZED),
+    "except-head": lambda name: not name.startswith("head"),
+}
+"""Word to whether a weight of a name is frozen; other words are patterns of names."""
+
+
+class Start(NamedTuple):
+    """Where a fine-tuning began: every weight by name, and the learning rate of each layer.
+
+    Attributes:
+        weights: the folder they are from.
+        sha256: its checksum.
+        loaded: carried over.
+        fresh: drawn anew, for their shape or meaning is another.
+        frozen: carried over, and not trained.
+        unused: in the folder, and not carried over.
+        rates: factor of the learning rate of each layer.
+    """
+
+    weights: str
+    sha256: str
+    loaded: list[str]
+    fresh: list[str]
+    frozen: list[str]
+    unused: list[str]
+    rates: dict[str, float]
+
+
+def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
+    """Give a model the weights that its recipe starts from, and freeze what it freezes.
+
+    Args:
+        model: a new model; it is changed in place.
+        name: its word.
+        how: what the recipe says.
+        about: the task and the data that it is going to be trained on.
+
+    Raises:
+        ZooError: weights of another model, or with other options; a pattern that freezes nothing,
+            or what is still fresh, or everything.
+    """
+    stored = read_folder(locate(how.weights).folder)
+    if stored.model != name:
+        raise ZooError(
+            f"start_from: {how.weights} holds weights of {stored.model}, and the recipe's model is "
+            f"{name}; write `model: {{name: {stored.model}, ...}}` as in its config.json."
+        )
+    try:
+        report = carry_over(model, stored.state, _same_parts(model, about, stored))
+    except ZooError as error:
+        raise ZooError(f"start_from: {how.weights}: {error}") from None
+    trained = [key for key, _ in model.named_parameters()]
+    frozen = _frozen(trained, how.freeze, report.fresh)
+    for key, weight in model.named_parameters():
+        weight.requires_grad_(key not in frozen)
+    rates = {layer: how.lr_decay**depth for layer, depth in _depths(trained).items()}
+    sha256 = sha256_of(stored.folder / WEIGHTS)
+    return Start(str(stored.folder), sha256, report.loaded, report.fresh, frozen, report.unused,
+                 rates)  # fmt: skip
+
+
+def finetuning(
+    folder: Path, data: str | dict[str, Any], freeze: str | list[str], lr_decay: float
+) -> dict[str, Any]:
+    """Return the recipe that trains weights on, on other data: what `load_recipe` reads.
+
+    Model, encoding, features and training are as they were for the weights.
+
+    Args:
+        folder: a folder of weights.
+        data: the data set, as a recipe names it.
+        freeze: as in `start_from`.
+        lr_decay: as in `start_from`.
+    """
+    config = read_config(folder / CONFIG)
+    about, known = config["about"], config["about"].recipe or {}
+    given = dict(data) if isinstance(data, dict) else {"name": data}
+    transform = {} if about.transform == "raw" else {"features": about.transform}
+    own = ("in_dim", "out_dim", "about", "sha256", "model")
+    options = {key: value for key, value in config.items() if key not in own}
+    return {
+        "dataset": {**transform, **given},
+        "encoding": known.get("encoding", about.encoding),
+        "model": {"name": config["model"], **options},
+        "train": known.get("train", {}),
+        "start_from": {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay},
+    }
+
+
+def layered(model: Model, decay: float) -> Arrange:
+    """Return what gives each layer its learning rate and leaves out what is frozen.
+
+    Each module of the model, and each element of a list of modules, is a layer, in the order in
+    which the model defines them; all stems come first and all heads last. The head learns at the
+    full rate, the layer before it at `decay` times that, and so on. A group's own `weight_decay`
+    is kept.
+
+    Args:
+        model: whose parameters are in the groups.
+        decay: factor per layer, from the head down.
+    """
+    depths = _depths([key for key, _ in model.named_parameters()])
+    depth = {id(weight): depths[_layer(key)] for key, weight in model.named_parameters()}
+
+    def arrange(groups: list[dict[str, Any]], lr: float) -> list[dict[str, Any]]:
+        found = []
+        for group in groups:
+            learning = [each for each in group["params"] if each.requires_grad]
+            for level in sorted({depth[id(each)] for each in learning}, reverse=True):
+                params = [each for each in learning if depth[id(each)] == level]
+                found.append({**group, "params": params, "lr": group.get("lr", lr) * decay**level})
+        return sorted(found, key=lambda group: group["lr"])  # the last is the rate that is told
+
+    return arrange
+
+
+def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
+    """Return which of stem and head mean the same here as where the weights are from."""
+    theirs = stored.about
+    known = theirs.features is not None
+    stem = model.config["in_dim"] == stored.config["in_dim"] and _agree(
+        (about.features, theirs.features),
+        (about.feature_names, theirs.feature_names),
+        (about.encoding, theirs.encoding if known else None),
+    )
+    head = model.config["out_dim"] == stored.config["out_dim"] and _agree(
+        (about.task, theirs.task), (about.labels, theirs.labels)
+    )
+    return [part for part, same in zip(DATA_SIZED, (stem, head), strict=True) if same]
+
+
+def _agree(*pairs: tuple[Any, Any]) -> bool:
+    """Whether all pairs are equal in which both are known."""
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
+def _frozen(names: Sequence[str], freeze: str | Sequence[str], fresh: Sequence[str]) -> list[str]:
+    patterns = [freeze] if isinstance(freeze, str) else freeze
+    found: list[str] = []
+    for pattern in patterns:
+        freezes = FREEZES.get(pattern) or (lambda name, pattern=pattern: _matches(name, pattern))
+        own = [name for name in names if freezes(name)]
+        if not own and pattern != "none":
+            layers = ", ".join(_depths(names))
+            raise ZooError(
+                f"start_from: freeze: {pattern!r} is the name of no weight; write "
+                f"{', '.join(FREEZES)}, or the name of a layer: {layers}."
+            )
+        found += [name for name in own if name not in found]
+    random = [name for name in found if name in fresh]
+    if random:
+        raise ZooError(
+            f"start_from: freeze: {freeze} would freeze weights that are drawn anew for this data "
+            f"and have learnt nothing: {listed(random)}. Freeze less, such as `backbone`."
+        )
+    if len(found) == len(names):
+        raise ZooError(f"start_from: freeze: {freeze} leaves nothing to train; freeze less.")
+    return found
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, each) for each in (pattern, f"{pattern}.*"))
+
+
+def _depths(names: Sequence[str]) -> dict[str, int]:
+    """Return how many layers lie between each layer and the head, 0 for the head itself."""
+    body = list(dict.fromkeys(_layer(name) for name in names if not name.startswith(DATA_SIZED)))
+    stems = dict.fromkeys(_layer(name) for name in names if name.startswith("stem"))
+    heads = dict.fromkeys(_layer(name) for name in names if name.startswith("head"))
+    return {
+        **dict.fromkeys(stems, len(body) + 1),
+        **{layer: len(body) - place for place, layer in enumerate(body)},
+        **dict.fromkeys(heads, 0),
+    }
+
+
+def _layer(name: str) -> str:
+    """Return the layer of a weight: `graph.layers.0` of `graph.layers.0.query.weight`."""
+    words = name.split(".")
+    if words[0].startswith(DATA_SIZED):
+        return words[0]
+    number = next((place for place, word in enumerate(words) if word.isdigit()), None)
+    return ".".join(words[: number + 1]) if number is not None else words[0]

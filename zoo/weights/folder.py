@@ -1,0 +1,220 @@
+"""A folder of weights as it lies on disk, and where a name or a run finds one.
+
+`model.safetensors` holds the numbers; `config.json` the model's name, `in_dim`, `out_dim` and
+options, and beside them `sha256`, that of the numbers, and `about`, what else is known. What is
+read here comes from anywhere: nothing is unpickled, imported or run.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from torch import Tensor
+
+from zoo.config.metadata import About
+from zoo.config.options import Count, sentence, value_problems
+from zoo.errors import ZooError, suggestion
+from zoo.system.files import write_whole
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+CARD = "README.md"
+
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""The weights that come with the zoo: a folder for each, and `index.json`."""
+
+_LONGEST = 16 * 2**20  # bytes of a config.json: it holds words and small numbers
+
+
+class Stored(NamedTuple):
+    """What a folder of weights holds: the word of a model, how to make it, and its numbers."""
+
+    folder: Path
+    model: str
+    config: dict[str, Any]
+    about: About
+    state: dict[str, Tensor]
+
+
+class Located(NamedTuple):
+    """A folder of weights, and how it was chosen, empty where it was named."""
+
+    folder: Path
+    why: str
+
+
+class Entry(BaseModel):
+    """What the index says of weights that come with the zoo."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    model: str = Field(description="word of the model")
+    data: str = Field(description="what they were trained on")
+    metric: str = Field(description="what the scores measure")
+    val: float = Field(description="score of the validation nodes")
+    test: float = Field(description="score of the test nodes")
+    bytes: Count = Field(description="size of model.safetensors")
+    sha256: str = Field(description="its checksum")
+
+
+def index() -> dict[str, Entry]:
+    """Return what there is to know of the weights that come with the zoo, by name.
+
+    Raises:
+        ZooError: the index is damaged.
+    """
+    return _index(PRETRAINED / "index.json")
+
+
+def locate(source: Path | str) -> Located:
+    """Find a folder of weights by its path, by that of a run, or by name.
+
+    A path that exists is taken first. Of the seeds of a run it is the one with the best validation
+    score.
+
+    Raises:
+        ZooError: there is no such folder or name, or nothing says which seed is best.
+    """
+    folder = Path(os.path.expanduser(source))
+    if os.path.isdir(folder):
+        seeds = sorted(folder.glob(f"seed-*/{CONFIG}"))
+        return (
+            Located(folder, "") if os.path.lexists(folder / CONFIG) or not seeds else _best(seeds)
+        )
+    known = index()
+    if str(source) in known:
+        return Located(PRETRAINED / str(source), "")
+    raise ZooError(
+        f"no weights at {str(source)!r}: name a folder that `zoo.save` wrote, a run, or weights "
+        f"that come with the zoo; {suggestion(source, known)}"
+    )
+
+
+def read_folder(folder: Path) -> Stored:
+    """Read a folder of weights; whether the numbers fit the model is not looked at.
+
+    Raises:
+        ZooError: a file is missing, damaged or not what it should be.
+    """
+    config = read_config(folder / CONFIG)
+    name, about, checksum = config.pop("model"), config.pop("about"), config.pop("sha256", None)
+    if folder.parent == PRETRAINED:
+        checksum = index()[folder.name].sha256
+    state = read_weights(folder / WEIGHTS)
+    if checksum is not None and checksum != sha256_of(folder / WEIGHTS):
+        raise ZooError(
+            f"{folder / WEIGHTS} is not the file that {CONFIG} was written beside: its SHA-256 is "
+            f"{sha256_of(folder / WEIGHTS)} and should be {checksum}. Copy both files again."
+        )
+    return Stored(folder, name, config, about, state)
+
+
+def write_folder(folder: Path, config: dict[str, Any], state: dict[str, Tensor], card: str) -> None:
+    """Write a folder of weights, each file whole; `config` is given the checksum."""
+    write_whole(folder / WEIGHTS, lambda path: safetensors.torch.save_file(state, path))
+    text = json.dumps({**config, "sha256": sha256_of(folder / WEIGHTS)}, indent=2) + "\n"
+    write_whole(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
+    write_whole(folder / CARD, lambda path: path.write_text(card, encoding="utf-8"))
+
+
+def read_weights(path: Path | str) -> dict[str, Tensor]:
+    """Read a safetensors file.
+
+    Raises:
+        ZooError: the file is missing, truncated or not in that format.
+    """
+    path = _file(Path(path))
+    try:
+        return safetensors.torch.load_file(path)
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError) as error:
+        raise ZooError(f"{path} is damaged ({_line(error)}): copy or train it again.") from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a `config.json`; `about` is checked and always there.
+
+    Raises:
+        ZooError: the file is missing or holds no model.
+    """
+    data = _json(path)
+    plain = isinstance(data, dict) and isinstance(data.get("model"), str)
+    sizes = ("in_dim", "out_dim")
+    if not plain or any(value_problems(Count, data.get(size), (size,)) for size in sizes):
+        raise ZooError(
+            f"{path} must hold a mapping with `model`, a word, and `in_dim` and `out_dim`, whole "
+            "numbers from 1: copy or train it again."
+        )
+    if not isinstance(data.get("sha256", ""), str):
+        raise ZooError(f"{path}: `sha256` must be a text: copy or train it again.")
+    try:
+        return {**data, "about": About.model_validate(data.get("about") or {})}
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        where = ".".join(map(str, ("about", *first["loc"])))
+        raise ZooError(f"{path}: {where}: {sentence(first)} Copy or train it again.") from None
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _best(configs: list[Path]) -> Located:
+    """Choose the seed with the best validation score, the first where several have it."""
+    if len(configs) == 1:
+        return Located(configs[0].parent, f"the only seed of {configs[0].parent.parent}")
+    scores = {path.parent: read_config(path)["about"].scores or {} for path in configs}
+    silent = [folder.name for folder, score in scores.items() if "val" not in score]
+    if silent:
+        raise ZooError(
+            f"{configs[0].parent.parent} does not say which of its seeds is best ({silent[0]} has "
+            f"no validation score); name one, such as {configs[0].parent}."
+        )
+    best = max(scores, key=lambda folder: scores[folder]["val"])
+    score = scores[best]["val"]
+    return Located(best, f"best of {len(scores)} seeds by its validation score, {score:.4f}")
+
+
+@functools.cache
+def _index(path: Path) -> dict[str, Entry]:
+    data = _json(path)
+    wrong = [] if isinstance(data, dict) else [path.name]
+    wrong = wrong or [name for name in data if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)]
+    try:
+        if not wrong:
+            return {name: Entry.model_validate(entry) for name, entry in data.items()}
+    except ValidationError as error:
+        wrong = [sentence(error.errors()[0])]
+    raise ZooError(f"{path} is damaged ({wrong[0]}): install the zoo again.")
+
+
+def _json(path: Path) -> Any:
+    path = _file(path)
+    if path.stat().st_size > _LONGEST:
+        raise ZooError(f"{path} is too long to be the description of a model; copy it again.")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise ZooError(f"{path} is damaged ({_line(error)}): copy or train it again.") from None
+
+
+def _file(path: Path) -> Path:
+    """Return a path that leads to a file: no folder, no pipe, no link that leads nowhere."""
+    if os.path.isfile(path):  # unlike Path.is_file it answers where nothing may be read
+        return path
+    what = "is no file" if os.path.lexists(path) else "is missing"
+    raise ZooError(
+        f"no weights at {path.parent}: {path.name} {what}. Name a folder that `zoo.save` wrote."
+    )
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

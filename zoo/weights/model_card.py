@@ -1,0 +1,103 @@
+"""The page that lies beside weights, for people: what they are, how they came about, how to use."""
+
+import inspect
+import re
+from importlib.resources import files
+
+from zoo.config.metadata import About
+from zoo.config.yaml_lines import recipe_text
+from zoo.registry import MODELS, Model
+
+
+def card(name: str, model: Model, about: About) -> str:
+    """Return the Markdown page of a model's weights.
+
+    Args:
+        name: word of the model.
+        model: the model itself.
+        about: what is known of its weights.
+    """
+    weights = sum(each.numel() for each in model.parameters())
+    parts = [
+        "---\nlibrary_name: graph-transformer-zoo\ntags: [graphs, node-classification, dgl]\n---",
+        f"# {name}{f' on {about.data}' if about.data else ''}",
+        f"{summary(MODELS[name])} {weights:,} parameters.",
+        _data(model, about),
+        _training(about),
+        _scores(about),
+        _USE,
+        _citation(name),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary(thing: object) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def citation(name: str) -> str | None:
+    """Return the BibTeX entry of a model of the zoo, None where it has no paper."""
+    text = files("zoo.models").joinpath("papers.bib").read_text(encoding="utf-8")
+    entries = re.split(r"\n\n(?=@)", text.strip())
+    return next((each for each in entries if re.match(rf"@\w+{{{re.escape(name)},", each)), None)
+
+
+def _data(model: Model, about: About) -> str:
+    reads = f"{model.config['in_dim']} numbers per node"
+    if about.features is not None:
+        reads = f"{about.features} features per node (`features: {_word(about.transform)}`)"
+        reads += f" and the encoding `{_word(about.encoding)}`, {model.config['in_dim']} numbers"
+    lines = [f"- task: {about.task or 'not known'}", f"- reads: {reads}"]
+    lines += [f"- gives: {model.config['out_dim']} logits per node"]
+    if about.labels:
+        lines += [f"- classes: {', '.join(map(_plain, about.labels))}"]
+    return "## Data\n\n" + "\n".join(lines)
+
+
+def _training(about: About) -> str:
+    if about.recipe is None:
+        return ""
+    versions = ", ".join(f"{name} {each}" for name, each in (about.versions or {}).items() if each)
+    return (
+        f"## Training\n\nSeed {about.seed} of this recipe, with {versions or 'unknown versions'}:"
+        f"\n\n```yaml\n{recipe_text(about.recipe)}```"
+    )
+
+
+def _scores(about: About) -> str:
+    if not about.scores:
+        return ""
+    rows = "\n".join(f"| {part} | {score:.4f} |" for part, score in about.scores.items())
+    return f"## Scores\n\n| nodes | {about.metric} |\n| -- | -- |\n{rows}"
+
+
+_USE = """## Use
+
+```python
+import zoo
+
+model = zoo.load("this folder")
+data = zoo.load_graph("a graph with the same features")
+print(zoo.predict(model, data).table())
+```
+
+or `zoo predict FOLDER --data GRAPH --out predictions.csv`; `zoo finetune FOLDER --data GRAPH`
+trains on from here."""
+
+
+def _citation(name: str) -> str:
+    entry = citation(name)
+    return f"## Citation\n\n```bibtex\n{entry}\n```" if entry else ""
+
+
+def _word(spec: str | dict) -> str:
+    if not isinstance(spec, dict):
+        return spec
+    options = ", ".join(f"{key}: {value}" for key, value in spec.items() if key != "name")
+    return f"{spec['name']} ({options})" if options else spec["name"]
+
+
+def _plain(text: str) -> str:
+    """Keep a user's text on its line and out of Markdown's way."""
+    return f"`{' '.join(text.replace('`', '').split())}`"

@@ -1,0 +1,161 @@
+"""Which weights of one model another takes over: those that fit by name and by shape."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from zoo.config.options import Count, value_problems
+from zoo.errors import ZooError
+from zoo.weights.folder import Stored
+
+DATA_SIZED = ("stem", "head")
+"""What the names of weights begin with whose shape depends on `in_dim`, and on `out_dim`."""
+
+_UNMADE = (RuntimeError, NotImplementedError, ValueError, TypeError, ArithmeticError, MemoryError)
+"""What a model may raise while it is made of options that do not go together."""
+
+
+class Transfer(NamedTuple):
+    """What `transfer` did, name by name: weights loaded, left fresh, and not used."""
+
+    loaded: list[str]
+    fresh: list[str]
+    unused: list[str]
+
+
+def transfer(
+    model: nn.Module, state: dict[str, Tensor], keep: Callable[[str], bool] = lambda name: True
+) -> Transfer:
+    """Load into a model every weight that fits by name and shape; the others stay as they are.
+
+    Args:
+        model: what is changed, in place.
+        state: weights by name.
+        keep: whether weights of a name are wanted at all.
+    """
+    report = compare(model, {name: each for name, each in state.items() if keep(name)})
+    unused = [name for name in state if name not in report.loaded]
+    model.load_state_dict({**model.state_dict(), **{name: state[name] for name in report.loaded}})
+    return report._replace(unused=unused)
+
+
+def compare(model: nn.Module, state: dict[str, Tensor]) -> Transfer:
+    """Return what `transfer` would do, and change nothing."""
+    own = model.state_dict()
+    loaded = [name for name in own if name in state and state[name].shape == own[name].shape]
+    fresh = [name for name in own if name not in loaded]
+    return Transfer(loaded, fresh, [name for name in state if name not in loaded])
+
+
+def rebuild(
+    stored: Stored, make: Callable[..., nn.Module], counts: Iterable[str], changes: dict[str, Any]
+) -> nn.Module:
+    """Make the model of a folder and give it its weights.
+
+    Args:
+        stored: what the folder holds; it is trusted in nothing.
+        make: `(name, **config)` to a model.
+        counts: the keys of its config that are numbers of weights: widths, layers.
+        changes: what of the config is to be another; stem and head may then stay fresh.
+
+    Raises:
+        ZooError: the folder does not hold what it says, or its weights do not fit the changes.
+    """
+    try:
+        _check_counts(stored, counts)
+        check_fit(_shapes(stored, make), stored.state)
+    except ZooError as error:
+        sources = (stored.about.recipe or {}).get("imports")
+        hint = f" Its recipe imports {sources}; import that first." if sources else ""
+        raise ZooError(f"{stored.folder}: {error}{hint}") from None
+    if not changes:
+        with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
+            model = make(stored.model, **stored.config)
+        model.about = stored.about
+    else:
+        model = make(stored.model, **{**stored.config, **changes})
+    sizes = zip(DATA_SIZED, ("in_dim", "out_dim"), strict=True)
+    same = [part for part, size in sizes if model.config[size] == stored.config[size]]
+    carry_over(model, stored.state, same)
+    return model
+
+
+def _check_counts(stored: Stored, counts: Iterable[str]) -> None:
+    """Refuse widths and numbers of layers that the weights cannot fill, whatever they are."""
+    numbers = sum(each.numel() for each in stored.state.values())
+    for key in counts:
+        size = stored.config.get(key, 1)
+        if not value_problems(Count, size, ()) and size > numbers:
+            raise ZooError(f"config.json says {key}: {size}, but there are {numbers:,} numbers.")
+
+
+def _shapes(stored: Stored, make: Callable[..., nn.Module]) -> nn.Module:
+    """Make the model without memory, so that a wrong size costs nothing."""
+    try:
+        with torch.device("meta"):
+            return make(stored.model, **stored.config)
+    except _UNMADE:  # a model that reads its own numbers while it is made has to have some
+        pass
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return make(stored.model, **stored.config)
+    except _UNMADE as error:
+        raise ZooError(
+            f"the model of config.json cannot be made ({type(error).__name__}: {error})."
+        ) from None
+
+
+def carry_over(
+    model: nn.Module, state: dict[str, Tensor], parts: Iterable[str] = DATA_SIZED
+) -> Transfer:
+    """Give a model all weights of another of its kind; only stem and head may stay fresh.
+
+    Args:
+        model: what is changed, in place.
+        state: the other's weights by name.
+        parts: which of `stem` and `head` may be carried over, where they fit.
+
+    Raises:
+        ZooError: another weight is fresh, or the model has no place for one: nothing is changed.
+    """
+    report = compare(model, state)
+    missing = [name for name in report.fresh if not name.startswith(DATA_SIZED)]
+    missing += [name for name in report.fresh if name not in state and name not in missing]
+    unexpected = [name for name in state if name not in model.state_dict()]
+    if missing or unexpected:
+        raise ZooError(
+            "the weights are of another model, or of one with other options: missing or of "
+            f"another shape: {listed(missing)}; not in the model: {listed(unexpected)}. Give the "
+            "model the options that are in their config.json."
+        )
+    dropped = tuple(part for part in DATA_SIZED if part not in parts)
+    return transfer(model, state, lambda name: not name.startswith(dropped))
+
+
+def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """Compare weights with the model that they are to fill: all of it, and with finite numbers.
+
+    Raises:
+        ZooError: a name, a shape or a type that does not fit, or a number that is not finite.
+    """
+    report, own = compare(model, state), model.state_dict()
+    if report.fresh or report.unused:
+        raise ZooError(
+            "they do not fit the model of config.json: missing or of another shape: "
+            f"{listed(report.fresh)}; not in the model: {listed(report.unused)}. Use the two files "
+            "of one save."
+        )
+    for name, each in state.items():
+        if each.dtype != own[name].dtype:
+            kinds = (str(tensor.dtype).removeprefix("torch.") for tensor in (each, own[name]))
+            raise ZooError("{} is of type {} and should be {}.".format(name, *kinds))
+        if not torch.isfinite(each).all():
+            raise ZooError(f"{name} holds numbers that are not finite: copy or train it again.")
+
+
+def listed(names: list[str], most: int = 6) -> str:
+    """Return names as a text, not too many of them."""
+    shown = ", ".join(name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
