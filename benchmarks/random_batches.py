@@ -8,7 +8,7 @@ import torch
 from contest import contest, report
 
 from zoo.nn.attention import softmax
-from zoo.nn.random_batch_attention import random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.system.allocator import keep_freed_memory
 
 keep_freed_memory()  # as the command does
@@ -38,14 +38,14 @@ for nodes, heads, dim, size in ((32_768, 4, 16, 256), (131_072, 1, 64, 128)):
     inputs = [torch.randn(nodes, heads, dim, requires_grad=True) for _ in range(3)]
     ways = {
         "contiguous": step(in_order(size), inputs),
-        "random batches": step(random_batch(softmax, size), inputs),
+        "random batches": step(RandomBatchAttention(softmax, size), inputs),
     }
     report(f"N = {nodes:,}, H = {heads}, D = {dim}, p = {size}", contest(ways, rounds=9))
 
 nodes, size = 8192, 256
 inputs = [torch.randn(nodes, 4, 16, requires_grad=True) for _ in range(3)]
 ways = {
-    "random batches": step(random_batch(softmax, size), inputs),
+    "random batches": step(RandomBatchAttention(softmax, size), inputs),
     "softmax": step(softmax, inputs),
 }
 report(f"N = {nodes:,}, H = 4, D = 16, p = {size}", contest(ways, rounds=5))

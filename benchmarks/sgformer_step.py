@@ -25,9 +25,9 @@ from zoo.weights.create import create_model
 CLASSES, LAYERS, RATE = 40, 3, 0.5
 WORDS = 1000  # more features than this are words, and their graph is small
 OPTIONS = {
-    "attention_activation": True,
-    "attention_dropout": RATE,
-    "attention_norm": "layer",
+    "activation": True,
+    "dropout": RATE,
+    "norm": "layer",
     "alpha": 0.5,
     "graph_branch": "residual",
     "graph_dropout": RATE,
@@ -147,7 +147,7 @@ def check():
     torch.manual_seed(1)
     graph, x, y = work(300, 900, 16)
     theirs, plain = peer(16, 32, rate=0.0), Plain(16, 32, rate=0.0)
-    options = {**OPTIONS, "attention_dropout": 0.0, "graph_dropout": 0.0}
+    options = {**OPTIONS, "dropout": 0.0, "graph_dropout": 0.0}
     ours = create_model("sgformer", 16, CLASSES, dim=32, **options)
     branch, other = theirs.trans_conv, theirs.graph_conv
     attention, layer = branch.attns[0], ours.layers[0]

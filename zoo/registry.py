@@ -10,8 +10,34 @@ from typing import Any, ClassVar, NamedTuple, Self
 from torch import Tensor, nn
 
 from zoo.config.metadata import About
-from zoo.config.options import Table
+from zoo.config.options import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Rate,
+    Seed,
+    Spec,
+    Table,
+)
 from zoo.errors import ZooError
+
+__all__ = [
+    "MODELS",
+    "Count",
+    "Fraction",
+    "Model",
+    "NonNegative",
+    "Output",
+    "Positive",
+    "Rate",
+    "Seed",
+    "Spec",
+    "ZooError",
+    "discover",
+    "name_of",
+    "register_model",
+]
 
 MODELS = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""

@@ -22,7 +22,7 @@ from zoo.weights.load import read_weights
 OPTIONS = {
     "polynormer": {"local_epochs": 5},  # the second phase has begun when it is killed at epoch 7
     "nodeformer": {"redraw": "epoch"},
-    "sgformer": {"attention": "rba", "attention_norm": "batch"},
+    "sgformer": {"attention": "rba", "norm": "batch"},
 }
 
 

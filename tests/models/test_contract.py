@@ -14,8 +14,8 @@ from zoo.config.options import options_of
 from zoo.datasets import Parts
 from zoo.datasets.tasks import TASKS
 from zoo.nn.propagation import PROPAGATIONS
-from zoo.nn.random_batch_attention import node_identities
 from zoo.registry import MODELS
+from zoo.system.context import using
 from zoo.weights.create import create_model, list_models
 from zoo.weights.load import load, save, transfer
 
@@ -87,9 +87,9 @@ def test_renaming_nodes_renames_logits(name, options, tiny):
     renamed = dgl.graph((places[tails], places[tips]), num_nodes=12)
     # Random batches that are drawn by what nodes are, not by where they stand, move with them.
     identities = torch.arange(12) ** 2
-    with node_identities(identities):
+    with using(identities=identities):
         before = model(graph, x).logits[order]
-    with node_identities(identities[order]):
+    with using(identities=identities[order]):
         after = model(renamed, x[order]).logits
     torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
 
@@ -158,7 +158,7 @@ def test_it_memorises_the_tiny_graph(name, options, tiny):
             break
     found = []
     for _ in range(16):
-        with node_identities(torch.randint(2**62, (12,))):
+        with using(identities=torch.randint(2**62, (12,))):
             found.append(model.eval()(graph, x).logits.argmax(1) == y)
     assert torch.stack(found).float().mean() >= 11 / 12
 

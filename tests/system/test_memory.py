@@ -49,10 +49,10 @@ import torch
 from zoo.nn.attention import softmax
 from zoo.system.allocator import give_back_freed_memory
 from zoo.system.memory import peak_during
-from zoo.nn.random_batch_attention import random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
 give_back_freed_memory()
 inputs = [torch.randn(2**15, 4, 16, requires_grad=True) for _ in range(3)]
-attend = random_batch(softmax, 256)
+attend = RandomBatchAttention(softmax, 256)
 def step():
     torch.autograd.grad(attend(*inputs).sum(), inputs)
 step()

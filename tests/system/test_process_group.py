@@ -23,7 +23,8 @@ from zoo.graphs.message_passing import neighbour_sum
 from zoo.graphs.shard import Shard, whole
 from zoo.nn.attention import linear, softmax
 from zoo.nn.propagation import GraphAttention, gcn, mean, relation
-from zoo.nn.random_batch_attention import partition, random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
+from zoo.ops.random_order import random_order
 from zoo.system import process_group
 from zoo.training.epoch import Steps
 from zoo.training.fit import fit
@@ -43,7 +44,7 @@ def attended(attend, shard, n, sets):
     """The output and the gradients of random batches in one training step."""
     torch.manual_seed(3)
     q, k, v = inputs(n, *sets)
-    out = random_batch(attend, 10, shard=shard)(q, k, v)
+    out = RandomBatchAttention(attend, 10, shard=shard)(q, k, v)
     out.square().sum().backward()
     return out.detach(), q.grad, k.grad, v.grad
 
@@ -70,7 +71,7 @@ def check_processes_draw_alike_after_an_attention_that_draws():
 def check_shared_batches_are_those_of_one_process_in_evaluation():
     q, k, v = inputs(57)
     for evaluate in ("fixed", "full", "mean"):
-        batched = (random_batch(softmax, 9, shard=each, evaluate=evaluate).eval()
+        batched = (RandomBatchAttention(softmax, 9, shard=each, inference=evaluate).eval()
                    for each in ("none", "replicated"))  # fmt: skip
         assert torch.equal(*(each(q, k, v) for each in batched))
 
@@ -80,7 +81,7 @@ def tiny_data():
 
 
 def a_shard(graph):
-    return Shard(graph, partition(graph.num_nodes(), 5))
+    return Shard(graph, random_order(graph.num_nodes(), 5))
 
 
 def check_propagation_in_shares():

@@ -13,24 +13,24 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
+from zoo.nn import by_sums, count_nodes, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
-from zoo.ops.global_sums import by_sums, count, total
 from zoo.training import layerwise
 from zoo.training.epoch import Steps, all_logits
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
-RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "attention_norm": "layer"}
+RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "norm": "layer"}
 MODELS = [
     ("mlp", {}),
     ("gcn", {"layers": 3, "norm": "batch", "residual": True}),
     ("sage", {}),
     ("gat", {"heads": 2}),
     ("sgformer", {}),
-    ("sgformer", {**RESIDUAL, "qk_norm": "row", "layers": 2, "heads": 2, "use_weight": True}),
-    ("sgformer", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
+    ("sgformer", {**RESIDUAL, "qk_norm": "row", "layers": 2, "full_heads": 2, "use_weight": True}),
+    ("sgformer", {"attention": {"name": "rba", "size": 50, "inference": "full"}}),
     ("difformer", {}),
-    ("difformer", {"qk_norm": "row", "heads": 3, "use_source": True}),
+    ("difformer", {"qk_norm": "row", "full_heads": 3, "use_source": True}),
     ("polynormer", {"heads": 2}),
     ("nodeformer", {"attention": "linear", "orders": 1, "edge_loss": 0}),
     ("htgn", {"attention": "linear"}),
@@ -96,20 +96,21 @@ def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
         ("htgn", {}),
         ("nodeformer", {"attention": "linear", "orders": 2, "edge_loss": 0}),
         ("graphgps", {"attention": "performer"}),
-        ("graphgps", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
+        ("graphgps", {"attention": {"name": "rba", "size": 50, "inference": "full"}}),
     ],
 )
 def test_other_attentions_are_refused_before_training(name, options, data):
     model = create_model(name, 6, data.classes, **options)
-    with pytest.raises(ZooError, match=r"`layers`.*evaluate: batches.*--batch-size"):
+    with pytest.raises(ZooError, match=r"`layer(s|wise)`.*evaluate: batches.*--batch-size"):
         steps(model, data, evaluation="layers")
     steps(model, data)
 
 
 def test_an_attention_of_ones_own(data, monkeypatch):
     @by_sums
-    def uniform(q, k, v):
-        return (total(v.sum(-3, keepdim=True))[0] / count(v)).expand_as(v)
+    def uniform(q, k, v, *, sums=None):
+        (total,) = sum_over_nodes(sums, v.sum(-3, keepdim=True))
+        return (total / count_nodes(v, sums)).expand_as(v)
 
     monkeypatch.setitem(ATTENTIONS, "uniform", lambda native, layer: uniform)
     model = create_model("sgformer", 6, data.classes, attention="uniform")

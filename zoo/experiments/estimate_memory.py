@@ -26,9 +26,8 @@ from zoo.datasets.splits import PARTS, Split, make_split
 from zoo.datasets.tasks import TASKS
 from zoo.encodings import ENCODINGS
 from zoo.experiments.resolve import import_sources, resolve
-from zoo.graphs.message_passing import by_torch
-from zoo.ops.chunked_attention import expecting
 from zoo.system import allocator
+from zoo.system.context import using
 from zoo.system.memory import available_memory, held_now, own_peak, peak_during
 from zoo.training.epoch import Steps
 from zoo.training.full_batch import Part, Whole
@@ -118,13 +117,13 @@ def estimate(recipe: Recipe) -> Estimate:
         return _of_training(steps, train)
 
     def of_large_step(n: int) -> int:
-        with expecting(batch):
+        with using(rows=batch):
             return of_step(n, uneven)
 
     program += _of_first(lambda: of_step(min(SIZES[0], batch)))
     step = _line(of_large_step, batch)
     evaluation = _line(lambda n: _of_evaluation(small(n, around)), asked)
-    with by_torch():
+    with using(torch_only=True):
         on_cuda = _line(of_step, batch).at(batch)
     model = small(min(nodes, 64), degree).model
     parameters = sum(each.numel() for each in model.parameters())

@@ -168,7 +168,7 @@ def _trained(
         data.classes,
         dim=dim,
         attention="rba",
-        attention_dropout=dropout,
+        dropout=dropout,
         graph_layers=3,
         graph_dropout=dropout,
     )

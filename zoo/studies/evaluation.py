@@ -1,6 +1,6 @@
 """What an evaluation in random batches is worth: how far predictions move with the partition.
 
-A model is trained once. Its weights then answer with `evaluate: fixed` under several seeds, with
+A model is trained once. Its weights then answer with `inference: fixed` under several seeds, with
 the `mean` over more and more partitions, and with the `full` attention.
 """
 
@@ -42,7 +42,7 @@ def rba_evaluation(
     answers = _Answers(plan, spec, attention)
     draws = [1, 2, 4, 8]
     table = [answers.row(f"mean of {count}", _mean(count), partitions) for count in draws]
-    table.append(answers.row("full", {"evaluate": "full"}, 1))
+    table.append(answers.row("full", {"inference": "full"}, 1))
     spreads = [row["spread"] for row in table[:-1]]
     slope = float(np.polyfit(np.log(draws), np.log(spreads), 1)[0])
     straight = [spreads[0] * count**-0.5 for count in draws]
@@ -53,7 +53,7 @@ def rba_evaluation(
 
 
 def _mean(draws: int) -> dict[str, Any]:
-    return {"evaluate": "mean", "draws": draws}
+    return {"inference": "mean", "draws": draws}
 
 
 class _Answers:
@@ -81,7 +81,7 @@ class _Answers:
         scores = [metric(each[test], y) for each in logits]
         shares = _probabilities(logits[:, test])
         return {
-            "evaluate": name,
+            "inference": name,
             "test": round(float(np.mean(scores)), 4),
             "std": round(float(np.std(scores)), 4),
             "spread": float(f"{shares.std(0).mean():.3g}") if partitions > 1 else 0.0,

@@ -3,8 +3,7 @@
 "How Particle-System Random Batch Methods Enhance Graph Transformer" (arXiv 2511.06044) reads
 attention as particles X on the unit sphere, dX_i/dt = 1/(N-1) sum_{j != i} K(X_i, X_j) with
 K(x, y) = exp(x^T W^T y) w (y - <y, x> x); random batches replace the mean over all others by the
-mean over the others of the batch. Every measurement here goes through `random_batch` of
-`zoo.nn.random_batch_attention`.
+mean over the others of the batch. Every measurement here goes through `RandomBatchAttention`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from zoo.config.options import Count, Seed
 from zoo.nn.attention import softmax
-from zoo.nn.random_batch_attention import random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.studies.study import Row, Series, Study
 
 DIM = 3
@@ -59,7 +58,7 @@ def co_occurrence(*, nodes: int, size: int, draws: int) -> Study:
     """Lemma 2: two given nodes share a batch with probability (p-1)/(N-1); three likewise."""
     together = {"pair": 0.0, "triple": 0.0}
     identity = torch.eye(nodes).unsqueeze(1)  # (N, 1, N): each node's value is its name
-    shares = random_batch(_mean_of_set, size)
+    shares = RandomBatchAttention(_mean_of_set, size)
     for _ in range(draws):
         with_first = shares(identity, identity, identity)[0, 0] > 0  # (N,) in the batch of node 0
         together["pair"] += bool(with_first[1])
@@ -144,7 +143,7 @@ def softmax_bias(*, nodes: int, sizes: tuple[int, ...], draws: int) -> Study:
     exact = softmax(q, k, v)
     biases = []
     for size in sizes:
-        attend = random_batch(softmax, size)
+        attend = RandomBatchAttention(softmax, size)
         errors = torch.stack([attend(q, k, v) - exact for _ in range(draws)])
         noise = errors.var(0).sum() / draws  # of the mean of the draws
         squared = (errors.mean(0).square().sum() - noise).clamp(min=1e-12)
@@ -175,7 +174,7 @@ def _force(system: Particles, size: int) -> Tensor:
     """Return the mean of K over the other members of each particle's batch, (N, D)."""
     x, weights = system.x.unsqueeze(1), system.weights.reshape(-1, 1, 1)  # (N, 1, ...): one head
     attend = functools.partial(_mean_force, system)
-    return random_batch(attend, size)(x, weights, x).squeeze(1)
+    return RandomBatchAttention(attend, size)(x, weights, x).squeeze(1)
 
 
 def _mean_force(system: Particles, x: Tensor, weights: Tensor, _: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from zoo.datasets import Dataset
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph, Shard
-from zoo.nn.random_batch_attention import partition, seed_of
+from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 
 
@@ -107,7 +107,7 @@ class Shared(Divided):
         return self.fixed.in_place(answer(self.fixed, self.data.x[own]))[nodes.to(self.device)]
 
     def _deal(self, number: int) -> Shard:
-        order = partition(len(self.data.x), seed_of((self.seed, number)))
+        order = random_order(len(self.data.x), seed_of((self.seed, number)))
         return Shard(self.data.graph, order)
 
 

@@ -26,7 +26,6 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import contained, leading
 from zoo.graphs.shard import Graph, Shard
-from zoo.ops.global_sums import among
 from zoo.training.full_batch import Whole
 
 EDGES = 2**18
@@ -49,6 +48,11 @@ class Stretch(Shard):
         self.reached, self.block = leading(graph, nodes)
         self.count = graph.num_nodes()
         self._known, self._turn = known, 0
+
+    @property
+    def sums(self) -> Stretch:
+        """Who sums over all nodes: `total` of this stretch."""
+        return self
 
     @property
     def order(self) -> Tensor:
@@ -172,8 +176,7 @@ class Layerwise(Whole):
 
     def _answer(self, answer, nodes: range, known: list[np.ndarray]) -> Tensor:
         stretch = Stretch(self.graph, nodes, known)
-        with among(stretch):
-            return answer(stretch, self.data.x[nodes.start : nodes.stop].float().to(self.device))
+        return answer(stretch, self.data.x[nodes.start : nodes.stop].float().to(self.device))
 
 
 def _stretches(offsets: Tensor) -> Iterator[range]:

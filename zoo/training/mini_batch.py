@@ -26,7 +26,7 @@ from zoo.graphs.adjacency import neighbours
 from zoo.graphs.message_passing import place
 from zoo.graphs.sampling import clusters, contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
-from zoo.nn.random_batch_attention import partition, seed_of
+from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole
 
@@ -153,7 +153,7 @@ class RandomNodes(Batches):
         self.size = size
 
     def _planned(self, seed: int) -> list[Tensor]:
-        order = partition(len(self.data.x), seed)
+        order = random_order(len(self.data.x), seed)
         return list(order.tensor_split(-(-len(order) // self.size)))
 
 
@@ -178,7 +178,7 @@ class Clusters(Batches):
         self.per_batch = per_batch
 
     def _planned(self, seed: int) -> list[Tensor]:
-        order = partition(len(self.clusters), seed).tolist()
+        order = random_order(len(self.clusters), seed).tolist()
         groups = [order[i : i + self.per_batch] for i in range(0, len(order), self.per_batch)]
         return [torch.cat([self.clusters[i] for i in group]) for group in groups]
 
@@ -210,7 +210,7 @@ class Neighbours(Batches):
         self.fanouts, self.size = fanouts, size
 
     def _planned(self, seed: int) -> list[Tensor]:
-        order = self.train[partition(len(self.train), seed)]
+        order = self.train[random_order(len(self.train), seed)]
         return list(order.tensor_split(-(-len(order) // self.size)))
 
     def _answered(self, asked: Tensor) -> list[Tensor]:
