@@ -13,9 +13,10 @@ from zoo.config.options import pick
 from zoo.errors import ZooError
 from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, linear, softmax
-from zoo.nn.random_batch_attention import RandomBatchAttention
+from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
 from zoo.nn.random_features import performer, random_directions
 from zoo.ops import chunked_attention
+from zoo.ops.chunked_attention import attend_in_batches
 from zoo.ops.linear_attention import linear_mean
 from zoo.ops.random_order import random_order
 from zoo.system.context import using
@@ -223,6 +224,32 @@ def test_random_batches_equal_a_loop_over_batches(inner, n, size):
     sizes = [len(rows) for rows in batches]
     assert max(sizes) <= size and max(sizes) - min(sizes) <= 1 and len(sizes) == -(-n // size)
     assert_twins(attend, slow, [q, k, v])
+
+
+@pytest.mark.parametrize("inner", [softmax, linear])
+@pytest.mark.parametrize("shape", [(10, 2, 3), (11, 1, 4), (2, 9, 2, 3)])
+@pytest.mark.parametrize("size", [1, 4, 5, 8])
+@pytest.mark.parametrize("recompute", [True, False])
+def test_random_batches_equal_algorithm_2(inner, shape, size, recompute, monkeypatch):
+    """The chunked form equals the one that is written as the paper has it."""
+    monkeypatch.setitem(chunked_attention.CHUNK_NUMBERS, "cpu", 24)  # a few batches at a time
+    order = torch.randperm(shape[-3])
+
+    def fast(q, k, v):
+        return attend_in_batches(inner, q, k, v, order, size, recompute=recompute)
+
+    def slow(q, k, v):
+        return random_batches(inner, q, k, v, order, size)
+
+    assert_twins(fast, slow, tensors(*shape))
+
+
+def test_a_device_without_a_fast_twin_runs_algorithm_2(monkeypatch):
+    q, k, v = tensors(11, 2, 3)
+    attend = RandomBatchAttention(softmax, 4).eval()
+    fast = attend(q, k, v)
+    monkeypatch.delitem(chunked_attention.CHUNK_NUMBERS, "cpu")
+    torch.testing.assert_close(attend(q, k, v), fast)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
