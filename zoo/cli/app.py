@@ -87,7 +87,6 @@ def train(
     libjemalloc2), which takes half of it; with a variable of an allocator set, such as
     MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
-    from zoo.distributed.hosts import machines
     from zoo.experiments.launch import launch, to_launch
     from zoo.experiments.resolve import load_recipe
     from zoo.experiments.run import unfinished
@@ -101,6 +100,8 @@ def train(
     if resume is None:
         plan = load_recipe(recipe, overrides or [])
     else:
+        from zoo.distributed.hosts import machines
+
         running.start()
         plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
     if to_launch(processes, plan, hosts):
