@@ -288,12 +288,9 @@ def doctor() -> None:
 
 
 def _key_and_value(text: str) -> tuple[str, Any]:
-    import yaml
+    from zoo.config.yaml_lines import read_value
 
     key, equals, value = text.partition("=")
     if not equals:
         raise ZooError(f"{text!r} says no value; write KEY=VALUE, such as dataset=cora.")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None
+    return key, read_value(value)
