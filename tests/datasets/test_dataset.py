@@ -8,7 +8,7 @@ import torch
 from scipy import sparse
 
 from zoo.config.options import pick
-from zoo.datasets import FEATURES, Parts, make_dataset
+from zoo.datasets import FEATURES, GraphArrays, make_dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.dataset import METRICS
 from zoo.datasets.files.prepared import read_prepared, write_prepared
@@ -42,7 +42,7 @@ def parts():
     features = random.random((40, 30)) * (random.random((40, 30)) < 0.05)
     labels = random.integers(-1, 3, 40)
     labels[:3] = 0, 1, 2
-    return Parts(random.integers(40, size=(90, 2)), labels, features, masks)
+    return GraphArrays(random.integers(40, size=(90, 2)), labels, features, masks)
 
 
 # Canonical graphs
@@ -290,7 +290,7 @@ def test_folders_are_searched_in_order(parts, tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", f"{first}{os.pathsep}{second}")
     write_prepared(parts, second / "cora.npz")
     assert load_graph("cora").graph.num_nodes() == 40
-    smaller = Parts(np.array([[0, 1]]), np.array([0, 1]), np.eye(2))
+    smaller = GraphArrays(np.array([[0, 1]]), np.array([0, 1]), np.eye(2))
     write_prepared(smaller, first / "cora.npz")
     data = load_graph("cora")
     assert data.graph.num_nodes() == 2 and data.split == "per-class-20" and data.name == "cora"

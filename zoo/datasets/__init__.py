@@ -7,15 +7,15 @@ unpickling. `data/README.md` says where each named graph comes from.
 from zoo.datasets.canonical import canonical
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.features import FEATURES
-from zoo.datasets.files.parts import Parts, check_parts
+from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays
 from zoo.datasets.files.prepared import read_prepared, write_prepared
 
 __all__ = [
     "FEATURES",
     "Dataset",
-    "Parts",
+    "GraphArrays",
     "canonical",
-    "check_parts",
+    "check_arrays",
     "make_dataset",
     "read_prepared",
     "write_prepared",

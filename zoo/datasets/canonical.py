@@ -7,7 +7,7 @@ from dgl import DGLGraph
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.datasets.files.parts import check_edges
+from zoo.datasets.files.graph_arrays import check_edges
 from zoo.errors import ZooError
 
 

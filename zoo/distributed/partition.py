@@ -24,7 +24,7 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets import Dataset
-from zoo.datasets.mapped.on_disk import tensor
+from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 

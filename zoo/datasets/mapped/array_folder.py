@@ -14,8 +14,8 @@ import numpy as np
 
 from zoo.datasets.files.labels import REGRESSION, unlabelled
 from zoo.datasets.mapped.array_file import Stored, stored
-from zoo.datasets.mapped.buckets import BLOCK, edges_within
-from zoo.datasets.mapped.disk_writer import Stream, no_features
+from zoo.datasets.mapped.external_sort import BLOCK, edges_within
+from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.errors import ZooError
 
 _EDGES, _FEATURES, _LABELS = "edge_index", "node_feat", "node_label"

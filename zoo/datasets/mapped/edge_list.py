@@ -13,8 +13,8 @@ import numpy as np
 from zoo.config.options import Count
 from zoo.datasets.files.labels import unlabelled
 from zoo.datasets.mapped.array_file import stored
-from zoo.datasets.mapped.buckets import BLOCK, edges_within
-from zoo.datasets.mapped.disk_writer import Stream, no_features
+from zoo.datasets.mapped.external_sort import BLOCK, edges_within
+from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.errors import ZooError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+"}
