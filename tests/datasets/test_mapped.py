@@ -526,7 +526,7 @@ SOURCES = {
     "an unknown option": ("e.csv", "0,1\n", {"node_label": "y"}, ["did you mean 'node_labels'"]),
     "no features there": ("e.csv", "0,1\n", {"node_features": "no.npy"}, ["no file no.npy"]),
     "features of text": ("e.csv", "0,1\n", {"node_features": "e.csv"}, ["no plain array"]),
-    "objects": ("e.csv", "0,1\n", {"node_labels": "trap.npy"}, ["never unpickles"]),
+    "objects": ("e.csv", "0,1\n", {"node_labels": "trap.npy"}, ["never unpickled"]),
     "two numbers of nodes": ("e.csv", "0,1\n", {"nodes": 3, "node_features": "x.npy"},
                              ["nodes: 3", "node_features: 50"]),
     "features by column": ("e.csv", "0,1\n", {"node_features": "f.npy"}, ["ascontiguousarray"]),

@@ -1,7 +1,8 @@
 """A graph with features, labels and splits, made canonical; splits and tasks.
 
-What is downloaded is converted once into a prepared file, and every file is read without ever
-unpickling. `data/README.md` says where each named graph comes from.
+What is downloaded is converted once into a prepared file. No file can run code: pickles, which are
+Planetoid's files and torch's, are read by restricted unpicklers. `data/README.md` says where each
+named graph comes from.
 """
 
 from zoo.datasets.canonical import canonical

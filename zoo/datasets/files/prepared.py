@@ -87,8 +87,8 @@ def _open(path: Path) -> NpzFile:
         raise ZooError("the file may not be read; change its permissions.") from None
     except _BROKEN as error:
         raise ZooError(
-            f"this is no .npz file, or a part of one ({_line(error)}). The zoo reads plain arrays "
-            "only and never unpickles: fetch the file again, or write it with "
+            f"this is no .npz file, or a part of one ({_line(error)}). Plain arrays are read, and "
+            "objects never unpickled: fetch the file again, or write it with "
             "zoo.datasets.write_prepared."
         ) from None
     if not isinstance(stored, NpzFile):
@@ -112,8 +112,8 @@ def _array(stored: NpzFile, key: str) -> np.ndarray:
     except _BROKEN as error:
         if "pickle" in str(error):
             raise ZooError(
-                f"`{key}` holds pickled Python objects, and the zoo never unpickles: they could "
-                "run any program. Write a plain array of numbers instead."
+                f"`{key}` holds Python objects, which are never unpickled: they could run any "
+                "program. Write a plain array of numbers instead."
             ) from None
         raise ZooError(
             f"`{key}` cannot be read ({_line(error)}): the file is damaged. Fetch it, or write "

@@ -1,8 +1,8 @@
 """Read the Planetoid files of Cora, CiteSeer and PubMed, which are published as pickles only.
 
-No other public source has these three graphs with their splits, so the pickles are parsed with a
-closed list of names: whatever a file calls for is answered with the inert records below, nothing
-is imported or called on its behalf, and any other name in it is refused.
+No other public source has these three graphs with their splits. A restricted unpickler reads them:
+a file may name what is in `_NAMES` only and gets a stand-in for it; nothing is imported or called
+on its behalf.
 """
 
 import pickle

@@ -1,4 +1,4 @@
-"""Files of other programs, by what they end in; none is ever unpickled."""
+"""Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
 
 import zipfile
 from collections.abc import Callable

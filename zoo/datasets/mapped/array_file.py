@@ -109,7 +109,7 @@ def stored(path: Path, member: str | None = None) -> Stored:
         raise ZooError(f"{path} is no plain array in a file of numpy ({cause}).") from None
     if kind.kind not in "iufb":
         raise ZooError(
-            f"{path} holds {kind}, and the zoo never unpickles; write a plain array of numbers."
+            f"{path} holds {kind}, and objects are never unpickled; write a plain array of numbers."
         )
     if not shape:
         raise ZooError(f"{path} holds one number; write an array.")
