@@ -1,4 +1,4 @@
-"""A graph with features, labels and splits, made canonical; splits and tasks.
+"""Data sets for node prediction: canonical graph, features, labels, splits and tasks.
 
 What is downloaded is converted once into a prepared file. No file can run code: pickles, which are
 Planetoid's files and torch's, are read by restricted unpicklers. `data/README.md` says where each

@@ -1,4 +1,4 @@
-"""The one form that every graph has here, made once, where data enters."""
+"""Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
 import dgl
 import numpy as np

@@ -1,4 +1,4 @@
-"""What every source of data gives: one canonical graph with features, labels and its own splits."""
+"""The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -172,7 +172,7 @@ class Dataset:
         return dataclasses.replace(self, x=x, transform=features)
 
     def _check_room(self, columns: int, fix: str) -> None:
-        """Refuse to hold fp32 features of so many columns where memory does not suffice."""
+        """Raise ZooError if fp32 features of so many columns do not fit into memory."""
         size = 4 * len(self.x) * columns
         if self.x.device.type == "cpu" and size > available_memory():
             raise ZooError(

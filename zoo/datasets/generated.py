@@ -1,4 +1,4 @@
-"""Graphs that need no download: two that come with libraries, and one that is drawn at random."""
+"""Graphs without a download: digits, karate club, and the stochastic block model."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -65,7 +65,7 @@ def sbm(
     seed: Seed = 0,
     features: Annotated[Spec, FEATURES] = "raw",
 ) -> Dataset:
-    """A random graph of equal classes (planted partition), of any size in linear time.
+    """A stochastic block model of equal classes (planted partition), drawn in linear time.
 
     The features of a node are the centre of its class, of length 1, plus noise: alone they tell
     the classes badly, the mean of a node's neighbours tells them well.

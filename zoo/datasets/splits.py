@@ -1,4 +1,4 @@
-"""Training, validation and test nodes: by name, drawn from a seed of their own, and hashed.
+"""Train, validation and test splits of nodes: by name, from a private seed, with a hash.
 
 `{name: ratio, train: 48, val: 32, test: 20}` draws shares of the nodes, `{name: per-class,
 train: 20}` nodes of each class; published splits have words of their own, such as `ratio-60-20-20`.
@@ -41,7 +41,7 @@ class Split:
 
 
 def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
-    """Deal the labelled nodes of a graph to training, validation and test.
+    """Split the labelled nodes of a graph into training, validation and test.
 
     Args:
         spec: a word of `SPLITS`, or a mapping of name and options.

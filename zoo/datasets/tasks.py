@@ -1,4 +1,4 @@
-"""What a model is trained for: the loss, the metric, and the width of its head.
+"""Tasks of node prediction: loss, metric, and the number of outputs of the head.
 
 ROC-AUC of nodes of one class does not exist. It is not called 0.5 here: a split or a target of
 which nothing can be said is an error (`node-binary`) or left out of the mean (`node-multilabel`).

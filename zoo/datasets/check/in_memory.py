@@ -1,4 +1,4 @@
-"""What `zoo data check` looks at: a graph's size, edges, features, labels and splits.
+"""The checks of `zoo data check`: size, edges, features, labels, homophily and splits.
 
 Each finding has a verdict: `good`; `look`, something to know that may be as it should be; or `fix`,
 something that the zoo refuses or that makes scores meaningless. What is wrong is told as a finding

@@ -1,4 +1,4 @@
-"""What `zoo data check` looks at in an on-disk graph: every number of it, a block at a time."""
+"""The checks of `zoo data check` on a memory-mapped graph: every number, block by block."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The picture of `zoo data check --plot`: how many edges nodes have, and how many nodes classes."""
+"""The plot of `zoo data check --plot`: degree distribution and class balance."""
 
 from pathlib import Path
 

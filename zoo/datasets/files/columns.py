@@ -1,4 +1,4 @@
-"""Columns of a node table to ids, labels, features and splits."""
+"""Parse the columns of a node table: ids, labels, features and splits."""
 
 import re
 from typing import TYPE_CHECKING, NamedTuple

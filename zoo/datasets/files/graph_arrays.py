@@ -1,6 +1,6 @@
-"""The arrays that a graph comes as, and the door: what is wrong with them is said with its fix.
+"""A graph as plain NumPy arrays, and their validation: each error says what to write instead.
 
-The sentences name the keys of a prepared file, where nearly all arrays come from.
+Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Labels: classes, targets of 0 and 1, or numbers; what is wrong with them is said with its fix."""
+"""Tasks and their labels, validated and encoded: classes, multi-label targets, or numbers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Graphs that other libraries hold in memory, and dicts of tensors, as plain arrays."""
+"""Convert in-memory graphs of DGL, NetworkX and SciPy, and dicts of tensors, to plain arrays."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A graph of one's own as two tables, of nodes and of edges, in CSV or Parquet."""
+"""Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 from pathlib import Path
 from typing import Literal

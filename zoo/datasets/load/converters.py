@@ -1,4 +1,4 @@
-"""Published files of the named graphs to arrays, one function per collection.
+"""Convert the published files of the named graphs to arrays, one function per collection.
 
 Each takes the downloaded paths in the order of its `Source`. Nothing here is unpickled: of `.npz`
 files only plain arrays are read, and `.mat` files hold no code. Planetoid's pickles are read by

@@ -1,4 +1,4 @@
-"""Where the named graphs come from: download, convert, and keep as a prepared file."""
+"""Download the named graphs, convert them, and cache each as a prepared file."""
 
 import tempfile
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from zoo.datasets.load.http import download
 from zoo.errors import ZooError
 from zoo.system.files import data_folders
 
-ADDRESSES = {
+URLS = {
     "planetoid": "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data",
     "gnn-benchmark": "https://github.com/shchur/gnn-benchmark/raw/master/data/npz",
     "wikics": "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset",
@@ -55,7 +55,7 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as raw:
             paths = [Path(raw) / Path(file).name for file in source.files]
             for file, path in zip(source.files, paths, strict=True):
-                download(f"{ADDRESSES[source.collection]}/{file}", path)
+                download(f"{URLS[source.collection]}/{file}", path)
             write_prepared(_converted(source, paths, nodes), folder / f"{name}.npz")
     except ZooError as error:
         raise _by_hand(name, str(error)) from None

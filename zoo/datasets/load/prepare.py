@@ -1,4 +1,4 @@
-"""What an on-disk graph is written from: what is larger than memory, or any graph that is not."""
+"""Write on-disk graphs: from streams that are larger than memory, or from any loaded data set."""
 
 import zipfile
 import zlib

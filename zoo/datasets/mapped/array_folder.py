@@ -1,4 +1,4 @@
-"""A folder of plain arrays, as the largest sets of the Open Graph Benchmark have it unzipped.
+"""Stream a folder of plain arrays: the raw format of OGB's largest sets, such as papers100M.
 
 `edge_index` (2, E), `node_feat` (N, F) and `node_label` (N,) or (N, T), each an `.npy` of its own
 (`node-feat.npy`) or in `data.npz` or `node-label.npz`, in the folder or in `raw` in it; the splits

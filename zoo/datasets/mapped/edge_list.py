@@ -1,4 +1,4 @@
-"""A list of edges of any length, in text: two numbers of nodes a line."""
+"""Stream an edge list in text (CSV, TSV, blanks, gzip) of any length: two node ids per line."""
 
 import gzip
 import itertools

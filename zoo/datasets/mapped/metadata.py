@@ -1,4 +1,4 @@
-"""On-disk graphs: a folder of plain arrays that are mapped into memory, for what is larger than it.
+"""The format of on-disk graphs: a folder of memory-mapped arrays, and its `meta.json`.
 
 `reader` opens it, `writer` writes it, `zoo.datasets.check.mapped` reads all of it:
 

@@ -1,4 +1,4 @@
-"""Open an on-disk graph, whose arrays are mapped into memory and not read."""
+"""Open an on-disk graph: its arrays are memory-mapped and read only where they are used."""
 
 import warnings
 from pathlib import Path

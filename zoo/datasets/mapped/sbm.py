@@ -1,4 +1,4 @@
-"""The graph `sbm` block by block: the same model in bounded memory, of any size."""
+"""Stream a stochastic block model of any size, block by block in bounded memory."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Write an on-disk graph from a stream of its parts, in bounded memory, whole or not at all."""
+"""Write an on-disk graph from streams of edges and features, in bounded memory and atomically."""
 
 import contextlib
 import errno
