@@ -13,7 +13,7 @@ from pathlib import Path
 SBM = ("nodes=500000", "degree=20", "dim=64")
 BATCHES = "fanouts: [10, 5], size: 500"
 TRAIN = (
-    "dataset.split=per-class-1000",
+    "dataset.split={name: per-class, train: 1000}",
     "train.epochs=4",
     "train.evaluate=batches",
     "train.evaluate_every=4",

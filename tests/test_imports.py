@@ -113,6 +113,19 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
+def test_graphs_in_parts_are_imported_only_when_asked_for():
+    code = """
+import sys
+import zoo.cli.app, zoo.experiments.launch, zoo.training.fit, zoo.training.mini_batch
+assert "zoo.training.mini_batch" in sys.modules
+asked = [name for name in sys.modules if name.startswith("zoo.distributed")]
+assert not asked, asked
+"""
+    call = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_files_are_short():
     long = {path.name: n for path in FILES if (n := len(path.read_text().splitlines())) > 300}
     assert not long

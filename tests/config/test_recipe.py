@@ -24,6 +24,7 @@ from zoo.config.options import (
     problems,
 )
 from zoo.config.recipe import load_recipe, recipe_file, recipe_names, recipe_schema, recipe_text
+from zoo.config.yaml_lines import read_value
 from zoo.errors import Problem, ZooError
 
 SAMPLE = """\
@@ -189,10 +190,29 @@ def test_verified_is_a_measurement():
     ],
 )
 def test_yaml_words_mean_what_they_look_like(write, written, meant):
+    if not written.startswith("|"):  # a block needs its key
+        assert (read_value(written), type(read_value(written))) == (meant, type(meant))
     recipe = load_recipe(write(f"dataset: x\nmodel:\n  name: m\n  option: {written}\n"))
     read = recipe.model["option"]
     assert (read, type(read)) == (meant, type(meant))
     assert load_recipe(write(recipe.text())).plain() == recipe.plain()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[1, 2", "expected ',' or ']'"),
+        ("{a: 1, a: 2}", "a: written twice"),
+        ("{5: 1}", "'5' is no key"),
+        ("!x 1", "the tag !x is not read"),
+        ("&x 1", "anchors (&)"),
+        ("a: b: c", "mapping values"),
+    ],
+)
+def test_a_value_of_the_command_line_is_refused_as_one_of_a_recipe(written, said):
+    with pytest.raises(ZooError) as caught:
+        read_value(written)
+    assert said in str(caught.value) and written in str(caught.value)
 
 
 BROKEN = [

@@ -370,7 +370,8 @@ def test_ids_past_64_bits(tmp_path):
 
 def test_a_graph_without_features_wants_an_encoding(tmp_path):
     folder = write_tables(tmp_path / "mine", nodes=NODES[["id"]].assign(label=list("aabbb")))
-    recipe = {"dataset": {"name": str(folder), "split": "ratio-40-20-40"}, "model": "gcn",
+    split = {"name": "ratio", "train": 40, "val": 20, "test": 40}
+    recipe = {"dataset": {"name": str(folder), "split": split}, "model": "gcn",
               "train": {"epochs": 2}}  # fmt: skip
     with pytest.raises(ZooError, match="encoding: "):
         run_recipe(recipe, runs=tmp_path)

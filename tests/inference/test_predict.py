@@ -10,7 +10,7 @@ import torch
 
 import zoo
 from zoo.config.metadata import About
-from zoo.datasets import Parts, make_dataset
+from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
 from zoo.training import layerwise
@@ -31,7 +31,7 @@ def run(tmp_path):
 
 def graph(x, y, edges=((0, 1), (1, 2), (2, 3)), task="node-classification", **named):
     x, y = np.asarray(x, np.float32), np.asarray(y)
-    data = make_dataset("own", Parts(np.array(edges), y, x), task=task)
+    data = make_dataset("own", GraphArrays(np.array(edges), y, x), task=task)
     return dataclasses.replace(data, **named)
 
 
@@ -209,7 +209,7 @@ def test_commands_in_layers(command, tmp_path):
 def test_a_graph_without_labels_is_predicted_but_not_trained_on(run, command, tmp_path):
     data = zoo.load_graph("sbm", nodes=90, classes=3)
     edges = torch.stack(data.graph.edges(), 1).numpy()
-    write_prepared(Parts(edges, np.full(90, -1), data.x.numpy()), tmp_path / "new.npz")
+    write_prepared(GraphArrays(edges, np.full(90, -1), data.x.numpy()), tmp_path / "new.npz")
     code, _, err = command("predict", run["folder"], "--data", "new.npz", "--out", "new.csv")
     assert code == 0 and "90 nodes of new are in new.csv" in err
     table = pd.read_csv(tmp_path / "new.csv")

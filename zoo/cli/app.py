@@ -87,7 +87,6 @@ def train(
     libjemalloc2), which takes half of it; with a variable of an allocator set, such as
     MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
-    from zoo.distributed.hosts import machines
     from zoo.experiments.launch import launch, to_launch
     from zoo.experiments.resolve import load_recipe
     from zoo.experiments.run import unfinished
@@ -101,6 +100,8 @@ def train(
     if resume is None:
         plan = load_recipe(recipe, overrides or [])
     else:
+        from zoo.distributed.hosts import machines
+
         running.start()
         plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
     if to_launch(processes, plan, hosts):
@@ -287,12 +288,9 @@ def doctor() -> None:
 
 
 def _key_and_value(text: str) -> tuple[str, Any]:
-    import yaml
+    from zoo.config.yaml_lines import read_value
 
     key, equals, value = text.partition("=")
     if not equals:
         raise ZooError(f"{text!r} says no value; write KEY=VALUE, such as dataset=cora.")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None
+    return key, read_value(value)

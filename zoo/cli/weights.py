@@ -221,14 +221,11 @@ def _graph(text: str):
 
 def _spec(text: str) -> str | dict[str, Any]:
     """Read a name, a path, or a mapping as it is written behind `dataset:`."""
-    import yaml
+    from zoo.config.yaml_lines import read_value
 
     if not text.lstrip().startswith("{"):
         return text
-    try:
-        spec = yaml.safe_load(text)
-    except yaml.YAMLError:
-        spec = None
+    spec = read_value(text)
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
         raise ZooError(f"--data {text}: write a name, a path, or '{{name: sbm, nodes: 500}}'.")
     return spec

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.config.recipe import Recipe, word
-from zoo.distributed.hosts import find_hosts, run_with_servers
 from zoo.errors import ZooError
 from zoo.experiments.resolve import check_processes
 
@@ -51,6 +50,8 @@ def launch(
                 f"{recipe.name} adds an encoding, which the parts of a graph do not have. Put its "
                 "columns into the features of the graph and leave `encoding` out."
             )
+        from zoo.distributed.hosts import find_hosts, run_with_servers
+
         config = Path(recipe.train["batching"]["config"])
         found = find_hosts(hosts, host, config)
         call = _call(processes, ["zoo", *words], found.rendezvous)

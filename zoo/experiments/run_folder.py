@@ -2,7 +2,7 @@
 
 `recipe.yaml` has every value, `environment.json` where it ran, `metrics.jsonl` a line per epoch,
 `seed-<s>/` the weights of a seed and, once it is finished, its `result.json`; until then
-`checkpoint-<s>.safetensors` is where its training stands. `summary.json` comes last.
+`checkpoint-<s>.pt` is where its training stands. `summary.json` comes last.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Record:
 
     def checkpoint(self, seed: int) -> Checkpoint:
         """Return where the training of a seed stands."""
-        return Checkpoint(self.folder / f"checkpoint-{seed}.safetensors", self._every)
+        return Checkpoint(self.folder / f"checkpoint-{seed}.pt", self._every)
 
     def result(self, seed: int) -> dict[str, Any] | None:
         """Return the result of a seed, None as long as it is not finished."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from scipy import stats
 from tqdm import tqdm
 
-from zoo.config.options import Count
+from zoo.config.options import Count, Spec
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
 from zoo.studies.study import Row, Series, Study
@@ -99,7 +99,7 @@ def transfer_study(
             bar.update()
             for target in names:
                 for share in labels:
-                    split = f"ratio-{share}-10-{90 - share}"
+                    split = {"name": "ratio", "train": share, "val": 10, "test": 90 - share}
                     found[model, target, share] = _pair(
                         at, model, target, split, Path(weights["folder"]), seeds, epochs
                     )
@@ -110,7 +110,7 @@ def transfer_study(
 
 
 def _pair(
-    at: Path, model: str, target: str, split: str, weights: Path, seeds: int, epochs: int
+    at: Path, model: str, target: str, split: Spec, weights: Path, seeds: int, epochs: int
 ) -> Pair:
     every = list(range(seeds))
     scratch = _train(at, model, target, split, every, epochs)
@@ -127,7 +127,7 @@ def _train(
     at: Path,
     model: str,
     dataset: str,
-    split: str,
+    split: Spec,
     seeds: list[int],
     epochs: int,
     weights: Path | None = None,

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from zoo.config.options import Count, Table
 from zoo.datasets import Dataset
-from zoo.distributed.part_server import join
-from zoo.distributed.partition import open_partition
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.message_passing import place
@@ -244,6 +242,9 @@ class Distributed(Neighbours):
         size: Count,
         per_step: Count = 1,
     ):
+        from zoo.distributed.part_server import join  # nobody else needs DGL's protocol
+        from zoo.distributed.partition import open_partition
+
         super().__init__(data, train, device, fanouts=fanouts, size=size, per_step=per_step)
         open_partition(config).check(data)
         self.servers = join(Path(config).absolute())
