@@ -119,7 +119,7 @@ def _draw(study: Study, path: Path) -> None:
 
 
 def _shade(name: str, plot: Series) -> str:
-    """Return the name of the line whose colour a line has: its own, or that of what it refers to."""
+    """Return the name of the line whose colour a line has: its own, or its counterpart's."""
     other = name.rpartition(", ")[0]
     return other if name in plot.dashed and other in plot.lines else name
 
