@@ -1,7 +1,8 @@
-"""Batches of a graph in two parts, from two servers, beside those of the whole graph on disk.
+"""Distributed sampling from two part servers against sampling from the whole graph on disk.
 
-Two trainers with a thread each take the same steps in both; what differs is where they get them:
-python benchmarks/distributed.py
+Two trainers with a thread each take the same steps in both; only the source of the batches differs.
+
+    python benchmarks/distributed.py
 """
 
 import json

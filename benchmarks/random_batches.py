@@ -1,7 +1,8 @@
-"""Random batches beside fused attention on batches that are contiguous already, and beside softmax.
+"""Random batches against fused attention on contiguous batches, and against full softmax.
 
-The first is what dealing nodes out and back costs; the second is what it saves:
-python benchmarks/random_batches.py
+The first comparison shows the cost of permuting nodes and back, the second what batches save.
+
+    python benchmarks/random_batches.py
 """
 
 import torch
@@ -15,7 +16,7 @@ keep_freed_memory()  # as the command does
 
 
 def step(attend, inputs):
-    """Return the call of one attention, forward and backward."""
+    """Return a step of one attention, forward and backward."""
 
     def run():
         attend(*inputs).sum().backward()
@@ -26,7 +27,7 @@ def step(attend, inputs):
 
 
 def in_order(size):
-    """Return softmax inside batches of consecutive nodes: nothing is moved."""
+    """Return softmax inside batches of consecutive nodes, without a permutation."""
 
     def attend(q, k, v):
         return softmax(*(each.unflatten(0, (-1, size)) for each in (q, k, v))).flatten(0, 1)

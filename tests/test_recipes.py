@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from zoo.config.recipe import recipe_file, recipe_names
+from zoo.config.recipe import recipe_file, recipe_names, word
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import run_recipe
@@ -75,3 +75,8 @@ def test_a_verified_number_is_within_what_is_expected():
         expect = load_recipe(name).expect
         if expect and expect.verified:
             assert expect.verified.test >= expect.test - expect.within, name
+
+
+def test_a_recipe_is_in_the_folder_of_its_model():
+    for name in recipe_names():
+        assert recipe_file(name).parent.name == word(load_recipe(name).model), name

@@ -45,7 +45,7 @@ def tiny_recipe(tmp_path):
 def test_help_names_every_command(zoo):
     done = zoo("--help")
     assert done.returncode == 0
-    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "schema", "doctor")
+    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "pages", "schema")
     for word in words:
         assert word in done.stdout
 

@@ -1,7 +1,7 @@
-"""What batches of a graph on disk cost, and whether they learn the same, kind beside kind.
+"""Mini-batch strategies on a graph on disk: time, memory and test score of each.
 
-A planted partition is written on disk, and SGFormer takes as many steps on batches of each kind, in
-a process of its own. All are then asked about the same test nodes in the same way.
+SGFormer takes the same number of steps on a stochastic block model with each strategy, in a process
+of its own. All are then evaluated on the same test nodes in the same way.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from zoo.training.mini_batch import Neighbours
 from zoo.weights.create import create_model
 
 ASKED = 20_000
-"""Test nodes that every model is asked about."""
+"""Number of test nodes on which every model is evaluated."""
 
 CLASSES = 4
 
 MOST = 3.0
-"""GiB that a process should hold at most, pages of mapped files aside."""
+"""Memory limit of a process in GiB, without pages of mapped files."""
 
 WAIT = 0.15
-"""Share of a step that it should wait for its batch at most."""
+"""Limit of the share of a step spent waiting for its batch."""
 
 
 class Found(NamedTuple):
-    """Of one kind of batches: steps and what they saw, cost, and the test score after them."""
+    """Result of one strategy: steps, nodes per step, seconds, bytes and the test score."""
 
     steps: int
     nodes: float
@@ -62,17 +62,17 @@ def batching_study(
     noise: Positive = 1.0,
     dropout: Rate = 0.0,
 ) -> Study:
-    """Time, memory and test score of batches of random nodes, of clusters and of neighbours.
+    """Time, memory and test score of mini-batches: random nodes, clusters, sampled neighbours.
 
     Args:
         quick: a hundredth of the nodes, a third of the steps; nothing is claimed.
-        nodes: nodes of the graph, ten edges each.
-        steps: how many each kind takes.
-        dim: features, and width of the model.
-        noise: of the features; at 2 they say little, and what a batch leaves out of the graph is
-            missed.
-        dropout: of the model. A million nodes to train on need none, and what random nodes leave
-            out of the graph is one already.
+        nodes: number of nodes, with ten edges each.
+        steps: training steps with each strategy.
+        dim: number of features, and width of the model.
+        noise: standard deviation of the features' noise; at 2 they say little, and edges that a
+            batch leaves out matter more.
+        dropout: of the model. A million training nodes need none, and random nodes drop edges
+            already.
     """
     if quick:
         nodes, steps = nodes // 100, steps // 3
@@ -117,7 +117,7 @@ def batching_study(
 
 
 def _kinds(nodes: int) -> dict[str, dict[str, Any]]:
-    """Return batches of a twentieth of the nodes, and of neighbours about as many."""
+    """Return the strategies, with batches of about a twentieth of the nodes each."""
     return {
         "random-nodes": {"name": "random-nodes", "size": nodes // 20},
         "clusters": {"name": "clusters", "parts": 200, "per_batch": 10},
@@ -140,7 +140,7 @@ def _line(name: str, found: Found) -> dict[str, Any]:
 
 
 def _measured(graph: str, batching: dict[str, Any], *options) -> Found:
-    """Return what is found in a process of its own."""
+    """Return the result of one strategy, measured in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "found.json")
         work = json.dumps([str(said), graph, batching, *options])
@@ -149,7 +149,7 @@ def _measured(graph: str, batching: dict[str, Any], *options) -> Found:
 
 
 def _work(said: str, *what) -> None:
-    """What a process does: train, ask, and write down what it has seen."""
+    """Entry point of a process: train, evaluate, and write the result."""
     keep_freed_memory()
     with own_peak() as peak:
         found = _trained(*what)
@@ -200,7 +200,7 @@ def _trained(
 
 
 class _Counted:
-    """Batches that are counted and end after so many steps."""
+    """Mini-batches that are counted, and end after a number of steps."""
 
     def __init__(self, over, most: int):
         self.over, self.most, self.steps, self.nodes = over, most, 0, 0

@@ -1,7 +1,7 @@
-"""What an evaluation in random batches is worth: how far predictions move with the partition.
+"""Variance of predictions over random partitions, for each way of evaluating random batches.
 
-A model is trained once. Its weights then answer with `inference: fixed` under several seeds, with
-the `mean` over more and more partitions, and with the `full` attention.
+A model is trained once. Its predictions are then made with `inference: fixed` under several seeds,
+with the `mean` over more and more partitions, and with `full` attention.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from zoo.weights.create import create_model
 def rba_evaluation(
     *, quick: bool = False, recipe: str = "sgformer-digits-rba", partitions: Count = 8
 ) -> Study:
-    """The spread of predictions over partitions, and what averaging them does to it.
+    """Standard deviation of predictions over partitions, and how it falls by averaging.
 
     Args:
-        quick: trains for 20 epochs.
+        quick: train for 20 epochs.
         recipe: a shipped recipe, or a file, whose model has `attention: rba`; its first seed runs.
-        partitions: seeds of partitions over which the spread is taken.
+        partitions: number of partitions (seeds) for the standard deviation.
     """
     plan = load_recipe(recipe, ["train.epochs=20"] if quick else [])
     spec = resolve(plan)["model"]
@@ -57,7 +57,7 @@ def _mean(draws: int) -> dict[str, Any]:
 
 
 class _Answers:
-    """A trained model, asked again and again with other evaluations of the same weights."""
+    """A trained model whose weights are evaluated in several ways."""
 
     def __init__(self, plan, spec: dict[str, Any], attention: dict[str, Any]):
         self.prepared, self.spec, self.attention = prepare(plan), spec, attention
@@ -69,9 +69,9 @@ class _Answers:
         self.weights = copy.deepcopy(model.state_dict())
 
     def row(self, name: str, options: dict[str, Any], partitions: int) -> dict[str, Any]:
-        """Return the test score, its standard deviation and the spread over some partitions."""
+        """Return the test score, and the standard deviations of score and probabilities."""
         start = time.perf_counter()
-        # Seeds far apart, so that no partition of one is a partition of another.
+        # Seeds far apart: no two evaluations share a partition.
         logits = torch.stack(
             [self._logits({**options, "seed": 1000 + i}) for i in range(partitions)]
         )
