@@ -25,8 +25,8 @@ from zoo.nn.attention import linear, softmax
 from zoo.nn.propagation import GraphAttention, gcn, mean, relation
 from zoo.nn.random_batch_attention import partition, random_batch
 from zoo.system import process_group
-from zoo.training.epoch import Steps
-from zoo.training.fit import fit
+from zoo.training.epoch import Steps, TrainingData
+from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import Shared
 from zoo.weights.create import create_model, list_models
 
@@ -116,7 +116,7 @@ def check_a_share_forgets_nothing():
 
 def gradients(model, data, split, over=None):
     torch.manual_seed(0)
-    steps = Steps(model, data, split, pick(TASKS, data.task), lambda x: x)
+    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)))
     steps.over = over or steps.over
     loss = steps.train(torch.optim.SGD(model.parameters(), lr=0.0), 0)
     found = {name: each.grad.clone() for name, each in model.named_parameters()}
@@ -145,8 +145,8 @@ def trained(name, attention, epochs):
     options = {"edge_loss": 0.0} if name == "nodeformer" else {}
     model = create_model(name, 6, 3, attention=attention, **options)
     losses = []
-    fit(model, data, split, pick(TASKS, data.task), watch=lambda each: losses.append(each.loss),
-        epochs=epochs, lr=0.01)  # fmt: skip
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    fit(model, on, Hooks(watch=lambda each: losses.append(each.loss)), epochs=epochs, lr=0.01)
     return losses, model
 
 
@@ -183,7 +183,8 @@ def in_batches(batching, evaluate):
     torch.manual_seed(1)
     model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
     seen = []
-    fit(model, data, split, pick(TASKS, data.task), watch=seen.append, epochs=20, lr=0.01,
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    fit(model, on, Hooks(watch=seen.append), epochs=20, lr=0.01,
         batching=batching, evaluate=evaluate)  # fmt: skip
     return [each.loss for each in seen], [each.val for each in seen]
 

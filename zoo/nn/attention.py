@@ -92,10 +92,10 @@ def per_graph(attend: Attention, sizes: list[int]) -> Attention:
     """
     if divided() and not is_by_sums(attend):
         raise ZooError(
-            "`layers` is for models whose nodes look at their neighbours alone, or whose attention "
-            "is made of sums over all nodes: `native` of sgformer, difformer and polynormer, "
-            "`linear`, and `rba` around these with its own `evaluate: full`. Write `evaluate: "
-            "batches`, or `full`; in the place of `--layers`, `--batch-size`."
+            "`layerwise` is for models whose nodes look at their neighbours alone, or whose "
+            "attention is made of sums over all nodes: `native` of sgformer, difformer and "
+            "polynormer, `linear`, and `rba` around these with its own `evaluate: full`. Write "
+            "`evaluate: batches`, or `full`; in the place of `--layerwise`, `--batch-size`."
         )
     sizes = [size for size in sizes if size]  # an empty graph has no rows
     if len(sizes) <= 1:

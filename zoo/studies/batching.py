@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from zoo.config.options import Count, Positive, Rate, pick
@@ -25,7 +24,7 @@ from zoo.experiments.launch import run_together
 from zoo.studies.study import Row, Study
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.training.mini_batch import Neighbours
 from zoo.weights.create import create_model
 
@@ -174,7 +173,8 @@ def _trained(
     )
     task = pick(TASKS, data.task)
     start = time.perf_counter()
-    over = Steps(model, data, split, task, _same, batching=batching, evaluation="batches")
+    on = TrainingData(data, split, task)
+    over = Steps(model, on, batching=batching, evaluation="batches")
     ready = time.perf_counter() - start
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     counted = _Counted(over.over, steps)
@@ -212,10 +212,6 @@ class _Counted:
             yield part
             if self.steps == self.most:
                 return
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 if __name__ == "__main__":

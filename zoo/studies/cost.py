@@ -28,7 +28,7 @@ from zoo.nn.attention import ATTENTIONS, linear
 from zoo.studies.study import Row, Series, Study
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.weights.create import create_model
 
 BATCH = {"name": "rba", "size": 256}
@@ -182,14 +182,10 @@ def _training(spec: Any, nodes: int, *, dim: int, device: torch.device):
     data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec).to(device)
-    task = pick(TASKS, data.task)
-    steps = Steps(model, data, split, task, _same, device=device)
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    steps = Steps(model, on, device=device)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     return functools.partial(steps.train, optimiser, 0)
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 def _curve(
