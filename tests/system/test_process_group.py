@@ -57,6 +57,17 @@ def check_shared_batches_are_those_of_one_process():
                 assert torch.equal(one, other)
 
 
+def check_what_is_sent_is_counted_backward_too():
+    sizes = [5, 4]
+    x = torch.ones(sizes[process_group.rank()], 3, requires_grad=True)
+    with process_group.SentBytes() as sent:
+        process_group.gather_with_gradient(x, sizes).sum().backward()
+    assert sent.total == 2 * 5 * 3 * 4  # as many rows as the longest share, there and back
+    with process_group.SentBytes() as sent:
+        process_group.total(torch.ones(10))
+    assert sent.total == 40
+
+
 def draws_numbers(q, k, v):
     return softmax(q + torch.randn_like(q), k, v)
 
@@ -242,8 +253,10 @@ def threads():
 def test_one_process_sends_nothing():
     x = torch.randn(4, 2)
     assert process_group.count() == 1 and process_group.rank() == 0
-    assert process_group.gather(x, [4]) is x and process_group.total(x) is x
-    assert process_group.sum_own(x, [4]) is x and process_group.sent_bytes() == 0
+    with process_group.SentBytes() as sent:
+        assert process_group.gather(x, [4]) is x and process_group.total(x) is x
+        assert process_group.sum_own(x, [4]) is x
+    assert sent.total == 0
 
 
 if __name__ == "__main__":

@@ -203,13 +203,14 @@ def _spec(shard: str) -> dict[str, Any]:
 
 def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
     """Return the bytes that are sent in a step, and its seconds."""
-    step = _prepared(shard, nodes, dim)
-    sent, seconds = process_group.sent_bytes(), []
+    step, seconds = _prepared(shard, nodes, dim), []
     for _ in range(STEPS):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    return (process_group.sent_bytes() - sent) // STEPS, statistics.median(seconds)
+    with process_group.SentBytes() as sent:
+        step()
+    return sent.total, statistics.median(seconds)
 
 
 def _of_step(shard: str, nodes: int, dim: int) -> int:
