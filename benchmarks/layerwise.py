@@ -1,4 +1,4 @@
-"""Evaluation in layers beside that of the whole graph: the same logits, memory and time.
+"""Layer-wise evaluation beside that of the whole graph: the same logits, memory and time.
 
 500,000 nodes on disk with 20 neighbours each, width 256; each way in a process of its own:
 python benchmarks/layerwise.py

@@ -64,6 +64,10 @@ class Steps:
         evaluation: `full`, the whole graph at once (on the CPU where training goes in batches);
             `layerwise`, the same in bounded memory; or `batches`, as training does.
 
+    Attributes:
+        over: the mini-batch strategy of training.
+        asked: that of evaluation; None in a process that leaves it to the first.
+
     Raises:
         ZooError: the model cannot be evaluated `layerwise`, or an option is wrong.
     """

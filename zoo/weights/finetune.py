@@ -132,7 +132,7 @@ def layered(model: Model, decay: float) -> Arrange:
             for level in sorted({depth[id(each)] for each in learning}, reverse=True):
                 params = [each for each in learning if depth[id(each)] == level]
                 found.append({**group, "params": params, "lr": group.get("lr", lr) * decay**level})
-        return sorted(found, key=lambda group: group["lr"])  # the last is the rate that is told
+        return sorted(found, key=lambda group: group["lr"])  # the last one is logged
 
     return arrange
 
