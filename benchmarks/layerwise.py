@@ -19,7 +19,7 @@ from zoo.weights.create import create_model
 
 SBM = {"name": "sbm", "nodes": 500_000, "degree": 20, "dim": 64}
 MODELS = {"gcn": {"layers": 3}, "sgformer": {}}
-WAYS = ("full", "layers")
+WAYS = ("full", "layerwise")
 
 
 def evaluation(folder: str, name: str, way: str):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from zoo.cli.catalogue import CATALOGUE
+from zoo.cli.describe import CATALOGUE
 from zoo.config.recipe import recipe_names
 
 TINY = """\
@@ -295,11 +295,11 @@ def test_wrong_words_end_with_exit_code_2(zoo, words, tmp_path):
 
 
 def test_every_recipe_can_be_shown():
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.resolve import load_recipe, write_out
 
     assert len(recipe_names()) > 40
     for name in recipe_names():
-        assert resolve(load_recipe(name))["model"]["name"]
+        assert write_out(load_recipe(name))["model"]["name"]
 
 
 def test_it_starts_quickly(zoo):

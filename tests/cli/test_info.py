@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from zoo.cli.info import info
+from zoo.cli.describe import info
 from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS

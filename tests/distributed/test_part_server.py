@@ -25,7 +25,7 @@ from zoo.distributed.part_server import ADDRESSES, Servers
 from zoo.distributed.partition import CONFIG, features_of, open_partition, write_partition
 from zoo.errors import ZooError
 from zoo.experiments.launch import to_launch
-from zoo.experiments.resolve import load_recipe
+from zoo.experiments.resolve import load_recipe, resolve
 from zoo.graphs.sampling import neighbourhood, walked
 from zoo.training.mini_batch import BATCHING
 
@@ -200,8 +200,8 @@ def batching(folder, size=300):
 
 def test_one_trainer_is_launched_too_and_none_by_a_trainer(folder, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    spread = load_recipe("sgformer-sbm-rba", [batching(folder)])
-    assert to_launch(1, spread) and not to_launch(1, load_recipe("sgformer-sbm-rba"))
+    spread = resolve(load_recipe("sgformer-sbm-rba", [batching(folder)]))
+    assert to_launch(1, spread) and not to_launch(1, resolve(load_recipe("sgformer-sbm-rba")))
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert not to_launch(1, spread)
 

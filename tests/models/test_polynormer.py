@@ -14,7 +14,8 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.models.polynormer import weighted
-from zoo.training.fit import fit
+from zoo.training.epoch import TrainingData
+from zoo.training.fit import Hooks, fit
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save, transfer
 
@@ -285,7 +286,7 @@ def test_training_goes_on_from_the_best_local_weights():
         ended.append(copy.deepcopy(model.state_dict()))
 
     task = pick(TASKS, "node-classification")
-    result = fit(model, data, split, task, watch=watch, epochs=36, lr=0.05)
+    result = fit(model, TrainingData(data, split, task), Hooks(watch=watch), epochs=36, lr=0.05)
     scores = [each.val for each in epochs]
     best = scores.index(max(scores[:30]))
     assert best < 29, "this seed cannot tell the best local weights from the last"

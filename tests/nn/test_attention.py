@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from zoo.cli.catalogue import CATALOGUE
+from zoo.cli.describe import CATALOGUE
 from zoo.config.options import pick
 from zoo.errors import ZooError
 from zoo.nn.attend import Attend

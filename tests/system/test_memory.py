@@ -76,6 +76,19 @@ def test_what_the_user_has_told_the_c_library_stays(monkeypatch):
     assert keep_freed_memory() is False
 
 
+def test_what_the_c_library_was_told_before_is_told_again(monkeypatch):
+    told = []
+    monkeypatch.setattr(allocator, "_mallopt", lambda option, value: told.append(value) or True)
+    library = allocator.CLibrary()
+    usual = library.threshold
+    with allocator.exact(library), allocator.exact(library):
+        small = library.threshold
+    assert small < usual == library.threshold and told == [small, small, small, usual]
+    monkeypatch.setattr(allocator, "_mallopt", lambda option, value: False)
+    with allocator.exact(library):
+        assert library.threshold == usual  # it could not be told
+
+
 def test_large_blocks_are_used_again():
     code = """
 import resource, torch

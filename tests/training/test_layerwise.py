@@ -1,4 +1,4 @@
-"""Evaluation in stretches of nodes: the logits of the whole graph, and who cannot be asked so."""
+"""Evaluation in row chunks: the logits of the whole graph, and who cannot be asked so."""
 
 import tempfile
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from zoo.experiments.run import run_recipe
 from zoo.nn import by_sums, count_nodes, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
 from zoo.training import layerwise
-from zoo.training.epoch import Steps, all_logits
+from zoo.training.epoch import Steps, TrainingData, all_logits
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
@@ -45,15 +45,14 @@ def data():
 
 
 @pytest.fixture(autouse=True)
-def short_stretches(monkeypatch, tmp_path):
+def short_chunks(monkeypatch, tmp_path):
     monkeypatch.setattr(layerwise, "EDGES", 200)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def steps(model, data, **options):
     split = make_split("ratio-60-20-20", data.y, data.masks, seed=0)
-    given = (model, data, split, pick(TASKS, data.task), lambda x: x)
-    return Steps(*given, **options)
+    return Steps(model, TrainingData(data, split, pick(TASKS, data.task)), **options)
 
 
 def asked(model, data, nodes):
@@ -72,14 +71,14 @@ def test_logits_are_those_of_the_whole_graph(name, options, data, tmp_path):
 
 
 @pytest.mark.parametrize("edges", [1, 200, 10**9])
-def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
+def test_chunks_are_all_nodes_once(edges, data, monkeypatch):
     monkeypatch.setattr(layerwise, "EDGES", edges)
     over = Layerwise(data, "cpu")
-    assert [node for each in over.stretches for node in each] == list(range(300))
+    assert [node for each in over.chunks for node in each] == list(range(300))
     degrees = data.graph.in_degrees()
-    for each in over.stretches:  # a node with more edges is by itself
+    for each in over.chunks:  # a node with more edges is by itself
         assert len(each) == 1 or degrees[each.start : each.stop].sum() <= edges
-    assert len(over.stretches) == {1: 300, 10**9: 1}.get(edges, len(over.stretches))
+    assert len(over.chunks) == {1: 300, 10**9: 1}.get(edges, len(over.chunks))
     model = create_model("sgformer", 6, data.classes)
     nodes = torch.arange(300)
     whole = all_logits(model, data)
@@ -101,8 +100,8 @@ def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
 )
 def test_other_attentions_are_refused_before_training(name, options, data):
     model = create_model(name, 6, data.classes, **options)
-    with pytest.raises(ZooError, match=r"`layer(s|wise)`.*evaluate: batches.*--batch-size"):
-        steps(model, data, evaluation="layers")
+    with pytest.raises(ZooError, match=r"`layerwise`.*evaluate: batches.*--batch-size"):
+        steps(model, data, evaluation="layerwise")
     steps(model, data)
 
 
@@ -127,7 +126,7 @@ def test_no_room_for_the_files(data, monkeypatch):
 
 def test_the_scores_are_those_of_the_whole_graph(data):
     model = create_model("sgformer", 6, data.classes)
-    ways = [steps(model, data, evaluation=each) for each in ("full", "layers")]
+    ways = [steps(model, data, evaluation=each) for each in ("full", "layerwise")]
     for part in ("train", "val", "test"):
         one, other = (each.evaluate()(part) for each in ways)
         assert one == other
@@ -136,7 +135,7 @@ def test_the_scores_are_those_of_the_whole_graph(data):
 def test_a_recipe_of_a_graph_on_disk(tmp_path):
     prepare_on_disk({"name": "sbm", "nodes": 300, "dim": 6}, tmp_path / "there")
     summaries = []
-    for evaluate in ("full", "layers"):
+    for evaluate in ("full", "layerwise"):
         train = {
             "epochs": 3,
             "batching": {"name": "random-nodes", "size": 100},
@@ -150,7 +149,7 @@ def test_a_recipe_of_a_graph_on_disk(tmp_path):
 
 
 def test_the_command_says_what_to_write(command):
-    code, _, said = command("train", "sgformer-digits-rba", "train.evaluate=layers")
+    code, _, said = command("train", "sgformer-digits-rba", "train.evaluate=layerwise")
     assert code == 2 and "made of sums over all nodes" in said
-    code, _, said = command("train", "gcn-digits", "train.evaluate=stretches")
-    assert code == 2 and "layers" in said
+    code, _, said = command("train", "gcn-digits", "train.evaluate=chunks")
+    assert code == 2 and "layerwise" in said

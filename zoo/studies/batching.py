@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from zoo.config.options import Count, Positive, Rate, pick
@@ -22,10 +21,11 @@ from zoo.datasets.load import load_graph, prepare_on_disk
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.experiments.launch import run_together
+from zoo.registry import Model
 from zoo.studies.study import Row, Study
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.training.mini_batch import Neighbours
 from zoo.weights.create import create_model
 
@@ -93,27 +93,25 @@ def batching_study(
             for name, spec in tqdm(_kinds(nodes).items(), unit="kind", disable=None)
         }
     table = [_line(name, each) for name, each in found.items()]
-    rows = []
-    if not quick:
-        scores = [each.test for each in found.values()]
-        rows = [
-            Row(
-                "points between the best test score and the worst",
-                100 * (max(scores) - min(scores)),
-                1,
-                None,
-            ),
-            Row("a guess by the worst test score", 1 / CLASSES / min(scores), 0.5, None),
-        ]
-        rows += [
+    return Study("batching", [] if quick else _rows(found), table=table)
+
+
+def _rows(found: dict[str, Found]) -> list[Row]:
+    """Return what is claimed of scores, memory and waiting."""
+    scores = [each.test for each in found.values()]
+    apart = 100 * (max(scores) - min(scores))
+    return [
+        Row("points between the best test score and the worst", apart, 1, None),
+        Row("a guess by the worst test score", 1 / CLASSES / min(scores), 0.5, None),
+        *(
             Row(f"GiB of a process, {name}", each.memory / 2**30, MOST, None)
             for name, each in found.items()
-        ]
-        rows += [
+        ),
+        *(
             Row(f"share of a step waited, {name}", each.waited, WAIT, None)
             for name, each in found.items()
-        ]
-    return Study("batching", rows, table=table)
+        ),
+    ]
 
 
 def _kinds(nodes: int) -> dict[str, dict[str, Any]]:
@@ -172,9 +170,9 @@ def _trained(
         graph_layers=3,
         graph_dropout=dropout,
     )
-    task = pick(TASKS, data.task)
+    on = TrainingData(data, split, pick(TASKS, data.task))
     start = time.perf_counter()
-    over = Steps(model, data, split, task, _same, batching=batching, evaluation="batches")
+    over = Steps(model, on, batching=batching, evaluation="batches")
     ready = time.perf_counter() - start
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     counted = _Counted(over.over, steps)
@@ -184,19 +182,24 @@ def _trained(
         over.train(optimiser, epoch)
         epoch += 1
     seconds = time.perf_counter() - start
-    nodes = split.test[:: max(1, len(split.test) // ASKED)]
-    asked = Neighbours(data, nodes, "cpu", fanouts=[10, 10], size=2_000)
-    model.eval()
-    with torch.no_grad():
-        logits = asked.logits(lambda graph, x: model(graph, x).logits, nodes)
     return {
         "steps": counted.steps,
         "nodes": counted.nodes / counted.steps,
         "ready": ready,
         "step": seconds / counted.steps,
         "waited": counted.over.waited / seconds,
-        "test": task.metric(logits, data.y[nodes]),
+        "test": _test_score(model, on),
     }
+
+
+def _test_score(model: Model, on: TrainingData) -> float:
+    """Return the metric on some test nodes, each answered from its sampled neighbourhood."""
+    nodes = on.split.test[:: max(1, len(on.split.test) // ASKED)]
+    asked = Neighbours(on.data, nodes, "cpu", fanouts=[10, 10], size=2_000)
+    model.eval()
+    with torch.no_grad():
+        logits = asked.logits(lambda graph, x: model(graph, x).logits, nodes)
+    return on.task.metric(logits, on.data.y[nodes])
 
 
 class _Counted:
@@ -212,10 +215,6 @@ class _Counted:
             yield part
             if self.steps == self.most:
                 return
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from pydantic import Field
 from zoo.config.options import Count, options_of
 from zoo.config.recipe import Recipe, recipe_names
 from zoo.errors import ZooError, unknown
-from zoo.experiments.compare import UNTUNED, Contestant, compare
-from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.compare import UNTUNED, compare, contestant
+from zoo.experiments.resolve import load_recipe, write_out
 from zoo.registry import MODELS, discover
 from zoo.studies.study import Series, Study
 from zoo.weights.create import list_models
@@ -89,9 +89,9 @@ def _recipe(model: str, dataset: str, changes: list[str]) -> Recipe:
 
 
 def _compared(recipe: Recipe, chosen: Variants) -> list[dict[str, Any]]:
-    plain = resolve(recipe)
+    plain = write_out(recipe)
     entries = [
-        Contestant(load_recipe(plain, changes).model_copy(update={"name": _label(*key)}))
+        contestant(load_recipe(plain, changes), name=_label(*key))
         for key, changes in chosen.items()
     ]
     with tempfile.TemporaryDirectory() as folder:

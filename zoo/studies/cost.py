@@ -27,7 +27,7 @@ from zoo.nn.attention import ATTENTIONS, linear
 from zoo.studies.study import Row, Series, Study
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.weights.create import create_model
 
 BATCH = {"name": "rba", "size": 256}
@@ -99,28 +99,28 @@ def rba_cost(
     keep_freed_memory()  # as in training
     took = curves(functools.partial(_seconds, device=device))
     layers, steps = (_joined(*each) for each in zip(took, held, strict=True))
+    plots = [
+        _plot(f"An attention, milliseconds, {device}", "N", layers, _milliseconds),
+        _plot("An attention, peak memory, MiB", "N", layers, _mebibytes),
+        _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
+        _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
+        _against_size(layer, device, quick),
+    ]
+    rows = _rows(layers, 0.75 if quick else 0.25)  # what is small is mostly overhead
+    return Study("rba-cost", rows, plots, _table(layers, steps))
+
+
+def _against_size(layer: Callable, device: torch.device, quick: bool) -> Series:
+    """Return what random batches cost against the nodes p in each, at a fixed number of nodes."""
     sizes = [2**power for power in range(4, 11 if quick else 15, 2)]
     nodes = 2**13 if quick else 2**15
-    against_size = {
-        name: {
-            p: Cost(_seconds(layer({**METHODS[name], "size": p}, nodes), device)[0], None)
-            for p in sizes
-        }
-        for name in METHODS
-        if name.startswith("rba")
-    }
-    return Study(
-        "rba-cost",
-        _rows(layers, 0.75 if quick else 0.25),  # small sizes are mostly overhead
-        [
-            _plot(f"An attention, milliseconds, {device}", "N", layers, _milliseconds),
-            _plot("An attention, peak memory, MiB", "N", layers, _mebibytes),
-            _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
-            _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
-            _plot(f"An attention, milliseconds, N = {nodes:,}", "p", against_size, _milliseconds),
-        ],
-        _table(layers, steps),
-    )
+
+    def cost(name: str, size: int) -> Cost:
+        return Cost(_seconds(layer({**METHODS[name], "size": size}, nodes), device)[0], None)
+
+    methods = [name for name in METHODS if name.startswith("rba")]
+    found = {name: {size: cost(name, size) for size in sizes} for name in methods}
+    return _plot(f"An attention, milliseconds, N = {nodes:,}", "p", found, _milliseconds)
 
 
 Measure = Callable[[Callable[[], object]], tuple[float, float]]
@@ -181,14 +181,10 @@ def _training(spec: Any, nodes: int, *, dim: int, device: torch.device):
     data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec).to(device)
-    task = pick(TASKS, data.task)
-    steps = Steps(model, data, split, task, _same, device=device)
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    steps = Steps(model, on, device=device)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     return functools.partial(steps.train, optimiser, 0)
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 def _curve(

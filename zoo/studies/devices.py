@@ -20,7 +20,6 @@ from typing import Annotated, Any, NamedTuple
 
 import torch
 from pydantic import Field
-from torch import Tensor
 from tqdm import tqdm
 
 from zoo.config.options import Count, Positive, pick
@@ -33,7 +32,7 @@ from zoo.studies.study import Row, Series, Study
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.weights.create import create_model
 
 SIZE = 256
@@ -192,7 +191,7 @@ def _prepared(shard: str, nodes: int, dim: int) -> Callable[[], object]:
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     torch.manual_seed(0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=_spec(shard))
-    steps = Steps(model, data, split, pick(TASKS, data.task), _same)
+    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     steps.train(optimiser, 0)
     return functools.partial(steps.train, optimiser, 0)
@@ -203,14 +202,15 @@ def _spec(shard: str) -> dict[str, Any]:
 
 
 def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
-    """Return the bytes sent in a step, and its seconds."""
-    step = _prepared(shard, nodes, dim)
-    sent, seconds = process_group.sent_bytes(), []
+    """Return the bytes that are sent in a step, and its seconds."""
+    step, seconds = _prepared(shard, nodes, dim), []
     for _ in range(STEPS):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    return (process_group.sent_bytes() - sent) // STEPS, statistics.median(seconds)
+    with process_group.SentBytes() as sent:
+        step()
+    return sent.total, statistics.median(seconds)
 
 
 def _of_step(shard: str, nodes: int, dim: int) -> int:
@@ -230,10 +230,6 @@ def _of_attention(shard: str, nodes: int, dim: int) -> int:
 
     call()
     return peak_during(call, torch.device("cpu"))
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 if __name__ == "__main__":

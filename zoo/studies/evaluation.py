@@ -16,8 +16,9 @@ from torch import Tensor
 
 from zoo.config.options import Count
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe, resolve
-from zoo.experiments.run import prepare, seed_everything
+from zoo.experiments.prepare import prepare
+from zoo.experiments.resolve import Plan, load_recipe, resolve
+from zoo.experiments.run import seed_everything
 from zoo.studies.study import Row, Series, Study
 from zoo.training.epoch import all_logits
 from zoo.training.fit import fit
@@ -34,12 +35,11 @@ def rba_evaluation(
         recipe: a shipped recipe, or a file, whose model has `attention: rba`; its first seed runs.
         partitions: number of partitions (seeds) for the standard deviation.
     """
-    plan = load_recipe(recipe, ["train.epochs=20"] if quick else [])
-    spec = resolve(plan)["model"]
-    attention = spec.get("attention")
+    plan = resolve(load_recipe(recipe, ["train.epochs=20"] if quick else []))
+    attention = plan.model.get("attention")
     if not isinstance(attention, dict) or attention["name"] != "rba":
         raise ZooError(f"{recipe} has no `attention: rba`; choose a recipe that has.")
-    answers = _Answers(plan, spec, attention)
+    answers = _Answers(plan, attention)
     draws = [1, 2, 4, 8]
     table = [answers.row(f"mean of {count}", _mean(count), partitions) for count in draws]
     table.append(answers.row("full", {"inference": "full"}, 1))
@@ -59,13 +59,12 @@ def _mean(draws: int) -> dict[str, Any]:
 class _Answers:
     """A trained model whose weights are evaluated in several ways."""
 
-    def __init__(self, plan, spec: dict[str, Any], attention: dict[str, Any]):
-        self.prepared, self.spec, self.attention = prepare(plan), spec, attention
+    def __init__(self, plan: Plan, attention: dict[str, Any]):
+        self.prepared, self.attention = prepare(plan), attention
         self.split = self.prepared.splits[0]
-        seed_everything(plan.seeds[0])
+        seed_everything(plan.recipe.seeds[0])
         model = self._model({})
-        data, task = self.prepared.data, self.prepared.task
-        fit(model, data, self.split, task, augment=self.prepared.augment, **plan.train)
+        fit(model, self.prepared.on(self.split), **plan.train)
         self.weights = copy.deepcopy(model.state_dict())
 
     def row(self, name: str, options: dict[str, Any], partitions: int) -> dict[str, Any]:
@@ -95,7 +94,7 @@ class _Answers:
 
     def _model(self, options: dict[str, Any]):
         data, task = self.prepared.data, self.prepared.task
-        spec = {**self.spec, "attention": {**self.attention, **options}}
+        spec = {**self.prepared.plan.model, "attention": {**self.attention, **options}}
         return create_model(spec.pop("name"), data.x.shape[1], task.outputs(data.classes), **spec)
 
 

@@ -1,4 +1,4 @@
-"""Batches of nodes: at random, clusters, or what is drawn around some training nodes.
+"""Mini-batch strategies: random nodes, clusters (METIS), or neighbours sampled around seeds.
 
 A batch is a graph by itself, with the features, encodings and labels of its nodes; what a model
 does inside of it, attention included, knows nothing of the rest.
@@ -22,7 +22,8 @@ from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.message_passing import place
-from zoo.graphs.sampling import clusters, contained, induced, neighbourhood, walked
+from zoo.graphs.metis_clusters import clusters
+from zoo.graphs.sampling import contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
@@ -54,15 +55,15 @@ class Batches(Divided):
 
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch; any without training nodes is left out."""
-        plan = self._planned(seed_of((self.seed, epoch)))
-        with_training = [each for each in plan if self.training[each].any()]
+        batches = self._planned(seed_of((self.seed, epoch)))
+        with_training = [each for each in batches if self.training[each].any()]
         return self._ahead(lambda work: self._part(*work), self._dealt(with_training, epoch))
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
         asked, back = nodes.unique(return_inverse=True)
-        plan = [each for each in self._answered(asked) if contained(each, asked).any()]
-        own = plan[process_group.rank() :: process_group.count()] or plan[:1]
+        batches = [each for each in self._answered(asked) if contained(each, asked).any()]
+        own = batches[process_group.rank() :: process_group.count()] or batches[:1]
         room = None
         for chosen, graph, x, rows in self._ahead(self._asked, own):
             found = answer(graph, x)[rows]
@@ -70,7 +71,7 @@ class Batches(Divided):
             wanted = contained(chosen, asked)
             places = torch.searchsorted(asked, chosen[wanted])
             room[places.to(self.device)] = found[wanted.to(self.device)]
-        if process_group.rank() >= len(plan):
+        if process_group.rank() >= len(batches):
             room.zero_()  # others have answered
         return process_group.total(room)[back.to(self.device)]
 
@@ -86,12 +87,12 @@ class Batches(Divided):
         """Return the nodes that a batch of these, in increasing order, consists of; their graph."""
         return chosen, induced(self.graph, chosen)
 
-    def _dealt(self, plan: list[Tensor], epoch: int) -> Iterator[tuple]:
+    def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
         """Give this process its batches of each step, with their weight in it."""
         rank, count = process_group.rank(), process_group.count()
         together = self.per_step * count
-        for start in range(0, len(plan), together):
-            step = [*enumerate(plan[start : start + together], start)]
+        for start in range(0, len(batches), together):
+            step = [*enumerate(batches[start : start + together], start)]
             trained = [int(self.training[each].sum()) for _, each in step]
             weights = [each / sum(trained) for each in trained]
             work = [*zip(step, weights, strict=True)][rank::count] or [(step[0], 0.0)]
@@ -267,4 +268,4 @@ BATCHING = Table(
         "distributed": Distributed,
     },
 )
-"""Word to builder `(data, train, device, *, options) -> what an epoch goes over`."""
+"""Word to builder `(data, train, device, *, options) -> mini-batch strategy`."""

@@ -187,25 +187,26 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
 
 
 def resolved_dataset(spec: Spec) -> dict[str, Any]:
-    """Return a checked spec with every option and the default split written out."""
+    """Return a checked spec with every option written out; the split is none of them."""
     name = spec if isinstance(spec, str) else spec["name"]
     if name in DATASETS:
-        split = NAMED[name].split if name in NAMED else MASKLESS_SPLIT
-        return {**resolved(DATASETS, spec), "split": split}
+        return resolved(DATASETS, spec)
     own, common = _divided(spec)
     options = {
         **resolved_options(common_options, common),
         **resolved_options(reader_of(_path(name)), own),
     }
-    return {"name": name, **options, "split": _split(spec, name)}
+    return {"name": name, **options}
 
 
-def _split(spec: Spec, name: str) -> str:
+def default_split(name: str) -> str | None:
+    """Return the split of a recipe that names none; None if the graph has to be read to know."""
+    if name in DATASETS:
+        return NAMED[name].split if name in NAMED else MASKLESS_SPLIT
     if folder := on_disk_folder(name):
         return read_meta(folder).split
-    if _path(name).stem in NAMED:
-        return NAMED[_path(name).stem].split
-    return MASKLESS_SPLIT if read_graph(spec).masks is None else "benchmark"
+    stem = _path(name).stem
+    return NAMED[stem].split if stem in NAMED else None
 
 
 def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
