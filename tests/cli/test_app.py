@@ -60,7 +60,7 @@ def test_list(zoo, kind):
 
 def test_show_writes_out_every_value_and_can_be_trained(zoo, tmp_path):
     done = zoo("show", "sgformer-digits-rba", "train.epochs=2", "seeds=[0]")
-    assert "evaluate: fixed" in done.stdout and "lr: 0.01" in done.stdout
+    assert "inference: fixed" in done.stdout and "lr: 0.01" in done.stdout
     (tmp_path / "shown.yaml").write_text(done.stdout)
     assert zoo("train", "shown.yaml").returncode == 0
 

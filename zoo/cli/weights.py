@@ -225,9 +225,13 @@ def _spec(text: str) -> str | dict[str, Any]:
 
     if not text.lstrip().startswith("{"):
         return text
-    spec = read_value(text)
+    wanted = "write a name, a path, or '{name: sbm, nodes: 500}'."
+    try:
+        spec = read_value(text)
+    except ZooError as error:
+        raise ZooError(f"--data {error} Instead, {wanted}") from None
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
-        raise ZooError(f"--data {text}: write a name, a path, or '{{name: sbm, nodes: 500}}'.")
+        raise ZooError(f"--data {text}: {wanted}")
     return spec
 
 
