@@ -22,7 +22,7 @@ DENSITY = 0.1
 
 
 class FeatureLinear(Linear):
-    """W Drop(x) + b for the features x of a data set: `nn.Linear`, sooner.
+    """W Drop(x) + b for the features x of a data set: `nn.Linear`, quicker.
 
     Weights and their initialisation are those of `nn.Linear`. The sparse form of features that are
     mostly zeros is found once and kept for as long as their tensor lives.

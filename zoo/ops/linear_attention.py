@@ -23,7 +23,7 @@ from zoo.ops.linear import Projected, as_tensor, linear_map, sum_of_products
 from zoo.ops.precision import in_fp32
 
 Base = Literal["own", "all", "none"]
-QueryKeyNorm = Literal["frobenius", "row", "none"]
+Divisor = Literal["frobenius", "row", "none"]
 
 
 @by_sums
@@ -32,7 +32,7 @@ def linear_attention(
     k: Tensor | Projected,
     v: Tensor | Projected,
     *,
-    qk_norm: QueryKeyNorm,
+    qk_norm: Divisor,
     base: Base,
     sums: Sums | None = None,
 ) -> Tensor:
@@ -62,7 +62,7 @@ def way(
     k: Tensor | Projected,
     v: Tensor | Projected,
     *,
-    qk_norm: QueryKeyNorm,
+    qk_norm: Divisor,
     sums: Sums | None = None,
 ) -> Literal["scores", "state", "gram", "sums"]:
     """Return how `linear_attention` is computed for these arguments."""
