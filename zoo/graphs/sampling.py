@@ -17,6 +17,7 @@ from torch import Tensor
 
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.known_graphs import derived, remember
 from zoo.system import allocator
 
 
@@ -37,7 +38,7 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     # Where a node's edges begin: how many edges before them are inside.
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
     begins = running[torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(counts, 0)])]
-    return _graph(begins, found[inside], graph.idtype)
+    return derived(_graph(begins, found[inside], graph.idtype), graph)
 
 
 def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
@@ -187,7 +188,7 @@ def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DG
     keys = np.unique(keys)
     tips, tails = (torch.from_numpy(each) for each in np.divmod(keys, n))
     offsets = torch.searchsorted(tips, torch.arange(n + 1))
-    return _graph(offsets, tails, kind)
+    return remember(_graph(offsets, tails, kind))
 
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:

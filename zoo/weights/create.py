@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
+from zoo.contract import check_head, check_parts
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, discover
 from zoo.weights.folder import Stored, index, locate, read_folder
@@ -67,7 +68,10 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
     if wrong:
         raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
-    return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+    model = pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+    check_parts(model)
+    check_head(model, out_dim)
+    return model
 
 
 def list_models(
