@@ -21,6 +21,7 @@ _HOMES = {
     "PROPAGATIONS": "zoo.nn.propagation",
     "Recipe": "zoo.config.recipe",
     "ZooError": "zoo.errors",
+    "canonical": "zoo.datasets",
     "create_model": "zoo.weights.create",
     "embed": "zoo.inference.predict",
     "evaluate": "zoo.inference.predict",

@@ -64,7 +64,7 @@ def _check_kind(graph: Any) -> None:
             f"{form}, not {given}. In the place of a sampler's blocks give the graph of the nodes "
             "that they reach: `part = zoo.canonical(dgl.node_subgraph(graph, input_nodes))`, then "
             "`model(part, x[input_nodes])`, whose rows are in the order of `input_nodes`. Recipes "
-            "do it by `train.batching={name: neighbours}`."
+            "do it by `train.batching={name: neighbours, size: 1000, fanouts: [10, 10]}`."
         )
     if hasattr(graph, "graph") and hasattr(graph, "x"):
         raise ZooError(f"{form}, not a data set. Write `model(data.graph, data.x)`.")

@@ -19,6 +19,12 @@ def remark(text: str) -> None:
     _errors.print(_plain(text))
 
 
+def say(text: str) -> None:
+    """Print a line of an answer as it is, at once."""
+    _out.print(_plain(text), soft_wrap=True)
+    _out.file.flush()
+
+
 def verdict(passed: bool, sentence: str) -> None:
     """Print PASS or FAIL, and why."""
     word = "[bold green]PASS[/]" if passed else "[bold red]FAIL[/]"
