@@ -15,7 +15,7 @@ from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts
 from zoo.errors import ZooError
 from zoo.known_graphs import meet
 
-MODELS = Table("model", {})
+MODELS: "Table[type[Model]]" = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""
 
 ENTRY_POINTS = "graph_transformer_zoo.models"

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from zoo.cli.catalogue import recipes
-from zoo.config.options import options_schema
+from zoo.config.json_schema import options_schema
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS
 from zoo.weights.create import list_models

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import zoo.config.recipe
+from zoo.config.json_schema import json_schema, options_schema
 from zoo.config.options import (
-    json_schema,
     option_problems,
-    options_schema,
     problems,
     resolved,
     resolved_options,
