@@ -29,11 +29,13 @@ def create_model(
         pretrained: weights to begin with: a folder, or a name of `zoo list models --pretrained`.
             Their options hold unless others are given; stem and head are fresh where the number
             of features, or of logits, is another.
-        options: keyword-only options of the model's class, for example `attention="rba"`.
+        options: keyword-only options of the model's class, for example `attention="rba"`. They
+            are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been
+            called, by `inspect.signature(zoo.MODELS["sgformer"])` and `help(...)` of the same.
 
     Raises:
-        ZooError: an unknown name or option, a value of the wrong type or out of range, or weights
-            of another model.
+        ZooError: an unknown name or option, a value of the wrong type or out of range, weights of
+            another model, or a class without a head or with layers where torch cannot find them.
     """
     discover()
     given = {"in_dim": in_dim, "out_dim": out_dim, **options}
