@@ -1,4 +1,4 @@
-"""Ways of doing one thing, timed in turns: medians, memory and ratios, and the page of results."""
+"""Benchmark runner: alternating runs, medians, peak memory, ratios, and the page of results."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ PACKAGES = ("torch", "dgl", "torch_geometric", "numpy", "scipy")
 
 
 def contest(ways: Mapping[str, Callable[[], object]], *, rounds: int = 15) -> dict[str, float]:
-    """Run each way once to warm up, then all in turns; return the median seconds of each."""
+    """Run each way once to warm up, then all alternating; return the median seconds of each."""
     for way in ways.values():
         way()
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -33,14 +33,14 @@ def contest(ways: Mapping[str, Callable[[], object]], *, rounds: int = 15) -> di
 
 
 def report(title: str, medians: Mapping[str, float]) -> None:
-    """Print the medians, and how many times longer each takes than the first one."""
+    """Print the medians, and their ratios to the first one."""
     first = next(iter(medians.values()))
     cells = [f"{name} {1000 * each:.2f} ms ({each / first:.1f}x)" for name, each in medians.items()]
     print(f"{title}: {', '.join(cells)}")
 
 
 class Cost(NamedTuple):
-    """What a way costs: the median of its seconds, the peak bytes of its process, what it found."""
+    """Median seconds of a way, peak memory of its process in bytes, and the number it returned."""
 
     seconds: float
     bytes: int
@@ -53,14 +53,14 @@ def contest_of_processes(
     rounds: int = 5,
     preloaded: Sequence[str] = ("zoo",),
 ) -> dict[str, Cost]:
-    """Run each way in a process of its own, all in turns, so that each has its own memory.
+    """Run each way in a process of its own, all alternating, so that each has its own memory.
 
     Args:
-        ways: by name, a function of a module that prepares and returns a step, and its arguments.
-            A step returns a number, a loss for example.
-        rounds: of all ways, after one to warm up.
-        preloaded: ways with the memory of `zoo train`, jemalloc's where it is installed; the others
-            take theirs from the C library as it is.
+        ways: by name, a module-level function that returns a step, and its arguments. A step
+            returns a number, for example the loss.
+        rounds: timed rounds of all ways, after one to warm up.
+        preloaded: ways with the allocator of `zoo train`, jemalloc where it is installed; the
+            others use that of the C library.
     """
     context = multiprocessing.get_context("spawn")
     lines = {}
@@ -69,7 +69,7 @@ def contest_of_processes(
         with _environment(jemalloc() if name in preloaded else {}):
             context.Process(target=_serve, args=(other, prepare, arguments), daemon=True).start()
         lines[name] = line
-        line.recv()  # prepared: one at a time, so that each has all of the machine
+        line.recv()  # wait: preparations run one at a time
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     found = {}
     for round_ in range(rounds + 1):
@@ -88,7 +88,7 @@ def contest_of_processes(
 
 @contextlib.contextmanager
 def _environment(more: Mapping[str, str]) -> Iterator[None]:
-    """Give new processes some more variables, as long as this lasts."""
+    """Set environment variables for processes started inside the context."""
     os.environ.update(more)
     yield
     for name in more:
@@ -110,7 +110,7 @@ def _serve(line, prepare: Callable[..., Callable[[], float]], arguments: tuple) 
 
 
 class Aim(NamedTuple):
-    """A number that is to be at most, or at least, another one."""
+    """A measured number and the limit that it should keep, an upper one or `least`."""
 
     name: str
     value: float
@@ -119,7 +119,7 @@ class Aim(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Return whether it is."""
+        """Return whether the limit is kept."""
         return self.value >= self.limit if self.least else self.value <= self.limit
 
     def __str__(self) -> str:
@@ -129,14 +129,14 @@ class Aim(NamedTuple):
 
 
 def full_asked(description: str) -> bool:
-    """Return whether the command asks for the full sizes."""
+    """Parse the command line: return whether `--full` is given."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="The sizes that are published.")
     return parser.parse_args().full
 
 
 def conclude(script: str, full: bool, table: list[dict[str, str]], aims: list[Aim]) -> None:
-    """Print the table and one line of aims, and put both into the page of results."""
+    """Print the table and a line of aims, and write both to results.md."""
     head = list(table[0])
     lines = [_row(head), _row(["--"] * len(head)), *(_row([*each.values()]) for each in table)]
     # The aims are those of the full sizes.
@@ -151,7 +151,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _write(command: str, lines: list[str]) -> None:
-    """Put a section into the page of results, in the place of the one of the same command."""
+    """Write a section of results.md, replacing that of the same command."""
     text = RESULTS.read_text() if RESULTS.exists() else ""
     sections = dict(re.findall(r"^## `(.*?)`\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S))
     sections[command] = "\n".join(["", _machine(), "", *lines, "", ""])
@@ -161,8 +161,8 @@ def _write(command: str, lines: list[str]) -> None:
 
 _HEAD = """# Results
 
-Written by the scripts of this folder, each of which runs the peer beside the zoo in one run, in
-turns: medians. Ratios are times of the peer by times of the zoo unless said otherwise.
+Written by the scripts of this folder. Each times the zoo and its peers in one run, alternating, and
+reports medians. A ratio is the time of the peer divided by that of the zoo, unless said otherwise.
 """
 
 

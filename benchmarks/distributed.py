@@ -1,7 +1,8 @@
-"""Batches of a graph in two parts, from two servers, beside those of the whole graph on disk.
+"""Distributed sampling from two part servers against sampling from the whole graph on disk.
 
-Two trainers with a thread each take the same steps in both; what differs is where they get them:
-python benchmarks/distributed.py
+Two trainers with a thread each take the same steps in both; only the source of the batches differs.
+
+    python benchmarks/distributed.py
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 SBM = ("nodes=500000", "degree=20", "dim=64")
 BATCHES = "fanouts: [10, 5], size: 500"
 TRAIN = (
-    "dataset.split=per-class-1000",
+    "dataset.split={name: per-class, train: 1000}",
     "train.epochs=4",
     "train.evaluate=batches",
     "train.evaluate_every=4",

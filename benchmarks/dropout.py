@@ -1,4 +1,7 @@
-"""`zoo.ops.dropout` beside torch, forward and backward, on a CPU: python benchmarks/dropout.py."""
+"""The dropout of `zoo.ops` against torch's, forward and backward, on a CPU.
+
+python benchmarks/dropout.py
+"""
 
 import torch
 from contest import contest, report
@@ -8,13 +11,13 @@ from zoo.ops.dropout import dropout
 
 
 def step(drop, x):
-    """Return the call of one dropout, forward and backward."""
+    """Return a step of one dropout, forward and backward."""
     return lambda: drop(x, 0.5, True).sum().backward()
 
 
 for nodes, width in ((2708, 64), (2708, 256), (169_343, 64)):
     x = torch.ones(nodes, width, requires_grad=True)
-    for drop in (dropout, functional.dropout):  # the same mathematics: half kept, and doubled
+    for drop in (dropout, functional.dropout):  # both keep half and scale it by 2
         assert set(drop(x, 0.5).unique().tolist()) == {0.0, 2.0}
         assert abs(drop(x, 0.5).mean().item() - 1) < 0.02
     medians = contest({"zoo": step(dropout, x), "torch": step(functional.dropout, x)})

@@ -1,8 +1,8 @@
-"""What `zoo estimate` says a training will hold beside what it holds, for every model.
+"""Peak memory estimated by `zoo estimate` against the measured one, for every model.
 
-A planted partition of 40,000 nodes with ten edges each, in full and in random nodes; `zoo estimate`
-and `zoo train` in processes of their own, two at a time, with a thread each. Without --full, two
-models.
+A stochastic block model of 40,000 nodes with ten edges each, full-batch and in random nodes; `zoo
+estimate` and `zoo train` run in processes of their own, two at a time, with a thread each. Without
+--full, two models.
 
     python benchmarks/estimates.py [--full]
 """
@@ -55,7 +55,7 @@ def both(model: str, changes: list[str]) -> tuple[int, int]:
 
 
 def main():
-    """Measure and conclude."""
+    """Measure, and write the results."""
     full = full_asked(__doc__)
     cases = list(itertools.product(list_models() if full else FEW, BATCHINGS))
     table, ratios = [], {}

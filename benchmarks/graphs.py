@@ -1,4 +1,4 @@
-"""The graphs of the benchmarks: power laws, a mesh, and what models are given of them."""
+"""Synthetic graphs of the benchmarks: power laws, uniform random graphs, a mesh."""
 
 import dgl
 import networkx
@@ -9,9 +9,9 @@ from scipy.sparse import csgraph
 
 
 def power_law(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
-    """Return edges (2, about `edges`) between nodes drawn by weights of a power law, exponent 2.5.
+    """Return edges (2, about `edges`) of a random graph with power-law degrees, exponent 2.5.
 
-    After Chung and Lu: hubs have thousands of neighbours. Each pair once, no self-loops.
+    The Chung-Lu model: hubs have thousands of neighbours. No duplicates, no self-loops.
     """
     random = np.random.default_rng(seed)
     weights = (1 - random.random(nodes)) ** (-1 / 1.5)
@@ -31,7 +31,7 @@ def uniform(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
 
 
 def connected(edges: np.ndarray) -> np.ndarray:
-    """Return the edges of the largest component, its nodes numbered anew."""
+    """Return the edges of the largest component, with its nodes renumbered."""
     nodes = edges.max() + 1
     matrix = sparse.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes))
     _, label = csgraph.connected_components(matrix, directed=False)

@@ -1,7 +1,7 @@
-"""Time and memory of a training step of every model, native and in random batches, against N.
+"""Scaling of a training step in N: time and memory of every model, native and with RBA.
 
-Ten edges per node, width 64, each step in a process of its own; the exponents are the slopes of
-lines through all sizes. Softmax attention over all nodes is left out: it grows with the square.
+Ten edges per node, width 64, each step in a process of its own; exponents are log-log slopes over
+all sizes. Softmax attention over all nodes is left out: it is quadratic.
 
     python benchmarks/growth.py [--full]
 """
@@ -33,10 +33,10 @@ MODELS = {
     "transformer, rba": ("transformer", {**RBA, "inner": "softmax"}),
 }
 ROUNDS = {50_000: 9, 500_000: 5}
-"""Steps of which the median is taken, after the first, of up to so many nodes; of more, one."""
+"""Largest N to the number of timed steps, after the first; one step for larger graphs."""
 
 LONGEST = 20.0
-"""Seconds of a step beyond which no larger graph is tried."""
+"""Longest step in seconds: after it no larger graph is tried."""
 
 
 def step_of(name: str, attention, nodes: int):
@@ -60,7 +60,7 @@ def step_of(name: str, attention, nodes: int):
 
 
 def measured(name: str, attention, sizes: list[int]) -> dict[int, tuple[float, float]]:
-    """Return the seconds and bytes of a step by N, as far as time and memory go."""
+    """Return the seconds and bytes of a step by N, up to the limits of time and memory."""
     found: dict[int, tuple[float, float]] = {}
     for nodes in sizes:
         if found:
@@ -83,7 +83,7 @@ def exponent(found: dict[int, tuple[float, float]], which: int) -> float:
 
 
 def draw(costs: dict, path: Path) -> None:
-    """Write a picture of time and memory against N."""
+    """Plot time and memory against N."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     titles = "Seconds of a step", "GB of the process"
     colours = dict(zip(dict(MODELS.values()), plt.cm.tab10.colors, strict=False))
@@ -102,7 +102,7 @@ def draw(costs: dict, path: Path) -> None:
 
 
 def main():
-    """Measure and conclude."""
+    """Measure, and write the results."""
     full = full_asked(__doc__)
     sizes = [10_000, 40_000, 160_000, 640_000, 2_000_000] if full else [5000, 10_000, 20_000]
     costs = {label: measured(*way, sizes) for label, way in MODELS.items()}

@@ -1,8 +1,8 @@
-"""Laplacian encodings beside PyTorch Geometric's transform and DGL's, k = 16.
+"""Laplacian eigenvector encodings against the transforms of PyTorch Geometric and DGL, k = 16.
 
-Each is asked for what has a residual of 1e-5 at most, which is checked, and the same eigenvalues.
-PyTorch Geometric's solver is given the tolerance that is enough for it. It takes a graph for one
-component: of several it gives vectors of the eigenvalue 0, so that the graphs here have one.
+All have to reach a residual of 1e-5, which is checked, with the same eigenvalues. PyTorch
+Geometric's solver is given the loosest tolerance that reaches it. It assumes a connected graph (of
+several components it returns vectors of eigenvalue 0), so the graphs here are connected.
 
     python benchmarks/laplacian.py [--full]
 """
@@ -29,11 +29,11 @@ GRAPHS = {
     "attachment": attached,
 }
 TOLERANCES = (1e-1, 1e-3, 1e-5)
-"""Of PyTorch Geometric's solver, relative to the eigenvalues: the first that is enough is taken."""
+"""Relative tolerances for PyTorch Geometric's solver: the first that is enough is used."""
 
 
 def zoo_way(graph, tolerance):
-    """Return the zoo's encoding, computed anew."""
+    """Return the zoo's encoding, not from the cache."""
     with tempfile.TemporaryDirectory() as empty:
         os.environ["ZOO_DATA"] = empty
         return laplacian(graph, k=K)
@@ -68,16 +68,16 @@ def quality(graph, x) -> tuple[float, np.ndarray]:
 
 
 def tolerance_for(graph) -> float:
-    """Return what PyTorch Geometric needs; 0 where single precision does not reach the residual."""
+    """Return the tolerance for PyTorch Geometric; 0 where single precision is not enough."""
     for each in TOLERANCES:
-        # Its start is drawn anew each time: what is enough once may just fail the next time.
+        # Its starting vector is random: a tolerance that is just enough may fail the next time.
         if quality(graph, peer_way(graph, each))[0] < RESIDUAL / 3:
             return each
     return 0.0
 
 
 def costs_of(ways: dict[str, Callable], graph, rounds: int) -> dict[str, tuple[float, float]]:
-    """Return the median seconds of each way, all in turns, and the largest residual."""
+    """Return the median seconds of each way, all alternating, and the largest residual."""
     spent: dict[str, list[float]] = {name: [] for name in ways}
     left, values = dict.fromkeys(ways, 0.0), {}
     tolerance = tolerance_for(graph)
@@ -94,13 +94,13 @@ def costs_of(ways: dict[str, Callable], graph, rounds: int) -> dict[str, tuple[f
 
 
 def alone(nodes: int, edges: int):
-    """Return the call of the zoo's encoding of a graph that only it is asked for."""
+    """Return a step that computes the zoo's encoding of a graph without a peer."""
     graph = canonical(power_law(nodes, edges), nodes)
     return lambda: quality(graph, zoo_way(graph, None))[0]
 
 
 def main():
-    """Time and conclude."""
+    """Measure, and write the results."""
     full = full_asked(__doc__)
     cases = [("mesh", (50,)), ("mesh", (100,)), ("attachment", (20_000, 7))]
     size = (100_000, 1_000_000)
@@ -118,7 +118,7 @@ def main():
         found = costs_of(ways, graph, 2 if full else 3)
         for name, (seconds, left) in found.items():
             ratio = seconds / found["zoo"][0]
-            # DGL's are of another matrix.
+            # DGL's are eigenvectors of another matrix.
             shown = "" if name == "dgl.lap_pe" else f"{left:.0e}"
             table.append(_line(kind, nodes, name, seconds, f"{ratio:.1f}", shown))
             if name != "zoo":

@@ -1,7 +1,8 @@
-"""Evaluation in layers beside that of the whole graph: the same logits, memory and time.
+"""Layer-wise inference against inference on the whole graph: memory and time, equal logits.
 
-500,000 nodes on disk with 20 neighbours each, width 256; each way in a process of its own:
-python benchmarks/layerwise.py
+500,000 nodes on disk with 20 neighbours each, width 256; each way in a process of its own.
+
+    python benchmarks/layerwise.py
 """
 
 import tempfile
@@ -18,11 +19,11 @@ from zoo.weights.create import create_model
 
 SBM = {"name": "sbm", "nodes": 500_000, "degree": 20, "dim": 64}
 MODELS = {"gcn": {"layers": 3}, "sgformer": {}}
-WAYS = ("full", "layers")
+WAYS = ("full", "layerwise")
 
 
 def evaluation(folder: str, name: str, way: str):
-    """Return an evaluation; it prints what it took, and returns the mean square of the logits."""
+    """Return a step of inference; it prints its cost and returns the mean square of the logits."""
     data = load_graph(folder)
     nodes = torch.arange(0, len(data.x), 50)
     torch.manual_seed(0)

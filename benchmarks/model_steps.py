@@ -1,12 +1,12 @@
-"""Training steps of Polynormer, DIFFormer-s and NodeFormer beside plain torch and PyG.
+"""Training steps of Polynormer, DIFFormer-s and NodeFormer against plain torch and PyG.
 
 The size of ogbn-arxiv: 169,343 nodes, 2.3 million directed edges and the self-loops, 128 features,
 width 256, dropout 0.5; forward, loss, backward and Adam. Plain torch is written from the equations
-of the papers and trains the very weights of the zoo's model, after both have given the same logits.
-DIFFormer-s divides queries and keys by the norm of each row, as its argument has it, or by one norm
-of all, as it is published. PyG's Polynormer is a model of its own (fixed gates, a map W_o for each
-layer): as many layers of the same width, not the same numbers. The zoo keeps freed memory at hand,
-as its command does.
+of the papers and trains the same weights as the zoo's model, after a check that logits agree.
+DIFFormer-s normalises each query and key, as its derivation does, or all by one Frobenius norm, as
+published. PyG's Polynormer is another variant (fixed gates, a W_o for each layer): it has the same
+number of layers and width, not the same results. The zoo's allocator keeps freed memory, as in its
+command.
 
     python benchmarks/model_steps.py [--full]
 """
@@ -28,14 +28,14 @@ OPTIONS = {
         "local_layers": LOCAL,
         "global_layers": GLOBAL,
         "propagation": "gcn",
-        "local_norm": "batch",
+        "norm": "batch",
         "input_dropout": 0.0,
     },
     "difformer": {"layers": LAYERS, "use_weight": True, "qk_norm": "row"},
     "difformer, one norm": {"layers": LAYERS, "use_weight": True, "qk_norm": "frobenius"},
     "nodeformer": {
         "layers": LAYERS,
-        "heads": 1,
+        "full_heads": 1,
         "orders": 1,
         "order_weight": "identity",
         "activation": True,
@@ -57,7 +57,7 @@ def plain_step(name, *size):
 
 
 def step_of(name, answer, nodes, edges, features, dim):
-    """Return a step of training the zoo's weights through one way to answer."""
+    """Return a training step of the zoo's weights with one implementation of the forward pass."""
     graph, x, y = work(nodes, edges, features)
     model = created(name, features, dim, RATE, OPTIONS[name])
     answers = answer(model, graph)
@@ -70,7 +70,7 @@ def step_of(name, answer, nodes, edges, features, dim):
 
 
 def created(name, features, dim, rate, options):
-    """Return a model of the zoo by its name, of which a remark may follow after a comma."""
+    """Return a model of the zoo by its name, up to a comma."""
     model, _, _ = name.partition(",")
     return create_model(model, features, CLASSES, dim=dim, dropout=rate, **options)
 
@@ -90,7 +90,7 @@ def peer_step(name, nodes, edges, features, dim):
 
 
 class Weights:
-    """The weights of a model of the zoo by their names, and what plain torch does with them."""
+    """The weights of a zoo model by name, and plain torch layers on them."""
 
     def __init__(self, model):
         self.of = {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -100,12 +100,12 @@ class Weights:
         return functional.linear(x, self.of[f"{name}.weight"], self.of.get(f"{name}.bias"))
 
     def layer_norm(self, name, x):
-        """Return x (N, D) with mean 0 and variance 1 in each row, then scaled and shifted."""
+        """Return the layer norm of x (N, D)."""
         scale, shift = self.of[f"{name}.weight"], self.of[f"{name}.bias"]
         return functional.layer_norm(x, x.shape[1:], scale, shift)
 
     def batch_norm(self, name, x):
-        """Return x (N, D) with mean 0 and variance 1 in each column, then scaled and shifted."""
+        """Return the batch norm of x (N, D), in training mode."""
         kept = (self.of[f"{name}.{each}"] for each in ("running_mean", "running_var"))
         scale, shift = self.of[f"{name}.weight"], self.of[f"{name}.bias"]
         return functional.batch_norm(x, *kept, scale, shift, training=True)
@@ -209,8 +209,8 @@ PLAIN = {
 
 
 def check():
-    """See that logits, penalties and gradients of both are the same without what is random."""
-    graph, x, _ = work(70_000, 210_000, 16)  # so many that the products are those of large graphs
+    """Check that logits, penalties and gradients of both agree without dropout and noise."""
+    graph, x, _ = work(70_000, 210_000, 16)  # large enough for the kernels of large graphs
     for name, plain in PLAIN.items():
         options = {**OPTIONS[name], **({"samples": 0} if name == "nodeformer" else {})}
         model = created(name, 16, 32, 0.0, options)
@@ -227,7 +227,7 @@ def check():
 
 
 def main():
-    """Check, time and conclude."""
+    """Check, measure, and write the results."""
     full = full_asked(__doc__)
     check()
     size = (169_343, 1_166_000, 128, 256) if full else (20_000, 138_000, 128, 128)

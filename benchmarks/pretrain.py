@@ -1,4 +1,4 @@
-"""Train the weights that come with the zoo, on the CPU, and write them and their index.
+"""Train the pretrained weights that come with the zoo, on the CPU, and write their index.
 
     python benchmarks/pretrain.py
 
@@ -17,7 +17,7 @@ RECIPES = ("gcn-digits", "mlp-digits", "sgformer-digits-rba")
 
 
 def pretrain(name: str) -> dict:
-    """Train a recipe, keep the weights of its best seed, and return their line of the index."""
+    """Train a recipe, keep the weights of its best seed, and return its entry of the index."""
     with tempfile.TemporaryDirectory() as runs:
         summary = run_recipe(name, device="cpu", runs=runs)
         best = locate(summary["folder"]).folder

@@ -1,8 +1,8 @@
-"""Sums over neighbours beside DGL, torch and PyTorch Geometric, and beside what memory allows.
+"""Sums over neighbours (SpMM) against DGL, torch and PyTorch Geometric, and the memory bound.
 
-A power-law graph of 169,343 nodes and 2.3 million directed edges, forward and backward; sums as a
-convolution takes them, and sums with learned weights, as graph attention does. The bound of the
-former is a copy of the same bytes, gathered at random: a row for each edge, twice.
+A power-law graph of 169,343 nodes and 2.3 million directed edges, forward and backward; unweighted
+sums, as in a graph convolution, and sums with learned edge weights, as in graph attention. The
+memory bound of the former is a random gather of the same bytes: a row for each edge, twice.
 
     python benchmarks/propagation.py [--full]
 """
@@ -22,7 +22,7 @@ BLOCK = 2**10
 
 
 def gathered(graph, x):
-    """Return the call that copies a row of x for each edge, twice, into a block that stays."""
+    """Return a step that gathers a row of x for each edge, twice, into one buffer."""
     _, tails, _ = graph.adj_tensors("csc")
     blocks, into = tails.long().split(BLOCK), x.new_empty(BLOCK, x.shape[1])
 
@@ -35,7 +35,7 @@ def gathered(graph, x):
 
 
 def step(product, *given):
-    """Return the call of a product forward and backward, which returns it and its gradients."""
+    """Return a step of a product, forward and backward; it returns output and gradients."""
     given = [each.clone().requires_grad_() for each in given]
     gradient = torch.ones_like(given[0])
 
@@ -47,7 +47,7 @@ def step(product, *given):
 
 
 def peers(graph) -> dict:
-    """Return the products by name."""
+    """Return the unweighted sums of the zoo and its peers, by name."""
     from torch_geometric.nn import SimpleConv
     from torch_geometric.utils import to_torch_csr_tensor
 
@@ -67,7 +67,7 @@ def peers(graph) -> dict:
 
 
 def weighted(graph) -> dict:
-    """Return the sums with weights by name."""
+    """Return the weighted sums of the zoo and its peers, by name."""
     from torch_geometric.nn import SimpleConv
 
     ends, simple = torch.stack(graph.edges()), SimpleConv(aggr="sum")
@@ -79,7 +79,7 @@ def weighted(graph) -> dict:
 
 
 def measured(steps: dict, more: dict) -> dict[str, float]:
-    """Return the medians of steps that give the same, and of what more there is to time."""
+    """Check that the steps agree; return the medians of these and of `more`."""
     found = [each() for each in steps.values()]
     for each in found[1:]:
         for one, other in zip(found[0], each, strict=True):
@@ -88,7 +88,7 @@ def measured(steps: dict, more: dict) -> dict[str, float]:
 
 
 def main():
-    """Check, time and conclude."""
+    """Check, measure, and write the results."""
     full = full_asked(__doc__)
     keep_freed_memory()
     nodes, edges = (169_343, 1_166_000) if full else (40_000, 275_000)

@@ -1,7 +1,7 @@
-"""Random-walk encodings beside PyTorch Geometric's transform and DGL's, 16 steps.
+"""Random-walk encodings (RWSE) against the transforms of PyTorch Geometric and DGL, 16 steps.
 
-The probabilities of being back after 1 to 16 steps, the same numbers of all three. The peers
-multiply N x N matrices, which fill up: a mesh, a graph like Cora and a power law.
+Return probabilities of 1 to 16 steps, checked to be equal. The peers multiply sparse N x N
+matrices, which fill in. Graphs: a mesh, one of Cora's size, and a power law.
 
     python benchmarks/random_walk.py [--full]
 """
@@ -21,7 +21,7 @@ STEPS = 16
 
 
 def zoo_way(graph):
-    """Return the zoo's encoding, computed anew."""
+    """Return the zoo's encoding, not from the cache."""
     with tempfile.TemporaryDirectory() as empty:
         os.environ["ZOO_DATA"] = empty
         return random_walk(graph, steps=STEPS)
@@ -43,7 +43,7 @@ def dgl_way(graph):
 
 
 def main():
-    """Check, time and conclude."""
+    """Check, measure, and write the results."""
     full = full_asked(__doc__)
     cases = {"mesh": mesh(100 if full else 50), "like Cora": uniform(2708, 5278)}
     if full:
@@ -53,7 +53,7 @@ def main():
         count = int(edges.max()) + 1
         graph = canonical(edges, count)
         ways = {"zoo": zoo_way, "PyG": peer_way}
-        if full and count < 5000:  # of the large mesh it takes minutes
+        if full and count < 5000:  # it takes minutes for the large mesh
             ways["DGL"] = dgl_way
         found = [way(graph) for way in ways.values()]
         for each in found[1:]:

@@ -1,11 +1,11 @@
-"""A training step of SGFormer beside PyTorch Geometric's and one in plain torch.
+"""A training step of SGFormer against PyTorch Geometric's and one in plain torch.
 
 The size of ogbn-arxiv: 169,343 nodes, 2.3 million directed edges and the self-loops, 128 features,
 width 256, one attention layer, three graph convolutions, dropout 0.5; forward, loss, backward and
-Adam. On the size of Cora, with words as features, an evaluation follows each step. Each way in a
-process of its own, in turns, after the same weights have given the same logits. The zoo's has the
-memory of its command, jemalloc where it is installed; the others take theirs from the C library as
-it is, and at the full size PyTorch Geometric's once more from jemalloc, by itself.
+Adam. At the size of Cora, with bag-of-words features, an evaluation follows each step. Each way
+runs in a process of its own, alternating, after a check that the same weights give the same logits.
+The zoo uses the allocator of its command, jemalloc where it is installed; the others use that of
+the C library, and at the full size PyTorch Geometric also runs with jemalloc.
 
     python benchmarks/sgformer_step.py [--full]
 """
@@ -23,11 +23,11 @@ from zoo.system.allocator import installed, keep_freed_memory
 from zoo.weights.create import create_model
 
 CLASSES, LAYERS, RATE = 40, 3, 0.5
-WORDS = 1000  # more features than this are words, and their graph is small
+WORDS = 1000  # above this number of features they are a bag of words
 OPTIONS = {
-    "attention_activation": True,
-    "attention_dropout": RATE,
-    "attention_norm": "layer",
+    "activation": True,
+    "dropout": RATE,
+    "norm": "layer",
     "alpha": 0.5,
     "graph_branch": "residual",
     "graph_dropout": RATE,
@@ -40,12 +40,12 @@ OPTIONS = {
 
 
 def work(nodes: int, edges: int, features: int):
-    """Return (graph, x, y): the same for all."""
+    """Return (graph, x, y), the same for all ways."""
     graph = canonical(power_law(nodes, edges), nodes)
     torch.manual_seed(0)
     x = torch.randn(nodes, features)
     if features > WORDS:
-        x = (torch.rand(nodes, features) < 0.0127).float()  # Cora's share
+        x = (torch.rand(nodes, features) < 0.0127).float()  # density of Cora's features
     return graph, x, torch.randint(CLASSES, (nodes,))
 
 
@@ -78,7 +78,7 @@ def plain_step(nodes, edges, features, dim):
 
 
 def training(model, loss, evaluated):
-    """Return a step of training, with an evaluation after it or without; it returns its loss."""
+    """Return a training step, followed by an evaluation if `evaluated`; it returns the loss."""
     optimiser = torch.optim.Adam(model.parameters(), lr=0.001)
 
     def step():
@@ -143,11 +143,11 @@ def normalised(graph) -> torch.Tensor:
 
 
 def check():
-    """Give the same weights to all; see that the logits and the gradients agree."""
+    """Check that logits and gradients of all agree, with the same weights."""
     torch.manual_seed(1)
     graph, x, y = work(300, 900, 16)
     theirs, plain = peer(16, 32, rate=0.0), Plain(16, 32, rate=0.0)
-    options = {**OPTIONS, "attention_dropout": 0.0, "graph_dropout": 0.0}
+    options = {**OPTIONS, "dropout": 0.0, "graph_dropout": 0.0}
     ours = create_model("sgformer", 16, CLASSES, dim=32, **options)
     branch, other = theirs.trans_conv, theirs.graph_conv
     attention, layer = branch.attns[0], ours.layers[0]
@@ -185,7 +185,7 @@ def check():
 
 
 def main():
-    """Check, time and conclude."""
+    """Check, measure, and write the results."""
     full = full_asked(__doc__)
     check()
     table, aims = [], []

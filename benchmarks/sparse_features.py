@@ -1,6 +1,8 @@
-"""`FeatureLinear` beside `nn.Linear` on bags of words: python benchmarks/sparse_features.py.
+"""`FeatureLinear` against `nn.Linear` on sparse features (bags of words).
 
-The features are drawn at random, as large and as sparse as those of the named graphs.
+Features are random, with the shape and the sparsity of those of the named graphs.
+
+    python benchmarks/sparse_features.py
 """
 
 import torch
@@ -13,7 +15,7 @@ SIZES = {"cora": (2708, 1433, 0.013), "citeseer": (3327, 3703, 0.009), "actor": 
 
 
 def step(linear, x):
-    """Return the call of one product, forward and backward."""
+    """Return a step of one product, forward and backward."""
     return lambda: linear(x).sum().backward()
 
 

@@ -1,6 +1,6 @@
-"""What a command takes before and beside its work: `import zoo`, `zoo --help`, and a training.
+"""Start-up time: `import zoo`, `zoo --help`, and the overhead of `zoo train` outside its epochs.
 
-Each call is a process of its own. The imports of torch and DGL alone are timed in turns with it.
+Each call is a process of its own, alternating with one that imports torch and DGL alone.
 
     python benchmarks/startup.py [--full]
 """
@@ -25,12 +25,12 @@ def call(*words: str) -> str:
 
 
 def python(line: str):
-    """Return the call of a line of Python."""
+    """Return a step that runs a line of Python."""
     return lambda: call(sys.executable, "-W", "ignore", "-c", line)
 
 
 def outside(runs: str, recipe: str) -> float:
-    """Train for 30 epochs and return the seconds that were not spent in them."""
+    """Train for 30 epochs and return the seconds outside of them."""
     start = time.perf_counter()
     words = [recipe, "train.epochs=30", "seeds=[0]", "--json", "--runs", runs]
     folder = json.loads(call(ZOO, "train", *words))["folder"]
@@ -40,7 +40,7 @@ def outside(runs: str, recipe: str) -> float:
 
 
 def main():
-    """Time and conclude."""
+    """Measure, and write the results."""
     full = full_asked(__doc__)
     medians = contest(
         {
@@ -54,7 +54,7 @@ def main():
     there = subprocess.run([ZOO, "data", "check", "cora"], capture_output=True).returncode == 0
     recipe = "sgformer-cora" if there else "sgformer-digits-rba"
     with tempfile.TemporaryDirectory() as runs:
-        outside(runs, recipe)  # what is kept on disk is there now
+        outside(runs, recipe)  # fills the caches on disk
         beside = statistics.median(outside(runs, recipe) for _ in range(5 if full else 3))
     table = [{"what": f"`{name}`", "s": f"{each:.2f}"} for name, each in medians.items()]
     table.append({"what": f"`zoo train {recipe}` outside of its epochs", "s": f"{beside:.2f}"})

@@ -107,6 +107,29 @@ def test_a_page_does_what_it_says(page, above, blocks, checkout):
             assert kind == "toml", f"{page}: a block of {kind} that nobody runs"
 
 
+PAGES = ("README.md", "CONTRIBUTING.md", "data/README.md", *sorted(
+    str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_what_there_is(page):
+    text = (ROOT / page).read_text()
+    written = {where.removeprefix("append ") for _, where, _ in FENCE.findall(text)}
+    paths = re.findall(r"`((?:zoo|tests|benchmarks|docs|recipes)/[\w./-]*)`", text)
+    assert [path for path in paths if path not in written and not (ROOT / path).exists()] == []
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+    for name in re.findall(r"`(zoo(?:\.\w+)+)", text):
+        pkgutil.resolve_name(name)  # ImportError or AttributeError: there is no such name
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_a_page_names_every_room(page):
+    rooms = {path.parent.name for path in (ROOT / "zoo").glob("*/*.py")}
+    text = (ROOT / page).read_text()
+    assert [room for room in sorted(rooms) if f"`{room}/`" not in text] == []
+
+
 def test_examples_in_docstrings():
     names = [each.name for each in pkgutil.walk_packages(zoo.__path__, "zoo.")]
     modules = [importlib.import_module(name) for name in names if not name.endswith("__main__")]

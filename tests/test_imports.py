@@ -1,4 +1,7 @@
-"""Imports go down, room by room; DGL stays in few of them; `import zoo` stays light."""
+"""Imports go down, room by room; DGL stays in few of them; `import zoo` stays light.
+
+`python tests/test_imports.py [CHECKOUT]` counts the rooms and the imports between them.
+"""
 
 import ast
 import subprocess
@@ -6,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent / "zoo"
@@ -30,12 +34,17 @@ FLOORS = [
 
 WITH_DGL = {"graphs", "datasets", "datasets.files", "datasets.mapped", "distributed"}
 
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+def files_of(root):
+    return sorted(path for path in root.rglob("*.py") if path != root / "__init__.py")
 
 
-def room_of(path):
+FILES = files_of(ROOT)
+
+
+def room_of(path, root=ROOT):
     """The folder of a file, as dotted words; of a file at the top, its own name."""
-    folder = path.relative_to(ROOT).parent.parts
+    folder = path.relative_to(root).parent.parts
     return ".".join(folder) or path.stem
 
 
@@ -57,6 +66,50 @@ def rooms_imported(path):
             while len(words) > 1 and not ROOT.joinpath(*words).is_dir():
                 words.pop()
             yield ".".join(words)
+
+
+def modules_of(root):
+    """Every file by the name that others import it by."""
+    names = {path: ".".join(("zoo", *path.relative_to(root).with_suffix("").parts))
+             for path in files_of(root)}  # fmt: skip
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+def files_imported(path, modules):
+    for name in imported(path):
+        while name not in modules and "." in name:
+            name = name.rpartition(".")[0]
+        if name in modules:
+            yield modules[name]
+
+
+def count(root):
+    """How many rooms a package has, and imports between them: name of a figure to the figure.
+
+    An arrow is a pair of rooms of which one imports from the other. Floors are counted in the
+    arrows themselves: the rooms on the longest way down, those of a circle being one.
+    """
+    modules = modules_of(root)
+    files = modules.values()
+    between = {
+        (path, other)
+        for path in files
+        for other in files_imported(path, modules)
+        if room_of(path, root) != room_of(other, root)
+    }
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(room_of(path, root) for path in files)
+    graph.add_edges_from((room_of(a, root), room_of(b, root)) for a, b in between)
+    circles = [each for each in networkx.strongly_connected_components(graph) if len(each) > 1]
+    return {
+        "files": len(files),
+        "rooms": len(graph),
+        "of these folders": len({path.parent for path in files if path.parent != root}),
+        "floors": 1 + networkx.dag_longest_path_length(networkx.condensation(graph)),
+        "arrows (pairs of rooms)": graph.number_of_edges(),
+        "imports of files between rooms": len(between),
+        "circles": len(circles),
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -114,6 +167,52 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
+def test_graphs_in_parts_are_imported_only_when_asked_for():
+    code = """
+import sys
+import zoo.cli.app, zoo.experiments.launch, zoo.training.fit, zoo.training.mini_batch
+assert "zoo.training.mini_batch" in sys.modules
+asked = [name for name in sys.modules if name.startswith("zoo.distributed")]
+assert not asked, asked
+"""
+    call = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_files_are_short():
     long = {path.name: n for path in FILES if (n := len(path.read_text().splitlines())) > 300}
     assert not long
+
+
+def test_rooms_are_counted(tmp_path):
+    written = {
+        "roof.py": "from zoo.left.a import x\nimport zoo.right",
+        "left/a.py": "from zoo.left.b import x\nfrom zoo.right import b\nfrom zoo import ground",
+        "left/b.py": "import zoo.right.b, os",
+        "right/__init__.py": "",
+        "right/b.py": "def f():\n    from zoo.left.b import x",
+        "ground.py": "",
+    }
+    for name, text in written.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert count(tmp_path) == {
+        "files": 6,
+        "rooms": 4,
+        "of these folders": 2,
+        "floors": 3,
+        "arrows (pairs of rooms)": 5,
+        "imports of files between rooms": 6,
+        "circles": 1,
+    }
+
+
+def test_no_circle():
+    assert count(ROOT)["circles"] == 0
+
+
+if __name__ == "__main__":
+    CHECKOUT = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent
+    for figure, number in count(CHECKOUT / "zoo").items():
+        sys.stdout.write(f"{figure:<32}{number:>5}\n")

@@ -103,7 +103,7 @@ def test_graphs_that_the_zoo_makes_are_known(unseen, model):
     [
         "train.batching={name: random-nodes, size: 20}",
         "train.batching={name: neighbours, size: 20, fanouts: [3, 3]}",
-        "train.evaluate=layers",
+        "train.evaluate=layerwise",
         "train.epochs=1",
     ],
 )
@@ -115,7 +115,9 @@ def test_training_looks_at_no_graph(change, unseen, tmp_path):
     zoo.predict(zoo.load(folder), data)
 
 
-@pytest.mark.parametrize("blocks", [list, tuple, lambda blocks: blocks[0]], ids=str)
+@pytest.mark.parametrize(
+    "blocks", [list, tuple, lambda blocks: blocks[0]], ids=["list", "tuple", "one"]
+)
 def test_blocks_are_answered_with_what_to_give(blocks, model):
     sampler = dgl.dataloading.NeighborSampler([2, 2])
     graph = zoo.canonical(ring())

@@ -6,9 +6,9 @@ import json
 import pytest
 import yaml
 
-from zoo.config.recipe import recipe_file, recipe_names
+from zoo.config.recipe import recipe_file, recipe_names, word
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.resolve import load_recipe, write_out
 from zoo.experiments.run import run_recipe
 
 each_recipe = pytest.mark.parametrize("name", recipe_names())
@@ -28,7 +28,7 @@ def test_it_loads_and_is_complete(name):
     assert lines[0].startswith("# ") and lines[0].endswith(".") and len(lines) <= 30
     word = recipe.model if isinstance(recipe.model, str) else recipe.model["name"]
     assert name.startswith(f"{word}-")
-    assert resolve(load_recipe(resolve(recipe))) == resolve(recipe)
+    assert write_out(load_recipe(write_out(recipe))) == write_out(recipe)
 
 
 @each_recipe
@@ -75,3 +75,8 @@ def test_a_verified_number_is_within_what_is_expected():
         expect = load_recipe(name).expect
         if expect and expect.verified:
             assert expect.verified.test >= expect.test - expect.within, name
+
+
+def test_a_recipe_is_in_the_folder_of_its_model():
+    for name in recipe_names():
+        assert recipe_file(name).parent.name == word(load_recipe(name).model), name

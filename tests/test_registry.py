@@ -63,7 +63,7 @@ def test_unknown_names_are_answered_with_near_ones():
         ({"alpha": 1.5}, "less than or equal to 1"),
         ({"combine": "sum"}, "'add' or 'cat'"),
         ({"attention": {"name": "rba", "size": -1}}, "attention.size"),
-        ({"attention_dropout": float("nan")}, "attention_dropout"),
+        ({"dropout": float("nan")}, "dropout"),
     ],
 )
 def test_wrong_options_are_answered(options, words):

@@ -10,10 +10,38 @@ from typing import Any, ClassVar, NamedTuple, Self
 from torch import Tensor, nn
 
 from zoo.config.metadata import About
-from zoo.config.options import Table
+from zoo.config.options import (
+    Count,
+    Fraction,
+    NonNegative,
+    Number,
+    Positive,
+    Rate,
+    Seed,
+    Spec,
+    Table,
+)
 from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
 from zoo.errors import ZooError
 from zoo.known_graphs import meet
+
+__all__ = [
+    "MODELS",
+    "Count",
+    "Fraction",
+    "Model",
+    "NonNegative",
+    "Number",
+    "Output",
+    "Positive",
+    "Rate",
+    "Seed",
+    "Spec",
+    "ZooError",
+    "discover",
+    "name_of",
+    "register_model",
+]
 
 MODELS: "Table[type[Model]]" = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from zoo.cli.catalogue import CATALOGUE
+from zoo.cli.describe import CATALOGUE
 from zoo.config.recipe import recipe_names
 
 TINY = """\
@@ -45,7 +45,7 @@ def tiny_recipe(tmp_path):
 def test_help_names_every_command(zoo):
     done = zoo("--help")
     assert done.returncode == 0
-    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "schema", "doctor")
+    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "pages", "schema")
     for word in words:
         assert word in done.stdout
 
@@ -161,8 +161,8 @@ BROKEN_RECIPES = {
     "unknown training option": (TINY.replace("epochs: 3", "epoch: 3"), "did you mean 'epochs'"),
     "unknown dataset": (TINY.replace("sbm", "smb"), "did you mean 'sbm'"),
     "unknown dataset option": (TINY.replace("nodes:", "node:"), "did you mean 'nodes'"),
-    "unknown split": (TINY.replace("ratio-50", "ratoi-50"), "did you mean 'ratio'"),
-    "ratios above a hundred": (TINY.replace("ratio-50", "ratio-90"), "100"),
+    "unknown split": (TINY.replace("ratio-50", "ratoi-50"), "did you mean 'ratio-50-25-25'"),
+    "ratios above a hundred": (TINY.replace("ratio-50-25-25", "{name: ratio, train: 90}"), "100"),
     "unknown encoding": (TINY + "encoding: laplace\n", "did you mean 'laplacian'"),
     "unknown propagation": (TINY.replace("dim: 8", "propagation: gnc"), "did you mean 'gcn'"),
     "duplicate key": (TINY + "seeds: [3]\n", "seeds"),
@@ -295,11 +295,11 @@ def test_wrong_words_end_with_exit_code_2(zoo, words, tmp_path):
 
 
 def test_every_recipe_can_be_shown():
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.resolve import load_recipe, write_out
 
     assert len(recipe_names()) > 40
     for name in recipe_names():
-        assert resolve(load_recipe(name))["model"]["name"]
+        assert write_out(load_recipe(name))["model"]["name"]
 
 
 def test_it_starts_quickly(zoo):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from zoo.cli.info import info
+from zoo.cli.describe import info
 from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS
@@ -40,7 +40,7 @@ def test_values_are_told_in_words():
     rows = {row["name"]: row["takes"] for row in info("sgformer")["options"]}
     assert rows["attention"] == "native | softmax | linear | performer | rba"
     assert rows["qk_norm"] == "frobenius | row"
-    assert rows["attention_dropout"] == "number at least 0 and below 1"
+    assert rows["dropout"] == "number at least 0 and below 1"
     assert rows["attention_weight_decay"] == "number at least 0 or nothing"
     assert rows["dim"] == "integer at least 1"
 

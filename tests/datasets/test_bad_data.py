@@ -162,10 +162,10 @@ BAD = {
     "dates in Parquet": (
         frames({"id": ["a", "b"], "x": pandas.to_datetime(["2020-01-01"] * 2)}), ["'x'"]),
     # npz, prepared and scipy
-    "objects": (arrays(node_labels=np.array([{}, {}])), ["never unpickles"]),
-    "a pickle called npz": (file("g.npz", pickle.dumps(Trap())), ["never unpickles"]),
-    "a pickled array": (arrays(edges=np.array([[Trap(), 1]], object)), ["never unpickles"]),
-    "ids of objects": (arrays(node_ids=np.array(["a", 1], object)), ["never unpickles"]),
+    "objects": (arrays(node_labels=np.array([{}, {}])), ["never unpickled"]),
+    "a pickle called npz": (file("g.npz", pickle.dumps(Trap())), ["never unpickled"]),
+    "a pickled array": (arrays(edges=np.array([[Trap(), 1]], object)), ["never unpickled"]),
+    "ids of objects": (arrays(node_ids=np.array(["a", 1], object)), ["never unpickled"]),
     "an id twice in npz": (arrays(node_ids=np.array(["a", "a"])), ["several nodes"]),
     "too few names": (arrays(label_names=np.array(["a"])), ["label_names", "2"]),
     "another task": (arrays(task=np.array("node-dreaming")), ["node-dreaming"]),

@@ -8,7 +8,7 @@ import torch
 from scipy import sparse
 
 from zoo.config.options import pick
-from zoo.datasets import FEATURES, Parts, make_dataset
+from zoo.datasets import FEATURES, GraphArrays, make_dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.dataset import METRICS
 from zoo.datasets.files.prepared import read_prepared, write_prepared
@@ -42,7 +42,7 @@ def parts():
     features = random.random((40, 30)) * (random.random((40, 30)) < 0.05)
     labels = random.integers(-1, 3, 40)
     labels[:3] = 0, 1, 2
-    return Parts(random.integers(40, size=(90, 2)), labels, features, masks)
+    return GraphArrays(random.integers(40, size=(90, 2)), labels, features, masks)
 
 
 # Canonical graphs
@@ -184,7 +184,7 @@ BROKEN = {
     "an edge to nowhere": (put("edges", (7, 0), 40), ["row 7", "40", "0 to 39"]),
     "no labels": (drop("node_labels"), ["node_labels", "missing", "write_prepared"]),
     "no features": (drop("node_features"), ["node_features", "missing"]),
-    "pickled labels": (swap(node_labels=np.array([{}] * 40)), ["node_labels", "never unpickles"]),
+    "pickled labels": (swap(node_labels=np.array([{}] * 40)), ["node_labels", "never unpickled"]),
     "words as labels": (swap(node_labels=np.array(["a"] * 40)), ["node_labels", "numbers"]),
     "labels of floats": (swap(node_labels=np.full(40, 0.5)), ["node_labels", "int64"]),
     "too few labels": (swap(node_labels=np.zeros(39, int)), ["40 rows", "39"]),
@@ -247,13 +247,13 @@ def test_what_is_no_npz_is_answered(parts, tmp_path):
     whole = path.read_bytes()
     for size in (0, 100, len(whole) // 2, len(whole) - 3):
         path.write_bytes(whole[:size])
-        refused(path, "never unpickles", "fetch the file again")
+        refused(path, "never unpickled", "fetch the file again")
     damaged = bytearray(whole)
     damaged[whole.index(b"edges.npy") + 200] ^= 255
     path.write_bytes(damaged)
     refused(path, "`edges`", "damaged")
     path.write_text("edges: 0 1\n")
-    refused(path, "never unpickles")
+    refused(path, "never unpickled")
     with path.open("wb") as file:
         np.save(file, np.arange(3))
     refused(path, "one array")
@@ -290,7 +290,7 @@ def test_folders_are_searched_in_order(parts, tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", f"{first}{os.pathsep}{second}")
     write_prepared(parts, second / "cora.npz")
     assert load_graph("cora").graph.num_nodes() == 40
-    smaller = Parts(np.array([[0, 1]]), np.array([0, 1]), np.eye(2))
+    smaller = GraphArrays(np.array([[0, 1]]), np.array([0, 1]), np.eye(2))
     write_prepared(smaller, first / "cora.npz")
     data = load_graph("cora")
     assert data.graph.num_nodes() == 2 and data.split == "per-class-20" and data.name == "cora"

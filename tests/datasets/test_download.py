@@ -19,7 +19,7 @@ from zoo.datasets.load import http as downloading
 from zoo.datasets.load import load_graph
 from zoo.datasets.load.http import download
 from zoo.datasets.load.named import NAMED
-from zoo.datasets.load.obtain import ADDRESSES
+from zoo.datasets.load.obtain import URLS
 from zoo.errors import ZooError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -323,7 +323,7 @@ def publish(server, tmp_path, monkeypatch):
 
     def serve(name, collection, files, nodes):
         server.files = files
-        monkeypatch.setitem(ADDRESSES, collection, server.url)
+        monkeypatch.setitem(URLS, collection, server.url)
         monkeypatch.setitem(NAMED, name, NAMED[name]._replace(nodes=nodes))
         monkeypatch.setenv("ZOO_DATA", str(tmp_path / "graphs"))
         return tmp_path / "graphs"
@@ -387,7 +387,7 @@ def test_what_is_not_as_published_is_not_kept(server, publish):
 
 def test_no_network_is_answered_with_the_file_to_fetch(server, publish, monkeypatch):
     folder = publish("photo", "gnn-benchmark", {}, 6)
-    monkeypatch.setitem(ADDRESSES, "gnn-benchmark", "http://127.0.0.1:9")
+    monkeypatch.setitem(URLS, "gnn-benchmark", "http://127.0.0.1:9")
     refused("photo", folder, "refused", "ZOO_DATA", str(folder), "node_labels")
     monkeypatch.setenv("ZOO_OFFLINE", "1")
     refused("photo", folder, "ZOO_OFFLINE forbids", str(folder))

@@ -20,10 +20,10 @@ from zoo.datasets.canonical import canonical
 from zoo.datasets.check.mapped import check_on_disk
 from zoo.datasets.load import prepare_on_disk, read_graph
 from zoo.datasets.load.prepare import from_dataset
-from zoo.datasets.mapped import buckets
+from zoo.datasets.mapped import external_sort
 from zoo.datasets.mapped.array_file import ArrayFile, stored
-from zoo.datasets.mapped.disk_writer import write_on_disk
-from zoo.datasets.mapped.planted import planted
+from zoo.datasets.mapped.sbm import sbm_stream
+from zoo.datasets.mapped.writer import write_on_disk
 from zoo.encodings import laplacian
 from zoo.graphs.adjacency import neighbours
 from zoo.nn.propagation import PROPAGATIONS
@@ -215,14 +215,14 @@ def test_encodings_and_predictions_are_those_of_the_graph_in_memory(tmp_path):
 
 @pytest.mark.parametrize("memory", [2**30, 1])
 def test_buckets_give_the_canonical_graph(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets, "BLOCK", 1000)
-    monkeypatch.setattr(buckets, "_BUCKETS", 3)
+    monkeypatch.setattr(external_sort, "BLOCK", 1000)
+    monkeypatch.setattr(external_sort, "_BUCKETS", 3)
     random = np.random.default_rng(1)
     hub = np.stack([np.full(20_000, 7), random.integers(900, size=20_000)], axis=1)
     edges = np.concatenate([random.integers(900, size=(5000, 2)), hub, hub[:, ::-1]])
     blocks = np.array_split(random.permutation(edges), 40)
     tmp_path.mkdir(exist_ok=True)
-    shapes = buckets.write_neighbours(blocks, 1000, tmp_path, memory)
+    shapes = external_sort.write_neighbours(blocks, 1000, tmp_path, memory)
     indptr, indices = (np.load(tmp_path / f"{name}.npy") for name in ("indptr", "indices"))
     wanted = neighbours(canonical(edges, nodes=1000))
     assert np.array_equal(indptr, wanted[0]) and np.array_equal(indices, wanted[1])
@@ -231,7 +231,7 @@ def test_buckets_give_the_canonical_graph(memory, tmp_path, monkeypatch):
 
 
 def test_more_entries_than_32_bits_number_are_numbered_by_64(tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets, "_NARROW", 100)
+    monkeypatch.setattr(external_sort, "_NARROW", 100)
     data = write(graph(), tmp_path / "g")
     assert data.graph.idtype == torch.int64
     assert_same(data, graph())
@@ -253,7 +253,7 @@ def lines(edges, header="", separator=","):
         ("e.csv.gz", lines([(b, a) for a, b in EDGES] + [(3, 3)], '"a","b"\n')),
     ],
 )
-@pytest.mark.parametrize("block", [buckets.BLOCK, 7])
+@pytest.mark.parametrize("block", [external_sort.BLOCK, 7])
 def test_a_list_of_edges(name, text, block, tmp_path, monkeypatch):
     monkeypatch.setattr("zoo.datasets.mapped.edge_list.BLOCK", block)
     path = tmp_path / name
@@ -301,7 +301,7 @@ def papers(folder, edges, x, y):
 @pytest.mark.parametrize("layout", [separate, turned, rows, papers])
 def test_a_folder_of_plain_arrays(layout, tmp_path, monkeypatch):
     monkeypatch.setattr("zoo.datasets.mapped.array_folder.BLOCK", 33)
-    monkeypatch.setattr("zoo.datasets.mapped.disk_writer.NUMBERS", 20)
+    monkeypatch.setattr("zoo.datasets.mapped.writer.NUMBERS", 20)
     folder = tmp_path / "ogbn"
     folder.mkdir()
     layout(folder, EDGES.T, X, np.where(Y < 0, np.nan, Y)[:, None])
@@ -331,7 +331,7 @@ def test_the_random_graph_is_that_of_sbm(tmp_path, monkeypatch):
     nodes, classes, degree, homophily, dim = 3001, 3, 12.0, 0.7, 5
     spec = {"name": "sbm", "nodes": nodes, "classes": classes, "degree": degree, "dim": dim,
             "homophily": homophily, "noise": 0.5}  # fmt: skip
-    monkeypatch.setattr("zoo.datasets.mapped.planted.BLOCK", 1000)
+    monkeypatch.setattr("zoo.datasets.mapped.sbm.BLOCK", 1000)
     prepare_on_disk(spec, tmp_path / "g")
     for data in (load_graph(tmp_path / "g"), load_graph(spec)):
         y = data.y.numpy()
@@ -355,17 +355,19 @@ def test_the_random_graph_is_that_of_sbm(tmp_path, monkeypatch):
 
 
 def test_a_dense_random_graph_has_as_many_edges_as_asked_for():
-    stream = planted(nodes=200, classes=2, degree=60.0, homophily=0.5)
+    stream = sbm_stream(nodes=200, classes=2, degree=60.0, homophily=0.5)
     drawn = np.concatenate(list(stream.edges()))
     count = len({(min(each), max(each)) for each in drawn.tolist()})
     assert abs(count - 6000) < 5 * np.sqrt(6000)
-    again = np.concatenate(list(planted(nodes=200, classes=2, degree=60.0, homophily=0.5).edges()))
+    again = np.concatenate(
+        list(sbm_stream(nodes=200, classes=2, degree=60.0, homophily=0.5).edges())
+    )
     assert np.array_equal(drawn, again)
-    other = planted(nodes=200, classes=2, degree=60.0, homophily=0.5, seed=1)
+    other = sbm_stream(nodes=200, classes=2, degree=60.0, homophily=0.5, seed=1)
     assert not np.array_equal(stream.labels, other.labels)
     for wrong in ({"nodes": 3}, {"nodes": 10, "degree": 9.5}, {"classes": 1}):
         with pytest.raises(ZooError, match="sbm: "):
-            planted(**wrong)
+            sbm_stream(**wrong)
 
 
 # What is wrong
@@ -524,7 +526,7 @@ SOURCES = {
     "an unknown option": ("e.csv", "0,1\n", {"node_label": "y"}, ["did you mean 'node_labels'"]),
     "no features there": ("e.csv", "0,1\n", {"node_features": "no.npy"}, ["no file no.npy"]),
     "features of text": ("e.csv", "0,1\n", {"node_features": "e.csv"}, ["no plain array"]),
-    "objects": ("e.csv", "0,1\n", {"node_labels": "trap.npy"}, ["never unpickles"]),
+    "objects": ("e.csv", "0,1\n", {"node_labels": "trap.npy"}, ["never unpickled"]),
     "two numbers of nodes": ("e.csv", "0,1\n", {"nodes": 3, "node_features": "x.npy"},
                              ["nodes: 3", "node_features: 50"]),
     "features by column": ("e.csv", "0,1\n", {"node_features": "f.npy"}, ["ascontiguousarray"]),
@@ -635,7 +637,7 @@ def test_a_killed_writing_is_recognised_and_replaced(tmp_path):
     code = (
         "import sys, time; from zoo.datasets.load import load_graph; "
         "from zoo.datasets.load.prepare import from_dataset; "
-        "from zoo.datasets.mapped.disk_writer import write_on_disk\n"
+        "from zoo.datasets.mapped.writer import write_on_disk\n"
         "def slow(size):\n    print('begun', flush=True); time.sleep(60); yield\n"
         "stream = from_dataset(load_graph('karate'))._replace(features=slow)\n"
         "write_on_disk(stream, sys.argv[1])"
@@ -657,7 +659,7 @@ def test_a_killed_writing_is_recognised_and_replaced(tmp_path):
 
 def test_what_would_load_it_all_is_refused_with_the_bytes(mine, monkeypatch):
     data = load_graph(mine)
-    for place in ("datasets.dataset", "datasets.mapped.on_disk", "encodings.positional"):
+    for place in ("datasets.dataset", "datasets.mapped.reader", "encodings.positional"):
         monkeypatch.setattr(f"zoo.{place}.available_memory", lambda: 400)
     assert load_graph(mine).graph.num_nodes() == NODES
     with pytest.raises(ZooError, match="1,000 bytes.*leave out the encoding"):

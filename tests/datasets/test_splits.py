@@ -28,8 +28,10 @@ def sizes(split):
     return [len(getattr(split, part)) for part in PARTS]
 
 
-SPECS = ["benchmark", "benchmark-1", "per-class", "per-class-5", "per-class-5-30-40", "ratio",
-         "ratio-48-32-20", "ratio-10-10-10", {"name": "ratio-50-25-25", "seed": 7},
+SPECS = [*SPLITS, {"name": "benchmark", "index": 1}, {"name": "per-class", "train": 5},
+         {"name": "per-class", "train": 5, "val": 30, "test": 40},
+         {"name": "ratio", "train": 10, "val": 10, "test": 10},
+         {"name": "ratio-50-25-25", "seed": 7}, {"name": "per-class-20", "val": 30, "test": 40},
          {"name": "per-class", "train": 3, "val": 10, "test": 20}]  # fmt: skip
 
 
@@ -45,7 +47,7 @@ def test_every_split_keeps_its_promises(spec, masks):
     again = make_split(spec, CLASSES, masks, seed=4)
     assert again.sha256 == split.sha256 and len(split.sha256) == 64
     assert all(torch.equal(getattr(again, part), getattr(split, part)) for part in PARTS)
-    pinned = spec == "benchmark-1" or (isinstance(spec, dict) and "seed" in spec)
+    pinned = isinstance(spec, dict) and ("index" in spec or "seed" in spec)
     other = make_split(spec, CLASSES, masks, seed=5)
     assert (other.sha256 == split.sha256) == pinned
 
@@ -105,8 +107,9 @@ def test_per_class_is_as_many_of_each():
         ("ratio-60-20-20", [60, 20, 20]),
         ("ratio-48-32-20", [48, 32, 20]),
         ("ratio-50-25-25", [50, 25, 25]),
-        ("ratio-33.3-33.3-33.4", [33, 33, 34]),
-        ("ratio-10-10-10", [10, 10, 10]),
+        ("ratio-80-10-10", [80, 10, 10]),
+        ({"name": "ratio", "train": 33.3, "val": 33.3, "test": 33.4}, [33, 33, 34]),
+        ({"name": "ratio", "train": 10, "val": 10, "test": 10}, [10, 10, 10]),
         ({"name": "ratio", "train": 29, "val": 1, "test": 70}, [29, 1, 70]),
     ],
     ids=str,
@@ -155,14 +158,14 @@ FEW = torch.arange(30) % 3
     ("spec", "y", "masks", "words"),
     [
         ("benchmark", FEW, None, ["no splits of its own", "ratio-60-20-20"]),
-        ("benchmark-3", CLASSES, masks_of(4000, 3), ["index 3", "0 to 2"]),
-        ("per-class-20", FEW, None, ["class 0", "10", "20", "per-class-5"]),
-        ("per-class-5", FEW, None, ["500", "1000", "15", "val: 5, test: 10"]),
+        ({"name": "benchmark", "index": 3}, CLASSES, masks_of(4000, 3), ["index 3", "0 to 2"]),
+        ("per-class-20", FEW, None, ["class 0", "10", "20", "{name: per-class, train: 5}"]),
+        ({"name": "per-class", "train": 5}, FEW, None, ["500", "1000", "15", "val: 5, test: 10"]),
         ("per-class-20", torch.zeros(9, 2), None, ["targets", "ratio-60-20-20"]),
-        ("ratio-60-1-20", FEW, None, ["no labelled node for val", "30"]),
-        ("per-class-2", torch.rand(40), None, ["a number", "ratio-60-20-20"]),
+        ({"name": "ratio", "train": 60, "val": 1}, FEW, None, ["no labelled node for val", "30"]),
+        ("per-class", torch.rand(40), None, ["a number", "ratio-60-20-20"]),
         ("ratio-60-20-20", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
-        ("per-class-2", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
+        ("per-class", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
         ("benchmark", torch.full((8,), -1), masks_of(8, 1), ["no node", "label: COLUMN"]),
     ],
 )
@@ -182,15 +185,11 @@ def test_masks_that_share_nodes_are_refused():
 
 
 WRONG = {
-    "per-clas-20": ([], "did you mean 'per-class'?"),
+    "per-clas-20": ([], "did you mean 'per-class-20'"),
     "benchmarks": ([], "did you mean 'benchmark'?"),
-    "per-class-0": ([], "train: "),
-    "ratio-60-50-20": ([], "60 + 50 + 20 = 130"),
-    "ratio-80": ([], "80 + 20 + 20 = 120"),
-    "ratio-60-20-20-5": ([], "4 numbers"),
-    "ratio-100-20-20": ([], "less than 100"),
-    "per-class-2.5": ([], "integer"),
-    "benchmark-1-2": ([], "index"),
+    "per-class-5": ([], "Other numbers are options: {name: ratio"),
+    "ratio-48-20-32": ([], "or 'ratio-48-32-20'"),
+    "ratio-60-20-20-5": ([], "no split is called"),
     "ratio-": ([], "no split is called"),
     "": ([], "no split is called"),
 }
@@ -199,7 +198,14 @@ WRONG_MAPPINGS = [
     ({"name": "ratio", "trian": 5}, ["trian"], "did you mean 'train'?"),
     ({"name": "ratio", "train": "60"}, ["train"], "number"),
     ({"name": "ratio", "train": 70, "val": 20}, [], "70 + 20 + 20 = 110"),
-    ({"name": "per-class-20", "train": 3}, [], "already says train"),
+    ({"name": "ratio", "train": 60, "val": 50, "test": 20}, [], "60 + 50 + 20 = 130"),
+    ({"name": "ratio", "train": 80}, [], "80 + 20 + 20 = 120"),
+    ({"name": "ratio", "train": 100}, ["train"], "less than 100"),
+    ({"name": "per-class", "train": 0}, ["train"], "greater than or equal to 1"),
+    ({"name": "per-class", "train": 2.5}, ["train"], "integer"),
+    ({"name": "per-class-20", "train": 3}, ["train"], "no option 'train'"),
+    ({"name": "ratio-60-20-20", "val": 30}, ["val"], "no option 'val'"),
+    ({"name": "ratio-90-5-5"}, ["name"], "Other numbers are options"),
     ({"name": "per-class", "seed": -1}, ["seed"], "greater than or equal to 0"),
     ({"name": "benchmark", "index": -1}, ["index"], "greater than or equal to 0"),
     ({"name": "benchmark", "seed": 1}, ["seed"], "no option 'seed'"),
@@ -224,3 +230,20 @@ def test_what_is_misspelt_is_found_without_a_graph(spec, keys, words):
 
 def test_every_word_is_a_split_by_itself():
     assert not [found for word in SPLITS for found in split_problems(word, ())]
+
+
+WRITTEN_OUT = {
+    "per-class-20": {"name": "per-class", "train": 20},
+    "ratio-48-32-20": {"name": "ratio", "train": 48, "val": 32, "test": 20},
+    "ratio-50-25-25": {"name": "ratio", "train": 50, "val": 25, "test": 25},
+    "ratio-60-20-20": {"name": "ratio", "train": 60, "val": 20, "test": 20},
+    "ratio-80-10-10": {"name": "ratio", "train": 80, "val": 10, "test": 10},
+}
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_published_word_is_the_split_with_its_numbers(seed):
+    assert {word for word in SPLITS if word[-1].isdigit()} == set(WRITTEN_OUT)
+    for word, spec in WRITTEN_OUT.items():
+        one, other = (make_split(each, CLASSES, None, seed=seed) for each in (word, spec))
+        assert one.sha256 == other.sha256

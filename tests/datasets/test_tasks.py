@@ -6,8 +6,10 @@ import torch
 from torch.nn import functional
 
 from zoo.config.options import pick
+from zoo.datasets.files.labels import METRICS
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
+from zoo.registry import Model
 
 WORDS = list(TASKS)
 NAN = float("nan")
@@ -177,3 +179,8 @@ def test_metrics_are_those_of_ogb(name):
         word = "node-classification"
     task = pick(TASKS, word)
     assert task.metric(torch.tensor(logits), torch.tensor(y)) == pytest.approx(wanted)
+
+
+def test_every_room_knows_the_same_tasks():
+    assert list(TASKS) == list(METRICS) == list(Model.tasks)
+    assert {word: pick(TASKS, word).metric_name for word in TASKS} == METRICS

@@ -83,7 +83,7 @@ def test_a_node_that_dies_ends_the_other_and_the_run_goes_on(nodes, tmp_path):
     (tmp_path / "two.yaml").write_text(RECIPE.replace("EPOCHS", "300"))
     both = [begin(nodes, rank, tmp_path, "two.yaml", "--runs", "killed") for rank in range(2)]
     limit = time.monotonic() + 120
-    while not list(tmp_path.glob("killed/*/checkpoint-3.safetensors")):
+    while not list(tmp_path.glob("killed/*/checkpoint-3.pt")):
         assert both[0].poll() is None and time.monotonic() < limit
         time.sleep(0.2)
     found = subprocess.run(["ip", "netns", "pids", nodes[1][0]], capture_output=True, text=True)

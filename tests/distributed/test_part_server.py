@@ -17,7 +17,6 @@ import pytest
 import torch
 
 import zoo.distributed.part_server
-import zoo.training.mini_batch
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
@@ -26,7 +25,7 @@ from zoo.distributed.part_server import ADDRESSES, Servers
 from zoo.distributed.partition import CONFIG, features_of, open_partition, write_partition
 from zoo.errors import ZooError
 from zoo.experiments.launch import to_launch
-from zoo.experiments.resolve import load_recipe
+from zoo.experiments.resolve import load_recipe, resolve
 from zoo.graphs.sampling import neighbourhood, walked
 from zoo.training.mini_batch import BATCHING
 
@@ -109,7 +108,7 @@ def test_rows_are_those_of_the_nodes(data, servers):
 
 
 def test_batches_are_those_of_neighbours(data, folder, servers, monkeypatch):
-    monkeypatch.setattr(zoo.training.mini_batch, "join", lambda config: servers)
+    monkeypatch.setattr(zoo.distributed.part_server, "join", lambda config: servers)
     split = make_split("ratio-50-25-25", data.y, None, seed=0)
     spec = {"name": "neighbours", "fanouts": [3, 2], "size": 40}
     hidden = dataclasses.replace(data, x=torch.full_like(data.x, torch.nan))
@@ -201,8 +200,8 @@ def batching(folder, size=300):
 
 def test_one_trainer_is_launched_too_and_none_by_a_trainer(folder, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    spread = load_recipe("sgformer-sbm-rba", [batching(folder)])
-    assert to_launch(1, spread) and not to_launch(1, load_recipe("sgformer-sbm-rba"))
+    spread = resolve(load_recipe("sgformer-sbm-rba", [batching(folder)]))
+    assert to_launch(1, spread) and not to_launch(1, resolve(load_recipe("sgformer-sbm-rba")))
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert not to_launch(1, spread)
 
@@ -313,7 +312,7 @@ def test_who_is_killed_ends_all_and_the_run_goes_on(who, place):
     runs = f"killed-{who}"
     begun = begin(place, "two.yaml", batching(place / "parts"), "--processes", "2", "--runs", runs)
     limit = time.monotonic() + 120
-    while not list(place.glob(f"{runs}/*/checkpoint-3.safetensors")):
+    while not list(place.glob(f"{runs}/*/checkpoint-3.pt")):
         assert begun.poll() is None and time.monotonic() < limit
         time.sleep(0.1)
     processes = started(place)

@@ -323,7 +323,7 @@ def test_neighbours_of_a_hub_are_not_ordered_to_see_that_they_are_many():
 def test_a_basis_is_orthonormal_and_knows_the_map_also_after_a_restart():
     component = component_of(power_law(6000, 3))
     look = Filter(component, 0.5, 6, single=True)
-    basis = block_lanczos._Basis(component, 80, torch.randn(6000, 8))
+    basis = block_lanczos._KrylovBasis(component, 80, torch.randn(6000, 8))
     for _ in range(14):
         if basis.full:
             basis.keep(basis.ritz()[1][:, :16])
@@ -353,7 +353,7 @@ def test_what_was_passed_over_on_a_large_graph_grows(missed):
 def test_a_basis_grows_where_nothing_is_left_to_grow_to():
     component = component_of(complete(60))
     start = torch.randn(60, 4)
-    basis = block_lanczos._Basis(component, 40, start)
+    basis = block_lanczos._KrylovBasis(component, 40, start)
     for _ in range(6):  # S is a multiple of the identity on all but the trivial vector
         basis.grow(Filter(component, 0.0, 1, single=True))
     known = basis.rows[: basis.count + 4]
@@ -547,7 +547,7 @@ def test_the_graph_and_the_global_generators_are_left_alone():
 def counted(monkeypatch):
     """The list grows by one word each time that an encoding is computed."""
     calls = []
-    for name in ("_solve", "_return_probability"):
+    for name in ("_solve", "_return_probabilities"):
         compute = getattr(positional, name)
         monkeypatch.setattr(
             positional, name, lambda *a, f=compute, n=name: (calls.append(n), f(*a))[1]
@@ -737,7 +737,7 @@ def test_random_walk_is_the_dense_formula(name, steps, width, monkeypatch):
 
 
 def test_random_walk_stays_sparse_where_rows_do(monkeypatch):
-    monkeypatch.delattr(positional, "_of_dense_columns")
+    monkeypatch.delattr(positional, "_from_dense_columns")
     x = random_walk(cycle(3000), steps=4)
     torch.testing.assert_close(x, torch.tensor([[0, 0.5, 0, 0.375]]).expand(3000, 4))
 

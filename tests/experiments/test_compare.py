@@ -17,7 +17,7 @@ from zoo.experiments.compare import (
     finished,
     train_apart,
 )
-from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.resolve import load_recipe, resolve, with_split, write_out
 from zoo.experiments.run import run_recipe
 
 TINY = """\
@@ -41,22 +41,22 @@ def trained(monkeypatch):
     """Train in this process instead of another one, and count what is trained."""
     names = []
 
-    def train(recipe, device, runs):
-        names.append(recipe.name)
-        return run_recipe(recipe, device=device, runs=runs)
+    def train(plan, device, runs):
+        names.append(plan.recipe.name)
+        return run_recipe(plan, device=device, runs=runs)
 
     monkeypatch.setattr(comparing, "train_apart", train)
     return names
 
 
 def names(entries):
-    return [each.recipe.name for each in entries]
+    return [each.plan.recipe.name for each in entries]
 
 
 def test_the_baselines_are_always_there(tiny):
     entries = contestants([str(tiny)])
     assert names(entries) == ["tiny", "gcn-sbm", "mlp-sbm"]
-    data = [resolve(each.recipe) for each in entries]
+    data = [each.plan.plain() for each in entries]
     assert all(each["dataset"] == data[0]["dataset"] for each in data)
     assert all(each["seeds"] == [3, 4] for each in data)
     assert [each.tuned for each in entries] == [True, False, False]
@@ -65,7 +65,7 @@ def test_the_baselines_are_always_there(tiny):
 def test_a_baseline_is_the_tuned_recipe_on_the_same_nodes():
     entries = contestants(["sgformer-cora"], ["dataset.split=per-class-20", "seeds=[7]"])
     assert names(entries) == ["sgformer-cora", "gcn-cora", "mlp-cora"]
-    gcn, tuned = (resolve(each) for each in (entries[1].recipe, load_recipe("gcn-cora")))
+    gcn, tuned = entries[1].plan.plain(), write_out(load_recipe("gcn-cora"))
     assert gcn["dataset"]["split"] == "per-class-20" and gcn["seeds"] == [7]
     assert gcn["model"] == tuned["model"] and gcn["train"] == tuned["train"]
 
@@ -89,7 +89,7 @@ def test_a_data_set_without_recipes_brings_every_model_with_its_defaults():
 def test_one_row_for_each_attention(tiny):
     entries = contestants([str(tiny)], attentions=["native", "{name: rba, size: 16}"])
     assert names(entries) == ["tiny-native", "tiny-rba-16", "gcn-sbm", "mlp-sbm"]
-    chosen = [resolve(each.recipe)["model"].get("attention") for each in entries]
+    chosen = [each.plan.model.get("attention") for each in entries]
     assert chosen[0] == "native" and chosen[1]["size"] == 16 and chosen[2:] == [None, None]
     with pytest.raises(ZooError, match="did you mean 'rba'"):
         contestants([str(tiny)], attentions=["rbaa"])
@@ -128,26 +128,26 @@ def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
 
 
 def test_an_interrupted_run_is_not_finished(tiny, tmp_path):
-    recipe = load_recipe(tiny)
+    plan = with_split(resolve(load_recipe(tiny)))
     folder = tmp_path / "tiny-20260101-000000"
     folder.mkdir()
-    (folder / "recipe.yaml").write_text(recipe_text(resolve(recipe)))
+    (folder / "recipe.yaml").write_text(recipe_text(plan.plain()))
     (folder / "summary.json").write_text('{"interrupted": true}')
-    assert finished(recipe, tmp_path) is None
+    assert finished(plan, tmp_path) is None
     (folder / "summary.json").write_text('{"interrupted": false}')
-    assert finished(recipe, tmp_path) == {"interrupted": False}
+    assert finished(plan, tmp_path) == {"interrupted": False}
 
 
 def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):
     summary = run_recipe(str(tiny), device="cpu", runs=tmp_path)
     tiny.write_text(TINY + "expect: {test: 0.5, within: 0.1, source: a test}\n")
-    assert finished(load_recipe(tiny), tmp_path)["test"] == summary["test"]
+    assert finished(resolve(load_recipe(tiny)), tmp_path)["test"] == summary["test"]
 
 
 def test_the_best_comes_first_and_other_nodes_are_told(tiny):
     def summary(name, score, hashes):
         return Contestant(
-            load_recipe(tiny),
+            resolve(load_recipe(tiny)),
             {
                 "recipe": name,
                 "test": {"mean": score},
@@ -161,9 +161,9 @@ def test_the_best_comes_first_and_other_nodes_are_told(tiny):
 
 
 def test_each_run_has_a_process_of_its_own(tiny, tmp_path):
-    summary = train_apart(load_recipe(tiny), "cpu", tmp_path / "runs")
+    summary = train_apart(resolve(load_recipe(tiny)), "cpu", tmp_path / "runs")
     assert summary["recipe"] == "tiny" and summary["test"]["runs"] == 2
-    assert finished(load_recipe(tiny), tmp_path / "runs")["test"] == summary["test"]
+    assert finished(resolve(load_recipe(tiny)), tmp_path / "runs")["test"] == summary["test"]
 
 
 @pytest.mark.parametrize("code,error", [(130, KeyboardInterrupt), (-9, ZooError), (2, ZooError)])
@@ -171,7 +171,7 @@ def test_a_run_that_does_not_finish(tiny, monkeypatch, tmp_path, code, error):
     done = subprocess.CompletedProcess([], code, "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
     with pytest.raises(error):
-        train_apart(load_recipe(tiny), "cpu", tmp_path)
+        train_apart(resolve(load_recipe(tiny)), "cpu", tmp_path)
 
 
 def test_the_command_prints_one_table(tiny, tmp_path):

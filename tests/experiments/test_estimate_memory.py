@@ -9,7 +9,7 @@ import pytest
 from zoo.cli.common import _too_large
 from zoo.datasets.load import prepare_on_disk
 from zoo.experiments.estimate_memory import estimate
-from zoo.experiments.resolve import load_recipe
+from zoo.experiments.resolve import load_recipe, resolve
 from zoo.system.memory import out_of_memory
 from zoo.weights.create import list_models
 
@@ -75,7 +75,7 @@ def test_one_of_several_processes_does_not_ask_the_others(monkeypatch):
     monkeypatch.setattr(
         "zoo.experiments.estimate_memory.estimate", lambda _: pytest.fail("they are in a step")
     )
-    assert "Take batches" in _too_large(load_recipe("gcn-cora"))
+    assert "Take batches" in _too_large(resolve(load_recipe("gcn-cora")))
 
 
 def test_what_is_mapped_is_not_held_and_half_precision_is_not_halved(tmp_path, monkeypatch):
@@ -86,14 +86,14 @@ def test_what_is_mapped_is_not_held_and_half_precision_is_not_halved(tmp_path, m
 
     def data(name, **train):
         recipe = {"dataset": str(tmp_path / name), "model": "mlp", "train": train}
-        return estimate(load_recipe(recipe))
+        return estimate(resolve(load_recipe(recipe)))
 
     whole = data("half").data
     assert whole == data("full").data > 4 * 20_000 * 200
     assert data("half", batching=small, evaluate="batches").data < whole / 3
     assert data("half", batching=small).data > whole  # evaluated as a whole
     monkeypatch.setattr("zoo.experiments.estimate_memory.available_memory", lambda: 2**20)
-    assert estimate(load_recipe("gcn-digits")).largest == 0
+    assert estimate(resolve(load_recipe("gcn-digits"))).largest == 0
 
 
 def test_other_errors_are_no_lack_of_memory():

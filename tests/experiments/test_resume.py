@@ -1,7 +1,9 @@
 """A training that is killed goes on, and ends with the numbers of one that was not."""
 
+import io
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -22,7 +24,7 @@ from zoo.weights.load import read_weights
 OPTIONS = {
     "polynormer": {"local_epochs": 5},  # the second phase has begun when it is killed at epoch 7
     "nodeformer": {"redraw": "epoch"},
-    "sgformer": {"attention": "rba", "attention_norm": "batch"},
+    "sgformer": {"attention": "rba", "norm": "batch"},
 }
 
 
@@ -67,8 +69,8 @@ def left(tmp_path_factory):
 
 @pytest.mark.parametrize("name", list_models())
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(name, left, tmp_path):
-    assert (left[name] / "checkpoint-4.safetensors").exists()
-    assert not (left[name] / "checkpoint-3.safetensors").exists()  # that seed was finished
+    assert (left[name] / "checkpoint-4.pt").exists()
+    assert not (left[name] / "checkpoint-3.pt").exists()  # that seed was finished
     assert not (left[name] / "summary.json").exists()
     whole = Path(run_recipe(recipe(name), runs=tmp_path)["folder"])
     resume_run(left[name])
@@ -131,14 +133,41 @@ def test_lines_that_were_cut_off_or_come_again_are_dropped(tmp_path):
     assert [each["epoch"] for each in numbers(folder)[0]] == [*range(20)] * 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"\xff" * 200, b"\x08" + b"\0" * 7 + b'{"a": 1}'])
-def test_a_damaged_checkpoint_is_answered(damage, tmp_path):
+def bytes_of(value):
+    written = io.BytesIO()
+    torch.save(value, written)
+    return written.getvalue()
+
+
+class Trap:
+    """An object that, unpickled, would make a file."""
+
+    def __reduce__(self):
+        return os.mkdir, ("sprung",)
+
+
+DAMAGE = {
+    "empty": b"",
+    "noise": b"\xff" * 200,
+    "the head of a safetensors file": b"\x08" + b"\0" * 7 + b'{"a": 1}',
+    "cut short": bytes_of({"epochs": 3, "x": torch.ones(500)})[:-300],
+    "no state": bytes_of([1, 2]),
+    "a pickle": pickle.dumps({"epochs": Trap()}, 2),
+    "a pickle in a file of torch": bytes_of({"epochs": Trap()}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_is_answered(damage, tmp_path, monkeypatch):
     folder = Path(interrupted(tmp_path, 6)["folder"])
-    path = folder / "checkpoint-3.safetensors"
-    path.write_bytes(damage)
-    with pytest.raises(ZooError, match="checkpoint-3.safetensors is damaged"):
+    path = folder / "checkpoint-3.pt"
+    path.write_bytes(DAMAGE[damage])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ZooError, match="checkpoint-3.pt is damaged") as caught:
         resume_run(folder)
-    assert path.read_bytes() == damage
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+    assert path.read_bytes() == DAMAGE[damage]
+    assert not Path("sprung").exists()
 
 
 def test_a_state_comes_back_as_it_was(tmp_path):
@@ -196,7 +225,7 @@ def test_two_processes_of_which_one_is_killed_go_on(divided, tmp_path):
     words = [path.name, *DIVIDED[divided]]
     begun = begin(tmp_path, *words, "--runs", "killed")
     limit = time.monotonic() + 120
-    while not list(tmp_path.glob("killed/*/checkpoint-3.safetensors")):
+    while not list(tmp_path.glob("killed/*/checkpoint-3.pt")):
         assert begun.poll() is None and time.monotonic() < limit
         time.sleep(0.2)
     os.kill(workers(tmp_path)[1], signal.SIGKILL)

@@ -11,9 +11,10 @@ import torch
 
 import zoo
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe, resolve
-from zoo.experiments.run import prepare, run_recipe
-from zoo.experiments.summary import verdict
+from zoo.experiments.prepare import prepare
+from zoo.experiments.resolve import load_recipe, resolve, write_out
+from zoo.experiments.run import run_recipe
+from zoo.experiments.run_folder import verdict
 from zoo.weights.load import read_weights
 
 SMALL = {
@@ -97,7 +98,7 @@ def test_saved_weights_give_the_reported_score(runs):
     recipe = changed(seeds=[3])
     summary = run_recipe(recipe, runs=runs)
     model = zoo.load(f"{summary['folder']}/seed-3")
-    prepared = prepare(recipe)
+    prepared = prepare(resolve(recipe))
     [split], data = prepared.splits, prepared.data
     with torch.no_grad():
         logits = model(data.graph, data.x).logits
@@ -127,22 +128,17 @@ def test_a_device_that_is_not_there(runs, device, words):
 
 
 def test_a_split_can_be_pinned():
-    free = prepare(changed()).splits
-    pinned = prepare(
-        changed(
-            dataset={
-                **SMALL["dataset"],
-                "split": {"name": "ratio", "train": 50, "val": 25, "test": 25, "seed": 7},
-            }
-        )  # fmt: skip
-    ).splits
+    free = prepare(resolve(changed())).splits
+    split = {"name": "ratio", "train": 50, "val": 25, "test": 25, "seed": 7}
+    pinned = prepare(resolve(changed(dataset={**SMALL["dataset"], "split": split}))).splits
     assert free[0].sha256 != free[1].sha256
     assert pinned[0].sha256 == pinned[1].sha256
 
 
 def test_the_encoding_is_appended_and_flipped_only_in_training():
-    prepared = prepare(changed(encoding={"name": "laplacian", "k": 3, "flip_signs": True}))
-    plain = prepare(changed(encoding="none"))
+    encoding = {"name": "laplacian", "k": 3, "flip_signs": True}
+    prepared = prepare(resolve(changed(encoding=encoding)))
+    plain = prepare(resolve(changed(encoding="none")))
     x = prepared.data.x
     assert x.shape[1] == plain.data.x.shape[1] + 3
     assert torch.equal(x[:, :-3], plain.data.x)
@@ -154,10 +150,10 @@ def test_the_encoding_is_appended_and_flipped_only_in_training():
 
 
 def test_every_value_is_resolved():
-    full = resolve(load_recipe({"dataset": "digits", "model": "gcn"}))
+    full = write_out(load_recipe({"dataset": "digits", "model": "gcn"}))
     assert full["train"]["lr"] == 0.01 and full["model"]["dim"] == 64
     assert full["dataset"]["split"] and full["dataset"]["features"] == "raw"
-    assert resolve(load_recipe(full)) == full
+    assert write_out(load_recipe(full)) == full
 
 
 def test_ctrl_c_keeps_what_was_trained(runs):

@@ -10,7 +10,7 @@ import torch
 
 import zoo
 from zoo.config.metadata import About
-from zoo.datasets import Parts, make_dataset
+from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
 from zoo.training import layerwise
@@ -31,7 +31,7 @@ def run(tmp_path):
 
 def graph(x, y, edges=((0, 1), (1, 2), (2, 3)), task="node-classification", **named):
     x, y = np.asarray(x, np.float32), np.asarray(y)
-    data = make_dataset("own", Parts(np.array(edges), y, x), task=task)
+    data = make_dataset("own", GraphArrays(np.array(edges), y, x), task=task)
     return dataclasses.replace(data, **named)
 
 
@@ -170,46 +170,47 @@ def test_parts_of_a_graph():
         zoo.predict(gcn, data, batch_size=0)
 
 
-def test_layers_answer_like_the_whole(monkeypatch):
+def test_layerwise_answers_are_those_of_the_whole(monkeypatch):
     monkeypatch.setattr(layerwise, "EDGES", 200)
     data = zoo.load_graph("sbm", nodes=300, classes=3)
     model = zoo.create_model("sgformer", 16, 3)
     close = {"rtol": 1e-4, "atol": 1e-6}
-    whole, found = (zoo.predict(model, data, layers=each) for each in (False, True))
+    whole, found = (zoo.predict(model, data, layerwise=each) for each in (False, True))
     torch.testing.assert_close(found.values, whole.values, **close)
     assert found.cut == 0
-    whole, found = (zoo.embed(model, data, layers=each).values for each in (False, True))
+    whole, found = (zoo.embed(model, data, layerwise=each).values for each in (False, True))
     np.testing.assert_allclose(found, whole, **close)
-    assert zoo.evaluate(model, data, layers=True) == zoo.evaluate(model, data)
+    assert zoo.evaluate(model, data, layerwise=True) == zoo.evaluate(model, data)
     with pytest.raises(ZooError, match="leave out --batch-size"):
-        zoo.predict(model, data, layers=True, batch_size=10)
-    with pytest.raises(ZooError, match=r"in the place of `--layers`"):
-        zoo.predict(zoo.create_model("transformer", 16, 3), data, layers=True)
+        zoo.predict(model, data, layerwise=True, batch_size=10)
+    with pytest.raises(ZooError, match=r"in the place of `--layerwise`"):
+        zoo.predict(zoo.create_model("transformer", 16, 3), data, layerwise=True)
 
 
-def test_commands_in_layers(command, tmp_path):
+def test_commands_layerwise(command, tmp_path):
     model = {"name": "difformer", "dim": 8}
     run = zoo.run_recipe({**SMALL, "model": model}, runs=tmp_path / "runs")["folder"]
     for words, name in (("predict", "found.csv"), ("embed", "found.npy")):
         given = (words, run, "--data", "{name: sbm, nodes: 50, classes: 3, features: row}")
         assert command(*given, "--out", f"whole-{name}")[0] == 0
-        assert command(*given, "--out", name, "--layers")[0] == 0
+        assert command(*given, "--out", name, "--layerwise")[0] == 0
     read = [pd.read_csv(each).iloc[:, 2:] for each in ("whole-found.csv", "found.csv")]
     np.testing.assert_allclose(*read, rtol=1e-4, atol=1e-6)
     read = [np.load(each) for each in ("whole-found.npy", "found.npy")]
     np.testing.assert_allclose(*read, rtol=1e-4, atol=1e-6)
     whole, found = (
-        json.loads(command("evaluate", run, "--json", *words)[1]) for words in ((), ("--layers",))
+        json.loads(command("evaluate", run, "--json", *words)[1])
+        for words in ((), ("--layerwise",))
     )
     assert whole == found
-    code, _, err = command(*given, "--out", "x.npy", "--layers", "--batch-size", "9")
+    code, _, err = command(*given, "--out", "x.npy", "--layerwise", "--batch-size", "9")
     assert code == 2 and "leave out --batch-size" in err
 
 
 def test_a_graph_without_labels_is_predicted_but_not_trained_on(run, command, tmp_path):
     data = zoo.load_graph("sbm", nodes=90, classes=3)
     edges = torch.stack(data.graph.edges(), 1).numpy()
-    write_prepared(Parts(edges, np.full(90, -1), data.x.numpy()), tmp_path / "new.npz")
+    write_prepared(GraphArrays(edges, np.full(90, -1), data.x.numpy()), tmp_path / "new.npz")
     code, _, err = command("predict", run["folder"], "--data", "new.npz", "--out", "new.csv")
     assert code == 0 and "90 nodes of new are in new.csv" in err
     table = pd.read_csv(tmp_path / "new.csv")

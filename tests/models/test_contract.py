@@ -8,7 +8,7 @@ import torch
 
 import zoo
 from zoo.config.options import options_of
-from zoo.datasets import Parts
+from zoo.datasets import GraphArrays
 from zoo.nn.attention import ATTENTIONS
 from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
@@ -45,7 +45,7 @@ def test_every_model_has_every_promise():
 def test_all_of_them_predict_the_same_in_a_new_process(tiny, tmp_path):
     graph, x, y = tiny
     edges = torch.stack(graph.edges(), 1).numpy()
-    zoo.datasets.write_prepared(Parts(edges, y.numpy(), x.numpy()), tmp_path / "graph.npz")
+    zoo.datasets.write_prepared(GraphArrays(edges, y.numpy(), x.numpy()), tmp_path / "graph.npz")
     data = zoo.load_graph(tmp_path / "graph.npz")
     found = {}
     for number, case in enumerate(CASES):

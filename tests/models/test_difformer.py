@@ -70,7 +70,7 @@ def normalise(state, name, x, options):
 
 
 def twin(state, graph, x, options):
-    heads, dim = options.get("heads", 1), options["dim"]
+    heads, dim = options.get("full_heads", 1), options["dim"]
     kernel = options.get("kernel", "simple")
     kernel = options.get("qk_norm", "frobenius") if kernel == "simple" else kernel
     alpha, w = options.get("alpha", 0.5), options.get("graph_weight")
@@ -125,13 +125,13 @@ def peak_bytes(function):
     "options",
     [
         BASE,
-        {**BASE, "heads": 3, "use_weight": True, "graph_weight": 0.7, "alpha": 0.3},
-        {**BASE, "qk_norm": "row", "heads": 2, "use_source": True},
+        {**BASE, "full_heads": 3, "use_weight": True, "graph_weight": 0.7, "alpha": 0.3},
+        {**BASE, "qk_norm": "row", "full_heads": 2, "use_source": True},
         {**BASE, "norm": "none", "alpha": 1.0, "graph_weight": 0.8, "layers": 3},
         {**BASE, "kernel": "sigmoid", "block": 5},
-        {**BASE, "kernel": "sigmoid", "heads": 2, "use_weight": True, "use_source": True},
+        {**BASE, "kernel": "sigmoid", "full_heads": 2, "use_weight": True, "use_source": True},
         {**BASE, "kernel": "sigmoid", "use_graph": False, "norm": "none"},
-        {**BASE, "use_graph": False, "use_weight": True, "heads": 2, "use_source": True},
+        {**BASE, "use_graph": False, "use_weight": True, "full_heads": 2, "use_source": True},
     ],
     ids=["s", "s-weighted", "s-row", "s-plain", "a", "a-weighted", "a-no-graph", "s-no-graph"],
 )

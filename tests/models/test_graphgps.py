@@ -140,7 +140,7 @@ def test_dropout_acts_on_each_branch(tiny):
     graph, _, _ = tiny
     model = create_model("graphgps", 5, 3, layers=1, norm="none", dropout=0.999999).train()
     z = torch.randn(12, 64)
-    torch.testing.assert_close(model.layers[0](graph, z, [12]), 2 * z)
+    torch.testing.assert_close(model.layers[0](graph, z), 2 * z)
     stem = model.dropout(model.stem(torch.randn(12, 5)))
     assert not stem.any()
 
@@ -151,20 +151,21 @@ def test_the_three_norms_are_of_their_own(tiny):
     model = create_model("graphgps", 5, 3, layers=1, norm="layer", dropout=0.0)
     layer, z = model.layers[0], torch.randn(12, 64)
     near = layer.propagation_norm(z + layer.propagation(graph, z))
-    far = layer.attention_norm(z + layer.attention(z, [12]))
+    gathered = layer.attend(graph, *layer.attention.split(z))
+    far = layer.attention_norm(z + layer.attention.join(gathered))
     heard = []
     layer.feed_forward.register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
     with torch.no_grad():
         layer.propagation_norm.weight.zero_()
-        layer(graph, z, [12])
+        layer(graph, z)
         layer.propagation_norm.weight.fill_(1.0)
         layer.attention_norm.weight.zero_()
-        layer(graph, z, [12])
+        layer(graph, z)
     torch.testing.assert_close(heard, [far, near])
 
 
 def test_each_layer_deals_its_own_random_batches():
     model = create_model("graphgps", 5, 3, attention={"name": "rba", "size": 4}).eval()
     q, k, v = torch.randn(3, 12, 2, 4)
-    first, second = (layer.attention.attend(q, k, v) for layer in model.layers)
+    first, second = (layer.attend.attention(q, k, v) for layer in model.layers)
     assert not torch.equal(first, second)

@@ -9,8 +9,8 @@ import torch
 from zoo.config.options import pick
 from zoo.models.htgn import Residual, sine_attention
 from zoo.nn.attention import ATTENTIONS
-from zoo.nn.random_batch_attention import seed_of
-from zoo.nn.random_features import directions
+from zoo.nn.random_features import random_directions
+from zoo.ops.random_order import seed_of
 from zoo.weights.create import create_model
 
 PLAIN = {
@@ -130,7 +130,9 @@ def twin(state, graph, x, options):
     norm, z, divergences = NORMS[options["norm"]], affine(state, "stem", x), []
     for i in range(options["layers"]):
         name = f"layers.{i}"
-        w = directions(options["random_features"], options["rank"], seed_of((options["seed"], i)))
+        w = random_directions(
+            options["random_features"], options["rank"], seed_of((options["seed"], i))
+        )
         out, pairs = attention(state, f"{name}.attention", z, options, w)
         z = norm(state, f"{name}.add.attention.norm", z + out)
         if options["edges"] != "none":
@@ -299,7 +301,7 @@ def test_every_attention_takes_queries_of_another_width_than_values(word, rank):
 
 
 def sine_of(rank, count=16):
-    return lambda q, k, v: sine_attention(q, k, v, directions(count, rank, 0))
+    return lambda q, k, v: sine_attention(q, k, v, random_directions(count, rank, 0))
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "sine"}, {"attention": "softmax"}], ids=str)
@@ -323,7 +325,7 @@ def test_sine_comes_to_the_gaussian_kernel():
     weights = torch.exp(-(apart**2) / 2)
     exact = weights / weights.sum(1, keepdim=True) @ v[:, 0]
     errors = [
-        (sine_attention(q, k, v, directions(m, 4, 0))[:, 0] - exact).abs().mean().item()
+        (sine_attention(q, k, v, random_directions(m, 4, 0))[:, 0] - exact).abs().mean().item()
         for m in (100, 10_000, 1_000_000)
     ]
     assert errors[1] < errors[0] / 3 and errors[2] < errors[1] / 3 and errors[2] < 1e-3
@@ -333,7 +335,7 @@ def test_sine_stays_bounded_where_its_mass_vanishes():
     """Of far queries some have next to no mass, or less; the plain ratio then has no bound."""
     torch.manual_seed(0)
     q, k, v = 30 * torch.randn(3, 2000, 1, 4).double()
-    w = directions(8, 4, 0)
+    w = random_directions(8, 4, 0)
     apart = (q[:, 0, None] - k[None, :, 0]) / 4**0.25
     mass = torch.stack([torch.cos(apart @ each).mean(1) for each in w]).mean(0)
     assert mass.min() < 0 < mass.max() and mass.abs().min() < 1e-4
@@ -352,7 +354,7 @@ def test_sine_of_no_mass_at_all_is_the_mean():
 
 def test_sine_keeps_its_sums_in_fp32():
     q, k, v = torch.randn(3, 50_000, 1, 4).bfloat16()
-    w = directions(8, 4, 0)
+    w = random_directions(8, 4, 0)
     out = sine_attention(q, k, v, w)
     assert out.dtype == torch.bfloat16
     wide = sine_attention(q.double(), k.double(), v.double(), w)
@@ -366,8 +368,8 @@ def test_directions_are_new_in_training_and_fixed_in_evaluation(kernel, tiny):
     model = create_model("htgn", 5, 3, kernel=kernel, dropout=0.0, drop_path=0.0).train()
     assert not torch.equal(model(graph, x).logits, model(graph, x).logits)
     q, k, v = torch.randn(3, 12, 2, 16)
-    first, second = (layer.attention.attend.eval() for layer in model.layers)
+    first, second = (layer.attend.attention.eval() for layer in model.layers)
     assert torch.equal(first(q, k, v), first(q, k, v))
     assert not torch.equal(first(q, k, v), second(q, k, v))
     other = create_model("htgn", 5, 3, kernel=kernel, seed=1).eval()
-    assert not torch.equal(first(q, k, v), other.layers[0].attention.attend(q, k, v))
+    assert not torch.equal(first(q, k, v), other.layers[0].attend.attention(q, k, v))

@@ -8,14 +8,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.models import nodeformer
-from zoo.models.nodeformer import gumbel, kernel_mean
+from zoo.nn import edge_probabilities
 from zoo.nn.attention import softmax
-from zoo.nn.random_features import directions
-from zoo.ops import gumbel_attention
+from zoo.nn.random_features import random_directions
+from zoo.ops import gumbel_attention as kernels
+from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
 from zoo.weights.create import create_model
 from zoo.weights.load import transfer
 
-BASE = {"dim": 4, "heads": 2, "random_features": 5, "samples": 2}
+BASE = {"dim": 4, "full_heads": 2, "random_features": 5, "samples": 2}
 RBA = {"name": "rba", "size": 4}
 
 
@@ -81,7 +82,7 @@ def elu(x):
 
 
 def layer_twin(state, graph, z, options, w, noises, number):
-    name, heads, dim = f"layers.{number}", options["heads"], options["dim"]
+    name, heads, dim = f"layers.{number}", options["full_heads"], options["dim"]
     temperature = options.get("temperature", 0.25)
     q, k, v = (
         affine(state, f"{name}.{each}", z).reshape(-1, heads, dim)
@@ -120,10 +121,10 @@ def twin(model, graph, x, options, noises):
     "options",
     [
         {**BASE, "edge_loss": 1.0},
-        {**BASE, "edge_loss": 0.1, "orders": 3, "layers": 1, "heads": 1, "temperature": 0.7},
+        {**BASE, "edge_loss": 0.1, "orders": 3, "layers": 1, "full_heads": 1, "temperature": 0.7},
         {**BASE, "edge_loss": 2.0, "orders": 1, "order_weight": "identity", "activation": True,
          "jumping_knowledge": True, "layers": 3, "samples": 1, "random_features": 3},
-        {**BASE, "edge_loss": 0.5, "orders": 0, "residual": False, "norm": "none", "heads": 3},
+        {**BASE, "edge_loss": 0.5, "orders": 0, "residual": False, "norm": "none", "full_heads": 3},
     ],
     ids=["default", "third-order", "jumping-knowledge", "no-bias"],
 )  # fmt: skip
@@ -131,10 +132,10 @@ def test_it_equals_its_equations(options, training, tiny, monkeypatch):
     graph, x, _ = tiny
     x = x.double().requires_grad_()
     model = build(**options).double().train(training)
-    shape = (len(model.layers), options["samples"], 12, options["heads"])
+    shape = (len(model.layers), options["samples"], 12, options["full_heads"])
     noises = -torch.empty(shape, dtype=torch.double).exponential_().log()
     drawn = iter(noises)
-    monkeypatch.setattr(nodeformer, "gumbel", lambda *_: next(drawn))
+    monkeypatch.setattr(nodeformer, "gumbel_noise", lambda *_: next(drawn))
     output = model(graph, x)
     slow = twin(model, graph, x, options, noises if training else torch.zeros_like(noises[:, :1]))
     inputs = [x, *model.parameters()]
@@ -158,7 +159,9 @@ def test_many_random_features_are_softmax():
     q, k = 0.7 * q, 0.7 * k  # the variance grows with exp(|q + k|^2)
     errors = []
     for count in (16, 256, 4096):
-        outs = [kernel_mean(q, k, v, directions(count, 4, seed=seed)) for seed in range(10)]
+        outs = [
+            gumbel_attention(q, k, v, random_directions(count, 4, seed=seed)) for seed in range(10)
+        ]
         errors.append((torch.stack(outs) - softmax(q, k, v)).abs().mean())
     assert errors[0] > 2 * errors[1] > 4 * errors[2] and errors[2] < 0.02
 
@@ -166,8 +169,8 @@ def test_many_random_features_are_softmax():
 def test_noise_chooses_a_node_where_the_temperature_is_low():
     """With queries and keys of zero the kernel is even: u_j alone weighs the values."""
     zeros, values = torch.zeros(6, 1, 6), torch.eye(6).unsqueeze(1)
-    noise = gumbel((3000, 6, 1), 0, torch.device("cpu"))
-    chosen = kernel_mean(zeros, zeros, values, directions(5, 6, seed=0), noise / 1e-4)
+    noise = gumbel_noise((3000, 6, 1), 0, torch.device("cpu"))
+    chosen = gumbel_attention(zeros, zeros, values, random_directions(5, 6, seed=0), noise / 1e-4)
     winners = torch.bincount(noise[..., 0].argmax(1), minlength=6) / 3000
     assert (winners - 1 / 6).abs().max() < 0.03  # any of them, evenly: the Gumbel-max theorem
     torch.testing.assert_close(chosen[:, 0], winners.expand(6, -1), rtol=0, atol=2e-3)
@@ -175,23 +178,23 @@ def test_noise_chooses_a_node_where_the_temperature_is_low():
 
 def test_noise_is_gumbel_and_its_generator_private():
     before = torch.get_rng_state()
-    noise = gumbel((200_000,), 3, torch.device("cpu"))
+    noise = gumbel_noise((200_000,), 3, torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), before)
     assert abs(noise.mean() - 0.5772) < 0.02 and abs(noise.var() - math.pi**2 / 6) < 0.05
-    assert torch.equal(noise, gumbel((200_000,), 3, torch.device("cpu")))
-    assert not torch.equal(noise, gumbel((200_000,), 4, torch.device("cpu")))
+    assert torch.equal(noise, gumbel_noise((200_000,), 3, torch.device("cpu")))
+    assert not torch.equal(noise, gumbel_noise((200_000,), 4, torch.device("cpu")))
 
 
 @pytest.mark.parametrize("samples", [0, 3])
 def test_it_is_a_mean_of_the_values_of_its_own_set(samples):
     q, k = torch.randn(2, 2, 6, 3, 4)  # two sets of six nodes, three heads
-    v, w = torch.randn(2, 6, 3, 4), directions(5, 4, seed=0)
+    v, w = torch.randn(2, 6, 3, 4), random_directions(5, 4, seed=0)
     noise = torch.randn(samples, 2, 6, 3) if samples else None
-    ones = kernel_mean(q, k, torch.ones_like(v), w, noise)
+    ones = gumbel_attention(q, k, torch.ones_like(v), w, noise)
     torch.testing.assert_close(ones, torch.ones_like(v))
-    both = kernel_mean(q, k, v, w, noise)
+    both = gumbel_attention(q, k, v, w, noise)
     for i in range(2):
-        own = kernel_mean(q[i], k[i], v[i], w, None if noise is None else noise[:, i])
+        own = gumbel_attention(q[i], k[i], v[i], w, None if noise is None else noise[:, i])
         torch.testing.assert_close(both[i], own)
 
 
@@ -199,9 +202,9 @@ def test_it_is_a_mean_of_the_values_of_its_own_set(samples):
 def test_nothing_overflows(size, temperature):
     """exp(g / tau) overflows in fp32 below about tau = 0.2; exp(-|q|^2 / 2) vanishes."""
     q, k, v = (torch.randn(50, 2, 8, requires_grad=True) for _ in range(3))
-    noise = gumbel((4, 50, 2), 0, torch.device("cpu")) / temperature
+    noise = gumbel_noise((4, 50, 2), 0, torch.device("cpu")) / temperature
     assert temperature == 0.25 or (noise.exp() == torch.inf).any()
-    out = kernel_mean(size * q, size * k, v, directions(6, 8, seed=0), noise)
+    out = gumbel_attention(size * q, size * k, v, random_directions(6, 8, seed=0), noise)
     assert out.abs().max() <= v.abs().max() * 1.001
     for each in torch.autograd.grad(out.square().sum(), [q, k, v]):
         assert each.isfinite().all()
@@ -272,9 +275,9 @@ def test_all_random_batches_see_the_same_directions(tiny, monkeypatch):
 
     def watch(q, k, v, w, noise):
         seen.append((w, noise))
-        return kernel_mean(q, k, v, w, noise)
+        return gumbel_attention(q, k, v, w, noise)
 
-    monkeypatch.setattr(nodeformer, "kernel_mean", watch)
+    monkeypatch.setattr(nodeformer, "gumbel_attention", watch)
     ring = dgl.add_self_loop(dgl.graph((torch.arange(11), (torch.arange(11) + 1) % 11)))
     build(redraw="step", attention={"name": "rba", "size": 4})(ring, x[:11])
     assert [noise.shape[1:] for _, noise in seen] == 2 * [(2, 4, 2), (1, 3, 2)]
@@ -321,20 +324,20 @@ def test_the_kernel_in_blocks_and_its_gradients(lead, samples, monkeypatch):
     q, k, v = (
         torch.randn(*lead, 130, 2, 3, dtype=torch.double, requires_grad=True) for _ in range(3)
     )
-    w = directions(4, 3, seed=0)
+    w = random_directions(4, 3, seed=0)
     noise = torch.randn(samples, *lead, 130, 2, dtype=torch.double) if samples else None
     found = []
     for numbers in (2**20, 1):  # all nodes at once, and 65 at a time
-        monkeypatch.setitem(gumbel_attention._NUMBERS, "cpu", numbers)
-        out = kernel_mean(q, k, v, w, noise)
+        monkeypatch.setitem(kernels._NUMBERS, "cpu", numbers)
+        out = gumbel_attention(q, k, v, w, noise)
         found.append([out, *torch.autograd.grad(out.sin().sum(), (q, k, v))])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
     few = [each[..., :5, :, :] for each in (q, k, v)]
     some = None if noise is None else noise[..., :5, :]
     few = [each.detach().requires_grad_() for each in few]
-    assert torch.autograd.gradcheck(lambda *qkv: kernel_mean(*qkv, w, some), few)
-    assert torch.autograd.gradgradcheck(lambda *qkv: kernel_mean(*qkv, w, some), few)
+    assert torch.autograd.gradcheck(lambda *qkv: gumbel_attention(*qkv, w, some), few)
+    assert torch.autograd.gradgradcheck(lambda *qkv: gumbel_attention(*qkv, w, some), few)
 
 
 @pytest.mark.parametrize("apart", [0.0, 40.0, 300.0])
@@ -343,7 +346,7 @@ def test_scores_of_edges_whose_features_are_far_apart(tiny, apart):
     queries, keys = (torch.randn(12, 2, 4, requires_grad=True) for _ in range(2))
     slope = apart * torch.linspace(-1, 1, 4)
     tails, tips = graph.edges()
-    fast = nodeformer.log_scores(graph, queries + slope, keys - slope)
+    fast = edge_probabilities._log_scores(graph, queries + slope, keys - slope)
     exact = ((queries + slope)[tips] + (keys - slope)[tails]).double().logsumexp(-1)
     torch.testing.assert_close(fast.double(), exact, rtol=1e-5, atol=1e-4)
     gradients = [torch.autograd.grad(each.sum(), (queries, keys)) for each in (fast, exact)]

@@ -14,7 +14,8 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.models.polynormer import weighted
-from zoo.training.fit import fit
+from zoo.training.epoch import TrainingData
+from zoo.training.fit import Hooks, fit
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save, transfer
 
@@ -80,13 +81,13 @@ def local_phase(state, graph, x, options):
     x, total = affine(state, "stem", x), 0
     for i, b in enumerate(gates(state, "local_gates", options)):
         name = f"local_layers.{i}"
-        if options.get("pre_norm"):
+        if options.get("norm_first"):
             x = layer_norm(state, f"{name}.pre_norm", x)
         t = activate(affine(state, f"{name}.multiply", x))
         z = x @ state[f"{name}.convolution.linear.weight"].T
         gathered = neighbours(state, f"{name}.convolution", graph, z, options)
         y = gathered + affine(state, f"{name}.skip", x)
-        if options.get("local_norm") == "batch":
+        if options.get("norm") == "batch":
             y = (y - y.mean(0)) / (y.var(0, unbiased=False) + 1e-5).sqrt()
             y = y * state[f"{name}.between.weight"] + state[f"{name}.between.bias"]
         y = activate(y)
@@ -119,11 +120,11 @@ def twin(state, graph, x, options, columns_of=slices):
     [
         {**SMALL, "heads": 2, "propagation": GAT},
         {**SMALL, "heads": 3, "propagation": "gcn", "qk_shared": False},
-        {**SMALL, "activation": False, "pre_norm": True, "beta": 0.4, "propagation": GAT},
-        {**SMALL, "heads": 4, "beta": 2.0, "pre_norm": True},
+        {**SMALL, "activation": False, "norm_first": True, "beta": 0.4, "propagation": GAT},
+        {**SMALL, "heads": 4, "beta": 2.0, "norm_first": True},
         {**SMALL, "dim": 32, "heads": 2},
-        {**SMALL, "local_epochs": 5, "propagation": GAT, "pre_norm": True},
-        {**SMALL, "local_epochs": 5, "propagation": "gcn", "local_norm": "batch"},
+        {**SMALL, "local_epochs": 5, "propagation": GAT, "norm_first": True},
+        {**SMALL, "local_epochs": 5, "propagation": "gcn", "norm": "batch"},
     ],
     ids=["r", "own-queries", "polynomial", "padded", "wide", "local", "local-norm"],
 )
@@ -285,7 +286,7 @@ def test_training_goes_on_from_the_best_local_weights():
         ended.append(copy.deepcopy(model.state_dict()))
 
     task = pick(TASKS, "node-classification")
-    result = fit(model, data, split, task, watch=watch, epochs=36, lr=0.05)
+    result = fit(model, TrainingData(data, split, task), Hooks(watch=watch), epochs=36, lr=0.05)
     scores = [each.val for each in epochs]
     best = scores.index(max(scores[:30]))
     assert best < 29, "this seed cannot tell the best local weights from the last"

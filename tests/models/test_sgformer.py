@@ -6,15 +6,15 @@ import torch
 from zoo.errors import ZooError
 from zoo.weights.create import create_model
 
-MEDIUM = {"dim": 4, "graph_layers": 3, "attention_dropout": 0.0, "graph_dropout": 0.0}
+MEDIUM = {"dim": 4, "graph_layers": 3, "dropout": 0.0, "graph_dropout": 0.0}
 LARGE = {
     "dim": 4,
     "graph_layers": 2,
     "graph_branch": "residual",
-    "attention_dropout": 0.0,
+    "dropout": 0.0,
     "graph_dropout": 0.0,
     "alpha": 0.5,
-    "attention_norm": "layer",
+    "norm": "layer",
     "graph_norm": "batch",
     "use_weight": True,
     "graph_weight": 0.5,
@@ -66,8 +66,8 @@ def keep(state, name, x):
 
 
 def twin(state, graph, x, options):
-    heads, dim = options.get("heads", 1), options["dim"]
-    norm = layer_norm if options.get("attention_norm") == "layer" else keep
+    heads, dim = options.get("full_heads", 1), options["dim"]
+    norm = layer_norm if options.get("norm") == "layer" else keep
     z = torch.relu(norm(state, "norm", affine(state, "stem_attention", x)))
     for i in range(options.get("layers", 1)):
         name = f"layers.{i}"
@@ -78,7 +78,7 @@ def twin(state, graph, x, options):
         alpha = options.get("alpha", 1.0)
         attended = attention(q, k, v, options.get("qk_norm", "frobenius"))
         z = norm(state, f"{name}.norm", alpha * attended + (1 - alpha) * z)
-        if options.get("attention_activation"):
+        if options.get("activation"):
             z = torch.relu(z)
     branch = residual_branch if options.get("graph_branch") == "residual" else stack_branch
     g = branch(state, graph, x, options)
@@ -115,10 +115,10 @@ def residual_branch(state, graph, x, options):
     "options",
     [
         MEDIUM,
-        {**MEDIUM, "heads": 2, "qk_norm": "row", "layers": 2, "alpha": 0.3},
-        {**MEDIUM, "combine": "cat", "graph_norm": "batch", "attention_activation": True},
+        {**MEDIUM, "full_heads": 2, "qk_norm": "row", "layers": 2, "alpha": 0.3},
+        {**MEDIUM, "combine": "cat", "graph_norm": "batch", "activation": True},
         LARGE,
-        {**LARGE, "use_init": True, "heads": 3},
+        {**LARGE, "use_init": True, "full_heads": 3},
         {**LARGE, "combine": "cat", "layers": 2, "qk_norm": "row"},
     ],
     ids=["medium", "two-layers", "cat", "large", "100M", "large-cat"],

@@ -8,20 +8,23 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import zoo
-from zoo.cli.catalogue import CATALOGUE
+from zoo.cli.describe import CATALOGUE
 from zoo.config.options import pick
 from zoo.errors import ZooError
 from zoo.nn.attention import ATTENTIONS, linear, softmax
-from zoo.nn.random_batch_attention import node_identities, partition, random_batch
-from zoo.nn.random_features import directions, performer
+from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
+from zoo.nn.random_features import performer, random_directions
 from zoo.ops import chunked_attention
+from zoo.ops.chunked_attention import attend_in_batches
 from zoo.ops.linear_attention import linear_mean
+from zoo.ops.random_order import random_order
+from zoo.system.context import using
 from zoo.testing.attentions import peak_bytes
 
 SPECS = [
     *ATTENTIONS,
-    {"name": "rba", "size": 7, "evaluate": "mean", "draws": 3},
-    {"name": "rba", "size": 7, "evaluate": "full"},
+    {"name": "rba", "size": 7, "inference": "mean", "draws": 3},
+    {"name": "rba", "size": 7, "inference": "full"},
 ]
 
 
@@ -108,12 +111,12 @@ def test_linear_equals_its_twin(n, qk_norm):
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize("features", [1, 6, 11])  # below and above the width, whole blocks or not
 def test_performer_equals_its_twin(n, features):
-    w = directions(features, 4, seed=3)
+    w = random_directions(features, 4, seed=3)
     assert_twins(lambda *x: performer(*x, w), lambda *x: naive_performer(*x, w), tensors(n, 2, 4))
 
 
 def test_directions_are_gaussian_and_orthogonal_in_blocks():
-    w = torch.stack([directions(6, 4, seed) for seed in range(4000)])
+    w = torch.stack([random_directions(6, 4, seed) for seed in range(4000)])
     products = w @ w.mT
     inside = products[:, :4, :4] - torch.diag_embed(products[:, :4, :4].diagonal(dim1=1, dim2=2))
     assert inside.abs().max() < 1e-12 and products[:, 4, 5].abs().max() < 1e-12
@@ -132,7 +135,7 @@ def test_performer_comes_nearer_to_softmax_with_more_features():
     exact = softmax(q, k, v)
     one_draw, mean_of_draws = [], []
     for features in (4, 32, 256):
-        draws = [performer(q, k, v, directions(features, 4, seed)) for seed in range(400)]
+        draws = [performer(q, k, v, random_directions(features, 4, seed)) for seed in range(400)]
         errors = torch.stack(draws) - exact
         one_draw.append(errors.square().mean().sqrt() / v.std())
         mean_of_draws.append(errors.mean(0).square().mean().sqrt() / v.std())
@@ -180,7 +183,7 @@ def test_performer_survives_queries_and_keys_of_any_length(scale):
 @pytest.mark.parametrize("inner", [softmax, linear])
 @pytest.mark.parametrize("n,size", [(10, 5), (11, 4), (7, 2), (9, 8), (5, 1)])
 def test_random_batches_equal_a_loop_over_batches(inner, n, size):
-    attend = random_batch(inner, size).eval()
+    attend = RandomBatchAttention(inner, size).eval()
     dealt = []
 
     def spy(q, k, v):
@@ -189,7 +192,7 @@ def test_random_batches_equal_a_loop_over_batches(inner, n, size):
 
     q, k, v = tensors(n, 2, 3)
     names = torch.arange(n, dtype=torch.double)[:, None, None].expand(n, 2, 3)
-    random_batch(spy, size).eval()(q, k, names)
+    RandomBatchAttention(spy, size).eval()(q, k, names)
     batches = [row for part in dealt for row in part]
 
     def slow(q, k, v):
@@ -204,6 +207,32 @@ def test_random_batches_equal_a_loop_over_batches(inner, n, size):
     assert_twins(attend, slow, [q, k, v])
 
 
+@pytest.mark.parametrize("inner", [softmax, linear])
+@pytest.mark.parametrize("shape", [(10, 2, 3), (11, 1, 4), (2, 9, 2, 3)])
+@pytest.mark.parametrize("size", [1, 4, 5, 8])
+@pytest.mark.parametrize("recompute", [True, False])
+def test_random_batches_equal_algorithm_2(inner, shape, size, recompute, monkeypatch):
+    """The chunked form equals the one that is written as the paper has it."""
+    monkeypatch.setitem(chunked_attention.CHUNK_NUMBERS, "cpu", 24)  # a few batches at a time
+    order = torch.randperm(shape[-3])
+
+    def fast(q, k, v):
+        return attend_in_batches(inner, q, k, v, order, size, recompute=recompute)
+
+    def slow(q, k, v):
+        return random_batches(inner, q, k, v, order, size)
+
+    assert_twins(fast, slow, tensors(*shape))
+
+
+def test_a_device_without_a_fast_twin_runs_algorithm_2(monkeypatch):
+    q, k, v = tensors(11, 2, 3)
+    attend = RandomBatchAttention(softmax, 4).eval()
+    fast = attend(q, k, v)
+    monkeypatch.delitem(chunked_attention.CHUNK_NUMBERS, "cpu")
+    torch.testing.assert_close(attend(q, k, v), fast)
+
+
 @zoo.testing.promises(each for spec in SPECS for each in zoo.testing.attention_promises(spec))
 def test_attention(promise):
     promise()
@@ -215,7 +244,7 @@ def test_every_attention_of_the_table_is_held_to_its_promises():
 
 def test_training_deals_anew_and_evaluation_does_not():
     q, k, v = tensors(30, 2, 4)
-    attend = random_batch(softmax, 5).train()
+    attend = RandomBatchAttention(softmax, 5).train()
     assert not torch.equal(attend(q, k, v), attend(q, k, v))
     attend.eval()
     assert torch.equal(attend(q, k, v), attend(q, k, v))
@@ -223,7 +252,7 @@ def test_training_deals_anew_and_evaluation_does_not():
 
 def test_one_seed_gives_one_training_partition():
     q, k, v = tensors(30, 2, 4)
-    attend = random_batch(softmax, 5).train()
+    attend = RandomBatchAttention(softmax, 5).train()
     outs = []
     for _ in range(2):
         torch.manual_seed(3)
@@ -243,7 +272,7 @@ def test_layers_and_seeds_differ_in_evaluation():
 def test_evaluation_leaves_the_global_generator_alone(evaluate):
     q, k, v = tensors(30, 2, 4)
     before = torch.get_rng_state()
-    random_batch(softmax, 5, evaluate=evaluate).eval()(q, k, v)
+    RandomBatchAttention(softmax, 5, inference=evaluate).eval()(q, k, v)
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -252,7 +281,7 @@ def test_full_evaluation_is_exact_and_the_mean_comes_nearer():
     exact = softmax(q, k, v)
     error = {
         (how, draws): (
-            random_batch(softmax, 20, evaluate=how, draws=draws).eval()(q, k, v) - exact
+            RandomBatchAttention(softmax, 20, inference=how, draws=draws).eval()(q, k, v) - exact
         ).norm()
         for how, draws in [("full", 1), ("fixed", 1), ("mean", 64)]
     }
@@ -266,7 +295,7 @@ def test_partitions_are_uniform():
     together = 0
     for seed in range(draws):
         places = torch.empty(n, dtype=torch.long)
-        places[partition(n, seed)] = torch.arange(n) // size
+        places[random_order(n, seed)] = torch.arange(n) // size
         together += int(places[0] == places[1])
     expected = (size - 1) / (n - 1)
     sigma = math.sqrt(expected * (1 - expected) / draws)
@@ -304,7 +333,7 @@ def test_autocast_leaves_the_sums_in_fp32(spec):
     torch.testing.assert_close(out, exact.float())
 
 
-@pytest.mark.parametrize("spec", ["linear", {"name": "performer", "features": 8}], ids=str)
+@pytest.mark.parametrize("spec", ["linear", {"name": "performer", "random_features": 8}], ids=str)
 def test_sums_over_many_nodes_stay_finite_in_bfloat16(spec):
     q, k, v = (torch.randn(200_000, 1, 4).bfloat16() for _ in range(3))
     attend = build(spec)
@@ -355,7 +384,7 @@ def flops(attend, q, k, v):
         ({"name": "rba", "size": 0}, "greater than or equal to 1"),
         ({"name": "rba", "size": True}, "integer"),
         ({"name": "rba", "inner": "fullsoftmax"}, "softmax"),
-        ({"name": "rba", "evaluate": "best"}, "'fixed', 'full' or 'mean'"),
+        ({"name": "rba", "inference": "best"}, "'fixed', 'full' or 'mean'"),
         ({"size": 3}, "`name` is missing"),
         (7, "does not name"),
     ],
@@ -367,12 +396,12 @@ def test_wrong_specs_are_answered(spec, words):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"size": 0}, {"size": True}, {"size": 4, "evaluate": "fixd"}, {"size": 4, "draws": 0}],
+    [{"size": 0}, {"size": True}, {"size": 4, "inference": "fixd"}, {"size": 4, "draws": 0}],
     ids=str,
 )
 def test_random_batch_checks_its_arguments(arguments):
-    with pytest.raises(ZooError, match="random_batch"):
-        random_batch(softmax, **arguments)
+    with pytest.raises(ZooError, match="rba: size="):
+        RandomBatchAttention(softmax, **arguments)
 
 
 def test_the_batch_force_is_unbiased_with_the_variance_of_lemma_3():
@@ -383,7 +412,7 @@ def test_the_batch_force_is_unbiased_with_the_variance_of_lemma_3():
     def others(q, k, v):
         return (v.sum(-3, keepdim=True) - v) / (v.shape[-3] - 1)
 
-    attend = random_batch(others, size).train()
+    attend = RandomBatchAttention(others, size).train()
     forces = torch.stack([attend(v, v, v) for _ in range(draws)])[:, :, 0]  # (draws, N, 2)
     exact = others(v, v, v)[:, 0]
     for i in range(n):
@@ -400,12 +429,12 @@ def test_batches_are_drawn_by_identity_and_not_by_place():
     q, k, v = torch.randn(3, 30, 2, 4)
     order, identities = torch.randperm(30), torch.randint(2**62, (30,))
     for batched in (
-        random_batch(softmax, 7).eval(),
-        random_batch(softmax, 7, evaluate="mean").eval(),
+        RandomBatchAttention(softmax, 7).eval(),
+        RandomBatchAttention(softmax, 7, inference="mean").eval(),
     ):
-        with node_identities(identities):
+        with using(identities=identities):
             out = batched(q, k, v)
-        with node_identities(identities[order]):
+        with using(identities=identities[order]):
             moved = batched(q[order], k[order], v[order])
         torch.testing.assert_close(moved, out[order])
         assert not torch.allclose(batched(q[order], k[order], v[order]), batched(q, k, v)[order])
@@ -413,9 +442,9 @@ def test_batches_are_drawn_by_identity_and_not_by_place():
 
 def test_identities_deal_every_pair_as_often_as_chance_does():
     draws, met = 2000, 0
-    with node_identities(torch.arange(12)):
+    with using(identities=torch.arange(12)):
         for seed in range(draws):
-            batch = partition(12, seed).reshape(3, 4)
+            batch = random_order(12, seed).reshape(3, 4)
             met += int((batch == 0).any(1).eq((batch == 5).any(1)).all())
     # p = (4 - 1) / (12 - 1), Lemma 2 of arXiv 2511.06044; four standard deviations.
     p = 3 / 11
@@ -423,8 +452,8 @@ def test_identities_deal_every_pair_as_often_as_chance_does():
 
 
 def test_identities_of_another_graph_are_refused():
-    with node_identities(torch.arange(5)), pytest.raises(ZooError, match="5,.*for 30 nodes"):
-        random_batch(softmax, 7).eval()(*torch.randn(3, 30, 2, 4))
+    with using(identities=torch.arange(5)), pytest.raises(ZooError, match="5,.*for 30 nodes"):
+        RandomBatchAttention(softmax, 7).eval()(*torch.randn(3, 30, 2, 4))
 
 
 def draws_numbers(q, k, v):
@@ -435,14 +464,14 @@ def draws_numbers(q, k, v):
 @pytest.mark.parametrize("few", [1, 2**19])
 def test_attending_again_gives_the_same_gradients(attend, few, monkeypatch):
     monkeypatch.setitem(
-        chunked_attention._NUMBERS, "cpu", few
+        chunked_attention.CHUNK_NUMBERS, "cpu", few
     )  # one batch at a time, or all of them
     found = []
     monkeypatch.setattr(chunked_attention, "_KEPT", 0)
     for recompute in (False, True, "auto"):
         torch.manual_seed(4)
         inputs = [each.requires_grad_() for each in torch.randn(3, 2, 33, 2, 4)]
-        out = random_batch(attend, 5, recompute=recompute)(*inputs)
+        out = RandomBatchAttention(attend, 5, recompute=recompute)(*inputs)
         out.square().sum().backward()
         found.append([out, *(each.grad for each in inputs), torch.randn(3)])
     for kept, again, chosen in zip(*found, strict=True):
@@ -459,23 +488,23 @@ def test_attending_again_is_chosen_where_much_would_be_kept(monkeypatch):
     def attended(rows, **more) -> int:
         calls.clear()
         q, k, v = (each.requires_grad_() for each in torch.randn(3, rows, 2, 4))
-        random_batch(attend, 5, **more)(q, k, v).sum().backward()
+        RandomBatchAttention(attend, 5, **more)(q, k, v).sum().backward()
         return len(calls)
 
-    monkeypatch.setitem(chunked_attention._NUMBERS, "cpu", 1)  # one batch at a time
+    monkeypatch.setitem(chunked_attention.CHUNK_NUMBERS, "cpu", 1)  # one batch at a time
     monkeypatch.setattr(
         chunked_attention, "_KEPT", 4 * 2 * 4 * 60 * 4
     )  # about four tensors of 60 rows
     assert attended(50) == attended(50, recompute=False) == 10
     assert attended(500) == attended(50, recompute=True) * 10 == 200
-    with chunked_attention.expecting(500):
+    with using(rows=500):
         assert attended(50) == 20
     assert attended(500, recompute=False) == 100
 
 
 def test_a_gradient_is_taken_twice_and_its_output_changed_in_place():
     q, k, v = (each.requires_grad_() for each in torch.randn(3, 33, 2, 4))
-    out = random_batch(draws_numbers, 5).train()(q, k, v)
+    out = RandomBatchAttention(draws_numbers, 5).train()(q, k, v)
     out += 1
     first, again = (torch.autograd.grad(out.sum(), v, retain_graph=True)[0] for _ in range(2))
     assert first.abs().sum() > 0 and torch.equal(first, again)
@@ -486,7 +515,7 @@ def test_what_an_attention_draws_leaves_the_generator_alone():
     after = []
     for attend in (softmax, draws_numbers):
         torch.manual_seed(1)
-        random_batch(attend, 5)(q, k, v)
+        RandomBatchAttention(attend, 5)(q, k, v)
         after.append(torch.randn(3))
     assert torch.equal(*after)
 
@@ -494,14 +523,17 @@ def test_what_an_attention_draws_leaves_the_generator_alone():
 def test_a_gradient_reaches_what_an_attention_holds():
     scale = torch.ones((), requires_grad=True)
     q, k, v = (each.requires_grad_() for each in torch.randn(3, 33, 2, 4))
-    random_batch(lambda q, k, v: scale * softmax(q, k, v), 5)(q, k, v).sum().backward()
+    RandomBatchAttention(lambda q, k, v: scale * softmax(q, k, v), 5)(q, k, v).sum().backward()
     torch.manual_seed(0)
     assert scale.grad is not None and scale.grad != 0
 
 
 @pytest.mark.parametrize("block", [1, 12, 2**18])
 def test_rows_of_norm_1_and_their_gradients(block, monkeypatch):
-    from zoo.nn.attention import _row
+    from zoo.ops.linear_attention import _NormalisedRows
+
+    def _row(x):
+        return _NormalisedRows.apply(x)[0]
 
     monkeypatch.setattr("zoo.ops.chunks.BLOCK", block)
     x = torch.randn(5, 2, 3, dtype=torch.double, requires_grad=True)

@@ -1,16 +1,15 @@
 """Linear attention from the Gram matrix equals that of queries, keys and values as tensors."""
 
 from functools import partial
-from types import SimpleNamespace
 
+import dgl
 import pytest
 import torch
 
-from zoo.nn.attention import linear, one_norm, softmax
-from zoo.nn.layers import FullHeads
-from zoo.ops import gram_attention
+from zoo.nn import Attend, HeadIdentity, HeadLinear, RandomBatchAttention, linear
+from zoo.ops import gram_attention, linear_attention
 from zoo.ops.gram_attention import linear_mean_of_maps
-from zoo.ops.linear import Linear
+from zoo.ops.linear import Projected
 from zoo.weights.create import create_model
 
 BASES = ("own", "all")
@@ -18,25 +17,23 @@ BASES = ("own", "all")
 
 def maps_of(width, heads, use_weight, dtype=torch.double):
     torch.manual_seed(0)
-    count = 3 if use_weight else 2
-    maps = [Linear(width, heads * width).to(dtype) for _ in range(count)]
-    return [*maps, *[None] * (3 - count)]
+    maps = [HeadLinear(width, heads, width).to(dtype) for _ in range(3 if use_weight else 2)]
+    return maps if use_weight else [*maps, HeadIdentity(heads)]
 
 
-def written_out(z, query, key, value, heads, base):
+def by_gram(z, maps, base):
+    return linear_mean_of_maps(*(each(z) for each in maps), base)
+
+
+def written_out(z, maps, base):
     """The equation, from all N x N products."""
     n = len(z)
-    q, k = (each(z).unflatten(1, (heads, -1)) for each in (query, key))
+    q, k, v = (each(z).tensor for each in maps)
     q, k = q / q.square().sum().sqrt(), k / k.square().sum().sqrt()
-    v = (
-        z.unsqueeze(1).expand(-1, heads, -1)
-        if value is None
-        else value(z).unflatten(1, (heads, -1))
-    )
-    scores = torch.stack([q[:, h] @ k[:, h].T for h in range(heads)])  # (H, N, N)
+    scores = torch.einsum("nhd,mhd->hnm", q, k)
     added = n * v if base == "own" else v.sum(0, keepdim=True)
-    gathered = torch.stack([scores[h] @ v[:, h] for h in range(heads)], dim=1)
-    return ((gathered + added) / (n + scores.sum(2).T.unsqueeze(2))).mean(1)
+    gathered = torch.einsum("hnm,mhd->nhd", scores, v)
+    return (gathered + added) / (n + scores.sum(2).T.unsqueeze(2))
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -45,11 +42,12 @@ def written_out(z, query, key, value, heads, base):
 def test_values_and_gradients(base, heads, use_weight):
     maps = maps_of(4, heads, use_weight)
     z = torch.randn(13, 4, dtype=torch.double, requires_grad=True)
-    weights = [z, *(each for one in maps if one for each in one.parameters())]
+    weights = [z, *(each for one in maps for each in one.parameters())]
     found = []
-    for answer in (linear_mean_of_maps, written_out):
-        out = answer(z, *maps, heads, base)
-        loss = (out * torch.arange(52.0).view(13, 4).cos()).sum() + out.square().sum()
+    for answer in (by_gram, written_out):
+        out = answer(z, maps, base)
+        seen = out * torch.arange(52.0 * heads).view(13, heads, 4).cos()
+        loss = seen.sum() + out.square().sum()
         found.append([out, *torch.autograd.grad(loss, weights)])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
@@ -61,8 +59,7 @@ def test_gradients_against_differences_and_second_ones():
 
     def answer(z, *given):
         pairs = zip(given[::2], given[1::2], strict=True)
-        maps = (SimpleNamespace(weight=weight, bias=bias) for weight, bias in pairs)
-        return linear_mean_of_maps(z, *maps, 2, "own")
+        return linear_mean_of_maps(*(Projected(z, *pair, 2) for pair in pairs), "own")
 
     assert torch.autograd.gradcheck(answer, (z, *given))
     assert torch.autograd.gradgradcheck(answer, (z, *given))
@@ -73,17 +70,10 @@ def test_queries_of_zero_leave_each_node_its_value():
     with torch.no_grad():
         maps[0].weight.zero_(), maps[0].bias.zero_()
     z = torch.randn(9, 4, dtype=torch.double, requires_grad=True)
-    out = linear_mean_of_maps(z, *maps, 1, "own")
+    out = by_gram(z, maps, "own")
     out.sum().backward()
-    torch.testing.assert_close(out, maps[2](z))
+    torch.testing.assert_close(out, maps[2](z).tensor)
     assert z.grad.isfinite().all() and maps[0].weight.grad.isfinite().all()
-
-
-def test_which_attentions_are_meant():
-    assert one_norm(partial(linear, qk_norm="frobenius")) == "own"
-    assert one_norm(partial(linear, qk_norm="frobenius", base="all")) == "all"
-    others = linear, partial(linear, qk_norm="row"), partial(linear), softmax, partial(softmax)
-    assert not any(map(one_norm, others))
 
 
 @pytest.fixture
@@ -96,7 +86,8 @@ def always(monkeypatch):
         return real(*arguments)
 
     monkeypatch.setattr(gram_attention, "linear_mean_of_maps", counted)
-    monkeypatch.setattr(gram_attention, "pays", lambda z: True)
+    monkeypatch.setattr(gram_attention, "LARGE", 0)
+    monkeypatch.setattr(gram_attention, "ROWS", 0)
     return calls
 
 
@@ -105,10 +96,10 @@ def always(monkeypatch):
 @pytest.mark.parametrize("use_weight", [True, False])
 def test_models_answer_the_same(name, use_weight, heads, tiny, always, monkeypatch):
     graph, x, _ = tiny
-    model = create_model(name, 5, 3, dim=8, heads=heads, use_weight=use_weight).eval()
+    model = create_model(name, 5, 3, dim=8, full_heads=heads, use_weight=use_weight).eval()
     found = []
-    for pays in (True, False):
-        monkeypatch.setattr(gram_attention, "pays", lambda z, pays=pays: pays)
+    for large in (0, 2**40):
+        monkeypatch.setattr(gram_attention, "LARGE", large)
         logits = model(graph, x).logits
         weights = [each for each in model.parameters() if each.requires_grad]
         found.append([logits, *torch.autograd.grad(logits.square().sum(), weights)])
@@ -117,34 +108,50 @@ def test_models_answer_the_same(name, use_weight, heads, tiny, always, monkeypat
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
-def test_rows_of_their_own_norm_and_several_graphs_are_left_to_the_attention(always):
-    z = torch.randn(12, 4)
-    FullHeads(4, 1, partial(linear, qk_norm="row"), True).attended(z, [12])
-    FullHeads(4, 1, partial(linear, qk_norm="frobenius"), True).attended(z, [5, 7])
+def test_rows_of_their_own_norm_several_graphs_and_tensors_go_another_way(always, tiny):
+    graph, z = tiny[0], torch.randn(24, 4)
+    projected = [each(z) for each in maps_of(4, 1, True, torch.float32)]
+    own, one = partial(linear, qk_norm="row"), partial(linear, qk_norm="frobenius")
+    Attend(own)(None, *projected)
+    Attend(one)(dgl.batch([graph, graph]), *projected)
+    Attend(one)(None, *(each.tensor for each in projected))
+    Attend(RandomBatchAttention(one, 5))(None, *projected)
     assert not always
+    Attend(one)(None, *projected)
+    assert len(always) == 1
+
+
+def pays(rows, width, dtype=torch.float32):
+    z = torch.empty(rows, width, dtype=dtype)
+    return gram_attention.pays(*(Projected(z, None, None, 1) for _ in range(3)))
 
 
 def test_when_it_pays():
-    assert gram_attention.pays(torch.empty(20_000, 64)) and gram_attention.pays(
-        torch.empty(5000, 256)
-    )
-    assert not gram_attention.pays(torch.empty(2708, 64))
-    assert not gram_attention.pays(torch.empty(2000, 256))
-    assert not gram_attention.pays(torch.empty(200_000, 64, dtype=torch.bfloat16))
+    assert pays(20_000, 64) and pays(5000, 256)
+    assert not pays(2708, 64) and not pays(2000, 256)
+    assert not pays(200_000, 64, torch.bfloat16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not gram_attention.pays(torch.empty(200_000, 64))
+        assert not pays(200_000, 64)
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_in_single_precision_at_a_size_where_it_pays(base):
-    maps = maps_of(64, 1, True, torch.float32)
-    z = torch.randn(20_000, 64)
-    assert gram_attention.pays(z)
+@pytest.mark.parametrize(
+    "way,rows,width", [("scores", 50, 64), ("state", 2000, 64), ("gram", 20_000, 64)]
+)
+def test_each_way_at_a_size_that_reaches_it(base, way, rows, width):
+    """Values and gradients in single precision are those of q (k^T v) in double."""
+    maps = maps_of(width, 1, True, torch.float32)
+    z = torch.randn(rows, width, requires_grad=True)
     attend = partial(linear, qk_norm="frobenius", base=base)
-    with torch.no_grad():
-        fast = linear_mean_of_maps(z, *maps, 1, base)
-        again = linear_mean_of_maps(z, *maps, 1, base)
-        q, k, v = (each(z).double().unsqueeze(1) for each in maps)
-        slow = attend(q, k, v).squeeze(1)
-    assert torch.equal(fast, again)
-    assert (fast - slow).abs().max() <= 1e-5 * slow.abs().max()
+    assert linear_attention.way(*(each(z) for each in maps), qk_norm="frobenius") == way
+    weights = [z, *(each for one in maps for each in one.parameters())]
+    fast = Attend(attend)(None, *(each(z) for each in maps))
+    grads = torch.autograd.grad(fast.square().sum(), weights)
+    q, k, v = (each(z).tensor.double() for each in maps)
+    q, k = q / q.norm(), k / k.norm()
+    added = rows * v if base == "own" else v.sum(0, keepdim=True)
+    slow = torch.einsum("nhd,hde->nhe", q, torch.einsum("mhd,mhe->hde", k, v)) + added
+    slow = slow / (rows + torch.einsum("nhd,hd->nh", q, k.sum(0))).unsqueeze(2)
+    torch.testing.assert_close(fast.double(), slow, rtol=1e-5, atol=1e-6)
+    for one, other in zip(grads, torch.autograd.grad(slow.square().sum(), weights), strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-3, atol=1e-2 * float(other.abs().max()))

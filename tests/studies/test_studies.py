@@ -49,7 +49,7 @@ def test_softmax_in_batches_has_a_bias_of_order_1_over_p():
 @pytest.mark.parametrize("order", [torch.arange(256), torch.randperm(256)], ids=["none", "one"])
 def test_batches_that_are_not_random_are_found_out(monkeypatch, order):
     monkeypatch.setattr(
-        "zoo.nn.random_batch_attention.partition", lambda n, seed, device="cpu": order[:n]
+        "zoo.nn.random_batch_attention.random_order", lambda n, seed, device="cpu": order[:n]
     )
     study = theory.variance(256, sizes=(2, 8), draws=20)
     assert not all(row.agrees for row in study.rows)
@@ -181,7 +181,7 @@ def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
     )
     study = evaluation.rba_evaluation(recipe=str(recipe))
     assert_agrees(study)
-    assert study.table[-1]["evaluate"] == "full" and study.table[-1]["std"] == 0
+    assert study.table[-1]["inference"] == "full" and study.table[-1]["std"] == 0
 
 
 def test_a_recipe_without_random_batches_has_no_spread():

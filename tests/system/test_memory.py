@@ -49,10 +49,10 @@ import torch
 from zoo.nn.attention import softmax
 from zoo.system.allocator import give_back_freed_memory
 from zoo.system.memory import peak_during
-from zoo.nn.random_batch_attention import random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
 give_back_freed_memory()
 inputs = [torch.randn(2**15, 4, 16, requires_grad=True) for _ in range(3)]
-attend = random_batch(softmax, 256)
+attend = RandomBatchAttention(softmax, 256)
 def step():
     torch.autograd.grad(attend(*inputs).sum(), inputs)
 step()
@@ -74,6 +74,19 @@ def test_a_c_library_that_cannot_be_told(monkeypatch):
 def test_what_the_user_has_told_the_c_library_stays(monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
     assert keep_freed_memory() is False
+
+
+def test_what_the_c_library_was_told_before_is_told_again(monkeypatch):
+    told = []
+    monkeypatch.setattr(allocator, "_mallopt", lambda option, value: told.append(value) or True)
+    library = allocator.CLibrary()
+    usual = library.threshold
+    with allocator.exact(library), allocator.exact(library):
+        small = library.threshold
+    assert small < usual == library.threshold and told == [small, small, small, usual]
+    monkeypatch.setattr(allocator, "_mallopt", lambda option, value: False)
+    with allocator.exact(library):
+        assert library.threshold == usual  # it could not be told
 
 
 def test_large_blocks_are_used_again():

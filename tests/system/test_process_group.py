@@ -23,10 +23,11 @@ from zoo.graphs.message_passing import neighbour_sum
 from zoo.graphs.shard import Shard, whole
 from zoo.nn.attention import linear, softmax
 from zoo.nn.propagation import GraphAttention, gcn, mean, relation
-from zoo.nn.random_batch_attention import partition, random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
+from zoo.ops.random_order import random_order
 from zoo.system import process_group
-from zoo.training.epoch import Steps
-from zoo.training.fit import fit
+from zoo.training.epoch import Steps, TrainingData
+from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import Shared
 from zoo.weights.create import create_model, list_models
 
@@ -43,7 +44,7 @@ def attended(attend, shard, n, sets):
     """The output and the gradients of random batches in one training step."""
     torch.manual_seed(3)
     q, k, v = inputs(n, *sets)
-    out = random_batch(attend, 10, shard=shard)(q, k, v)
+    out = RandomBatchAttention(attend, 10, shard=shard)(q, k, v)
     out.square().sum().backward()
     return out.detach(), q.grad, k.grad, v.grad
 
@@ -55,6 +56,17 @@ def check_shared_batches_are_those_of_one_process():
             together = attended(attend, "replicated", n, sets)
             for one, other in zip(alone, together, strict=True):
                 assert torch.equal(one, other)
+
+
+def check_what_is_sent_is_counted_backward_too():
+    sizes = [5, 4]
+    x = torch.ones(sizes[process_group.rank()], 3, requires_grad=True)
+    with process_group.SentBytes() as sent:
+        process_group.gather_with_gradient(x, sizes).sum().backward()
+    assert sent.total == 2 * 5 * 3 * 4  # as many rows as the longest share, there and back
+    with process_group.SentBytes() as sent:
+        process_group.total(torch.ones(10))
+    assert sent.total == 40
 
 
 def draws_numbers(q, k, v):
@@ -70,7 +82,7 @@ def check_processes_draw_alike_after_an_attention_that_draws():
 def check_shared_batches_are_those_of_one_process_in_evaluation():
     q, k, v = inputs(57)
     for evaluate in ("fixed", "full", "mean"):
-        batched = (random_batch(softmax, 9, shard=each, evaluate=evaluate).eval()
+        batched = (RandomBatchAttention(softmax, 9, shard=each, inference=evaluate).eval()
                    for each in ("none", "replicated"))  # fmt: skip
         assert torch.equal(*(each(q, k, v) for each in batched))
 
@@ -80,7 +92,7 @@ def tiny_data():
 
 
 def a_shard(graph):
-    return Shard(graph, partition(graph.num_nodes(), 5))
+    return Shard(graph, random_order(graph.num_nodes(), 5))
 
 
 def check_propagation_in_shares():
@@ -116,7 +128,7 @@ def check_a_share_forgets_nothing():
 
 def gradients(model, data, split, over=None):
     torch.manual_seed(0)
-    steps = Steps(model, data, split, pick(TASKS, data.task), lambda x: x)
+    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)))
     steps.over = over or steps.over
     loss = steps.train(torch.optim.SGD(model.parameters(), lr=0.0), 0)
     found = {name: each.grad.clone() for name, each in model.named_parameters()}
@@ -145,8 +157,8 @@ def trained(name, attention, epochs):
     options = {"edge_loss": 0.0} if name == "nodeformer" else {}
     model = create_model(name, 6, 3, attention=attention, **options)
     losses = []
-    fit(model, data, split, pick(TASKS, data.task), watch=lambda each: losses.append(each.loss),
-        epochs=epochs, lr=0.01)  # fmt: skip
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    fit(model, on, Hooks(watch=lambda each: losses.append(each.loss)), epochs=epochs, lr=0.01)
     return losses, model
 
 
@@ -183,7 +195,8 @@ def in_batches(batching, evaluate):
     torch.manual_seed(1)
     model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
     seen = []
-    fit(model, data, split, pick(TASKS, data.task), watch=seen.append, epochs=20, lr=0.01,
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    fit(model, on, Hooks(watch=seen.append), epochs=20, lr=0.01,
         batching=batching, evaluate=evaluate)  # fmt: skip
     return [each.loss for each in seen], [each.val for each in seen]
 
@@ -241,8 +254,10 @@ def threads():
 def test_one_process_sends_nothing():
     x = torch.randn(4, 2)
     assert process_group.count() == 1 and process_group.rank() == 0
-    assert process_group.gather(x, [4]) is x and process_group.total(x) is x
-    assert process_group.sum_own(x, [4]) is x and process_group.sent_bytes() == 0
+    with process_group.SentBytes() as sent:
+        assert process_group.gather(x, [4]) is x and process_group.total(x) is x
+        assert process_group.sum_own(x, [4]) is x
+    assert sent.total == 0
 
 
 if __name__ == "__main__":

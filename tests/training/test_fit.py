@@ -15,8 +15,8 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
-from zoo.training.epoch import all_logits
-from zoo.training.fit import fit
+from zoo.training.epoch import TrainingData, all_logits
+from zoo.training.fit import Hooks, fit
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
 from zoo.weights.create import create_model
@@ -32,6 +32,10 @@ def data():
 @pytest.fixture
 def split(data):
     return make_split("ratio-50-25-25", data.y, None, seed=0)
+
+
+def on(data, split, *augment):
+    return TrainingData(data, split, TASK, *augment)
 
 
 def scripted(data, split, script):
@@ -64,7 +68,7 @@ def scripted(data, split, script):
 
 def test_the_test_score_is_that_of_the_best_validation_epoch(data, split):
     script = [(0.2, 0.9), (0.8, 0.4), (0.5, 1.0), (0.8, 0.7)]
-    result = fit(scripted(data, split, script), data, split, TASK, epochs=4)
+    result = fit(scripted(data, split, script), on(data, split), epochs=4)
     assert result.epoch == 1
     assert result.val == pytest.approx(0.8, abs=0.02)
     assert result.test == pytest.approx(0.4, abs=0.02)
@@ -73,7 +77,7 @@ def test_the_test_score_is_that_of_the_best_validation_epoch(data, split):
 def test_the_weights_are_those_of_the_best_epoch(data, split):
     script = [(0.2, 0.9), (0.8, 0.4), (0.5, 1.0)]
     model = scripted(data, split, script)
-    fit(model, data, split, TASK, epochs=3)
+    fit(model, on(data, split), epochs=3)
     assert model.evaluation.item() == 1
 
 
@@ -94,7 +98,14 @@ def test_a_phase_begins_from_the_best_weights_and_optimiser(data, split, monkeyp
     model.begin_epoch = lambda epoch: begun.append(weights())
     watch = lambda epoch: ended.append(weights())  # noqa: E731
     schedule = {"name": "linear", "warmup": 0.0}
-    result = fit(model, data, split, TASK, watch=watch, epochs=9, lr=0.1, schedule=schedule)
+    result = fit(
+        model,
+        on(data, split),
+        Hooks(watch=watch),
+        epochs=9,
+        lr=0.1,
+        schedule=schedule,
+    )
     assert result.epoch == 1
     for epoch in range(1, 9):
         came_from = 1 if epoch in (4, 7) else epoch - 1
@@ -114,25 +125,25 @@ def test_the_best_epoch_may_be_in_any_phase(data, split):
     for scores, best in (((0.8, 0.2, 0.4, 0.3), 0), ((0.2, 0.4, 0.8, 0.3), 2)):
         model = scripted(data, split, [(val, 0) for val in scores])
         model.phase_starts = lambda: (2,)
-        assert fit(model, data, split, TASK, epochs=4).epoch == best
+        assert fit(model, on(data, split), epochs=4).epoch == best
 
 
 def test_a_phase_may_begin_before_the_first_evaluation(data, split):
     model = create_model("mlp", data.x.shape[1], data.classes)
     model.phase_starts = lambda: (2,)
-    assert fit(model, data, split, TASK, epochs=4, evaluate_every=3).epochs == 4
+    assert fit(model, on(data, split), epochs=4, evaluate_every=3).epochs == 4
 
 
 def test_patience_ends_training(data, split):
     script = [(0.5, 0), (0.6, 0), *[(0.4, 0)] * 50]
-    result = fit(scripted(data, split, script), data, split, TASK, epochs=50, patience=3)
+    result = fit(scripted(data, split, script), on(data, split), epochs=50, patience=3)
     assert (result.epoch, result.epochs) == (1, 5)
 
 
 def test_evaluation_every_so_often_includes_the_last_epoch(data, split):
     seen = []
     model = create_model("mlp", data.x.shape[1], data.classes)
-    fit(model, data, split, TASK, watch=seen.append, epochs=8, evaluate_every=3)
+    fit(model, on(data, split), Hooks(watch=seen.append), epochs=8, evaluate_every=3)
     assert [each.epoch for each in seen if each.val is not None] == [2, 5, 7]
     assert [each.epoch for each in seen] == list(range(8))
 
@@ -140,7 +151,7 @@ def test_evaluation_every_so_often_includes_the_last_epoch(data, split):
 def test_it_learns(data, split):
     torch.manual_seed(0)
     model = create_model("sgformer", data.x.shape[1], data.classes, attention="rba")
-    result = fit(model, data, split, TASK, epochs=40)
+    result = fit(model, on(data, split), epochs=40)
     assert result.test > 0.6 > 1.5 / data.classes
     assert result.test == pytest.approx(
         TASK.metric(all_logits(model, data)[split.test], data.y[split.test])
@@ -153,7 +164,7 @@ def test_one_seed_gives_the_same_bits(data, split, attention):
     for _ in range(2):
         torch.manual_seed(5)
         model = create_model("sgformer", data.x.shape[1], data.classes, attention=attention)
-        fit(model, data, split, TASK, epochs=5)
+        fit(model, on(data, split), epochs=5)
         weights.append(model.state_dict())
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
 
@@ -169,7 +180,12 @@ def test_the_penalty_is_part_of_the_loss(data, split):
 
     model = Penalised(data.x.shape[1], data.classes)
     losses = []
-    fit(model, data, split, TASK, watch=lambda e: losses.append(e.loss), epochs=30)
+    fit(
+        model,
+        on(data, split),
+        Hooks(watch=lambda e: losses.append(e.loss)),
+        epochs=30,
+    )
     assert losses[0] > 100 > losses[-1]
 
 
@@ -177,7 +193,7 @@ def test_augmentation_is_for_training_only(data, split):
     model = create_model("mlp", data.x.shape[1], data.classes)
     inputs = []
     model.register_forward_pre_hook(lambda m, args: inputs.append((m.training, args[1])))
-    fit(model, data, split, TASK, augment=lambda x: x + 1, epochs=2)
+    fit(model, on(data, split, lambda x: x + 1), epochs=2)
     for training, x in inputs:
         assert torch.equal(x, data.x + 1 if training else data.x)
 
@@ -192,7 +208,7 @@ def test_groups_keep_their_own_weight_decay(data, split, monkeypatch):
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
     model = create_model("sgformer", data.x.shape[1], data.classes, attention_weight_decay=0.25)
-    fit(model, data, split, TASK, epochs=1, weight_decay=0.125)
+    fit(model, on(data, split), epochs=1, weight_decay=0.125)
     assert seen["decays"] == [0.25, 0.125]
 
 
@@ -215,7 +231,7 @@ def test_the_schedule_reaches_the_optimiser(data, split):
     seen = []
     model = create_model("mlp", data.x.shape[1], data.classes)
     options = {"lr": 0.5, "schedule": {"name": "cosine", "warmup": 0.5}, "clip": 1.0}
-    fit(model, data, split, TASK, watch=seen.append, epochs=4, **options)
+    fit(model, on(data, split), Hooks(watch=seen.append), epochs=4, **options)
     assert [each.lr for each in seen] == pytest.approx([0.25, 0.5, 0.5, 0.25])
 
 
@@ -230,7 +246,7 @@ def test_clipping_limits_the_gradient(data, split, monkeypatch):
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
     model = create_model("mlp", data.x.shape[1], data.classes)
-    fit(model, data, split, TASK, epochs=3, clip=1e-3)
+    fit(model, on(data, split), epochs=3, clip=1e-3)
     assert max(norms) <= 1.001e-3
 
 
@@ -240,7 +256,7 @@ def test_ctrl_c_leaves_the_best_so_far(data, split):
             raise KeyboardInterrupt
 
     model = create_model("gcn", data.x.shape[1], data.classes)
-    result = fit(model, data, split, TASK, watch=stop, epochs=50)
+    result = fit(model, on(data, split), Hooks(watch=stop), epochs=50)
     assert result.interrupted and result.epochs == 4 and result.epoch <= 3
     assert result.test == pytest.approx(
         TASK.metric(all_logits(model, data)[split.test], data.y[split.test])
@@ -251,21 +267,21 @@ def test_a_loss_that_is_not_finite_says_what_to_do(data, split):
     model = create_model("mlp", data.x.shape[1], data.classes)
     scales = iter([1.0, torch.inf])  # in the first epoch it would not be the learning rate
     with pytest.raises(ZooError, match=r"train\.lr=0\.05.*train\.clip=1"):
-        fit(model, data, split, TASK, augment=lambda x: x * next(scales), epochs=3, lr=0.5)
+        fit(model, on(data, split, lambda x: x * next(scales)), epochs=3, lr=0.5)
 
 
 @pytest.mark.parametrize("name", ["sgformer", "gcn", "gat", "sage", "mlp"])
 def test_bfloat16_trains(data, split, name):
     torch.manual_seed(0)
     model = create_model(name, data.x.shape[1], data.classes)
-    result = fit(model, data, split, TASK, epochs=30, precision="bf16")
+    result = fit(model, on(data, split), epochs=30, precision="bf16")
     assert result.val > 1.2 / data.classes
     assert all(each.dtype == torch.float32 for each in model.parameters())
 
 
 def test_patience_waits_for_the_first_evaluation(data, split):
     model = create_model("mlp", data.x.shape[1], data.classes)
-    result = fit(model, data, split, TASK, epochs=30, patience=3, evaluate_every=9)
+    result = fit(model, on(data, split), epochs=30, patience=3, evaluate_every=9)
     assert result.epoch % 9 == 8 or result.epoch == 29
 
 

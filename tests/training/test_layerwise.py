@@ -1,4 +1,4 @@
-"""Evaluation in stretches of nodes: the logits of the whole graph, and who cannot be asked so."""
+"""Evaluation in row chunks: the logits of the whole graph, and who cannot be asked so."""
 
 import tempfile
 from types import SimpleNamespace
@@ -13,24 +13,24 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
+from zoo.nn import by_sums, count_nodes, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
-from zoo.ops.global_sums import by_sums, count, total
 from zoo.training import layerwise
-from zoo.training.epoch import Steps, all_logits
+from zoo.training.epoch import Steps, TrainingData, all_logits
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
-RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "attention_norm": "layer"}
+RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "norm": "layer"}
 MODELS = [
     ("mlp", {}),
     ("gcn", {"layers": 3, "norm": "batch", "residual": True}),
     ("sage", {}),
     ("gat", {"heads": 2}),
     ("sgformer", {}),
-    ("sgformer", {**RESIDUAL, "qk_norm": "row", "layers": 2, "heads": 2, "use_weight": True}),
-    ("sgformer", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
+    ("sgformer", {**RESIDUAL, "qk_norm": "row", "layers": 2, "full_heads": 2, "use_weight": True}),
+    ("sgformer", {"attention": {"name": "rba", "size": 50, "inference": "full"}}),
     ("difformer", {}),
-    ("difformer", {"qk_norm": "row", "heads": 3, "use_source": True}),
+    ("difformer", {"qk_norm": "row", "full_heads": 3, "use_source": True}),
     ("polynormer", {"heads": 2}),
     ("nodeformer", {"attention": "linear", "orders": 1, "edge_loss": 0}),
     ("htgn", {"attention": "linear"}),
@@ -45,15 +45,14 @@ def data():
 
 
 @pytest.fixture(autouse=True)
-def short_stretches(monkeypatch, tmp_path):
+def short_chunks(monkeypatch, tmp_path):
     monkeypatch.setattr(layerwise, "EDGES", 200)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def steps(model, data, **options):
     split = make_split("ratio-60-20-20", data.y, data.masks, seed=0)
-    given = (model, data, split, pick(TASKS, data.task), lambda x: x)
-    return Steps(*given, **options)
+    return Steps(model, TrainingData(data, split, pick(TASKS, data.task)), **options)
 
 
 def asked(model, data, nodes):
@@ -72,14 +71,14 @@ def test_logits_are_those_of_the_whole_graph(name, options, data, tmp_path):
 
 
 @pytest.mark.parametrize("edges", [1, 200, 10**9])
-def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
+def test_chunks_are_all_nodes_once(edges, data, monkeypatch):
     monkeypatch.setattr(layerwise, "EDGES", edges)
     over = Layerwise(data, "cpu")
-    assert [node for each in over.stretches for node in each] == list(range(300))
+    assert [node for each in over.chunks for node in each] == list(range(300))
     degrees = data.graph.in_degrees()
-    for each in over.stretches:  # a node with more edges is by itself
+    for each in over.chunks:  # a node with more edges is by itself
         assert len(each) == 1 or degrees[each.start : each.stop].sum() <= edges
-    assert len(over.stretches) == {1: 300, 10**9: 1}.get(edges, len(over.stretches))
+    assert len(over.chunks) == {1: 300, 10**9: 1}.get(edges, len(over.chunks))
     model = create_model("sgformer", 6, data.classes)
     nodes = torch.arange(300)
     whole = all_logits(model, data)
@@ -96,20 +95,21 @@ def test_stretches_are_all_nodes_once(edges, data, monkeypatch):
         ("htgn", {}),
         ("nodeformer", {"attention": "linear", "orders": 2, "edge_loss": 0}),
         ("graphgps", {"attention": "performer"}),
-        ("graphgps", {"attention": {"name": "rba", "size": 50, "evaluate": "full"}}),
+        ("graphgps", {"attention": {"name": "rba", "size": 50, "inference": "full"}}),
     ],
 )
 def test_other_attentions_are_refused_before_training(name, options, data):
     model = create_model(name, 6, data.classes, **options)
-    with pytest.raises(ZooError, match=r"`layers`.*evaluate: batches.*--batch-size"):
-        steps(model, data, evaluation="layers")
+    with pytest.raises(ZooError, match=r"`layerwise`.*evaluate: batches.*--batch-size"):
+        steps(model, data, evaluation="layerwise")
     steps(model, data)
 
 
 def test_an_attention_of_ones_own(data, monkeypatch):
     @by_sums
-    def uniform(q, k, v):
-        return (total(v.sum(-3, keepdim=True))[0] / count(v)).expand_as(v)
+    def uniform(q, k, v, *, sums=None):
+        (total,) = sum_over_nodes(sums, v.sum(-3, keepdim=True))
+        return (total / count_nodes(v, sums)).expand_as(v)
 
     monkeypatch.setitem(ATTENTIONS, "uniform", lambda native, layer: uniform)
     model = create_model("sgformer", 6, data.classes, attention="uniform")
@@ -126,7 +126,7 @@ def test_no_room_for_the_files(data, monkeypatch):
 
 def test_the_scores_are_those_of_the_whole_graph(data):
     model = create_model("sgformer", 6, data.classes)
-    ways = [steps(model, data, evaluation=each) for each in ("full", "layers")]
+    ways = [steps(model, data, evaluation=each) for each in ("full", "layerwise")]
     for part in ("train", "val", "test"):
         one, other = (each.evaluate()(part) for each in ways)
         assert one == other
@@ -135,7 +135,7 @@ def test_the_scores_are_those_of_the_whole_graph(data):
 def test_a_recipe_of_a_graph_on_disk(tmp_path):
     prepare_on_disk({"name": "sbm", "nodes": 300, "dim": 6}, tmp_path / "there")
     summaries = []
-    for evaluate in ("full", "layers"):
+    for evaluate in ("full", "layerwise"):
         train = {
             "epochs": 3,
             "batching": {"name": "random-nodes", "size": 100},
@@ -149,7 +149,7 @@ def test_a_recipe_of_a_graph_on_disk(tmp_path):
 
 
 def test_the_command_says_what_to_write(command):
-    code, _, said = command("train", "sgformer-digits-rba", "train.evaluate=layers")
+    code, _, said = command("train", "sgformer-digits-rba", "train.evaluate=layerwise")
     assert code == 2 and "made of sums over all nodes" in said
-    code, _, said = command("train", "gcn-digits", "train.evaluate=stretches")
-    assert code == 2 and "layers" in said
+    code, _, said = command("train", "gcn-digits", "train.evaluate=chunks")
+    assert code == 2 and "layerwise" in said

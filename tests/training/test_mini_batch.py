@@ -13,9 +13,10 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.graphs.sampling import clusters, induced, neighbourhood
-from zoo.training.epoch import Steps, all_logits
-from zoo.training.fit import fit
+from zoo.graphs.metis_clusters import clusters
+from zoo.graphs.sampling import induced, neighbourhood
+from zoo.training.epoch import Steps, TrainingData, all_logits
+from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import Whole
 from zoo.training.mini_batch import BATCHING
 from zoo.weights.create import create_model
@@ -153,11 +154,12 @@ def test_epochs_differ_and_come_again(name, data, split):
 
 def test_one_batch_of_all_nodes_is_the_whole_graph(data, split):
     losses = {}
+    on = TrainingData(data, split, pick(TASKS, data.task))
     for batching in ("full", {"name": "random-nodes", "size": 300}):
         torch.manual_seed(0)
         model = create_model("gat", 4, 3, dim=8, dropout=0.0)
         seen = losses.setdefault(str(batching), [])
-        fit(model, data, split, pick(TASKS, data.task), watch=lambda e, s=seen: s.append(e[2:5]),
+        fit(model, on, Hooks(lambda e, s=seen: s.append(e[2:5])),
             epochs=5, batching=batching)  # fmt: skip
     one, other = losses.values()
     assert one == other
@@ -168,7 +170,7 @@ def test_batches_without_training_nodes_are_left_out(data, split):
     parts = list(over({"name": "random-nodes", "size": 20}, data, few).parts(0))
     assert 1 <= len(parts) <= 3 and all(len(part.rows) for part in parts)
     model = create_model("gcn", 4, 3, dim=8)
-    fit(model, data, few, pick(TASKS, data.task), epochs=3,
+    fit(model, TrainingData(data, few, pick(TASKS, data.task)), epochs=3,
         batching={"name": "random-nodes", "size": 20})  # fmt: skip
     assert all(each.isfinite().all() for each in model.parameters())
 
@@ -218,14 +220,14 @@ def test_every_kind_of_batches_trains(name, evaluate, data, split):
     torch.manual_seed(0)
     standard = dataclasses.replace(data, x=data.x[:, 1:])
     model = create_model("sgformer", 3, 3, dim=16, attention={"name": "rba", "size": 16})
-    found = fit(model, standard, split, pick(TASKS, data.task), epochs=30,
+    found = fit(model, TrainingData(standard, split, pick(TASKS, data.task)), epochs=30,
                 batching=BATCHES[name], evaluate=evaluate)  # fmt: skip
     assert found.test > 0.45  # chance is 0.33, with a standard deviation of 0.05
 
 
 def test_evaluation_may_be_of_the_whole_graph_or_of_batches(data, split):
     model = create_model("gcn", 4, 3, dim=8)
-    given = (model, data, split, pick(TASKS, data.task), lambda x: x)
+    given = (model, TrainingData(data, split, pick(TASKS, data.task)))
     chosen = BATCHES["random-nodes"]
     assert type(Steps(*given, batching=chosen).asked) is Whole
     batches = Steps(*given, batching=chosen, evaluation="batches")

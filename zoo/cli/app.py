@@ -1,4 +1,4 @@
-"""The command `zoo`: what can be typed; `zoo.cli.console` is what it prints."""
+"""The command `zoo`: what can be typed; `zoo.cli.result_tables` and `console` print."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import check, console, data, weights
+from zoo.cli import check, console, data, pages, result_tables, weights
 from zoo.cli.common import (
     AsJson,
     Device,
@@ -20,7 +20,7 @@ from zoo.cli.common import (
     Runs,
     profiled,
     tell,
-    train_recipe,
+    train_plan,
 )
 from zoo.errors import ZooError
 
@@ -36,6 +36,7 @@ app = typer.Typer(
 app.add_typer(weights.app)
 app.add_typer(data.app, name="data")
 app.command()(check.check)
+app.add_typer(pages.app)
 
 
 class Kind(StrEnum):
@@ -88,9 +89,8 @@ def train(
     libjemalloc2), which takes half of it; with a variable of an allocator set, such as
     MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
-    from zoo.distributed.hosts import machines
     from zoo.experiments.launch import launch, to_launch
-    from zoo.experiments.resolve import load_recipe
+    from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run import unfinished
     from zoo.system import process_group as running
 
@@ -100,8 +100,10 @@ def train(
             "`zoo train --resume runs/sgformer-cora-20261121-120000`."
         )
     if resume is None:
-        plan = load_recipe(recipe, overrides or [])
+        plan = resolve(load_recipe(recipe, overrides or []))
     else:
+        from zoo.distributed.hosts import machines
+
         running.start()
         plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
     if to_launch(processes, plan, hosts):
@@ -109,7 +111,7 @@ def train(
     if profile:
         profiled(plan, device, runs, resume, as_json)
     else:
-        tell(train_recipe(plan, device, runs, resume), as_json)
+        tell(train_plan(plan, device, runs, resume), as_json)
 
 
 @app.command()
@@ -121,22 +123,22 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe and compare it with the number it should reach: PASS or FAIL."""
-    from zoo.experiments.resolve import load_recipe
-    from zoo.experiments.summary import verdict
+    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.run_folder import verdict
 
-    plan = load_recipe(recipe, overrides or [])
-    if plan.expect is None:
+    loaded = load_recipe(recipe, overrides or [])
+    if loaded.expect is None:
         raise ZooError(
             f"{recipe} says no number to reach; use `zoo train`, or write "
             "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
         )
-    summary = train_recipe(plan, device, runs)
+    summary = train_plan(resolve(loaded), device, runs)
     passed, sentence = verdict(summary)
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
     else:
-        console.result(summary)
-        console.verdict(passed, sentence)
+        result_tables.result(summary)
+        result_tables.verdict(passed, sentence)
     sys.exit(0 if passed else 1)
 
 
@@ -144,24 +146,24 @@ def reproduce(
 def estimate(recipe: RecipeName, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Say how much memory a recipe will take, from small graphs of the same kind."""
     from zoo.experiments.estimate_memory import estimate as estimated
-    from zoo.experiments.resolve import load_recipe
+    from zoo.experiments.resolve import load_recipe, resolve
     from zoo.system.allocator import keep_freed_memory
 
     keep_freed_memory()  # as in training
-    found = estimated(load_recipe(recipe, overrides or []))
+    found = estimated(resolve(load_recipe(recipe, overrides or [])))
     if as_json:
         typer.echo(json.dumps(found._asdict()))
     else:
-        console.estimate(found)
+        result_tables.estimate(found)
 
 
 @app.command()
 def show(recipe: RecipeName, overrides: Overrides = None) -> None:
     """Print a recipe with the value of every option."""
     from zoo.config.recipe import recipe_text
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.resolve import load_recipe, write_out
 
-    typer.echo(recipe_text(resolve(load_recipe(recipe, overrides or []))), nl=False)
+    typer.echo(recipe_text(write_out(load_recipe(recipe, overrides or []))), nl=False)
 
 
 @app.command("list")
@@ -173,8 +175,8 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the words that a recipe may use."""
-    from zoo.cli.catalogue import CATALOGUE
-    from zoo.cli.catalogue import pretrained as weights
+    from zoo.cli.describe import CATALOGUE
+    from zoo.cli.describe import pretrained as weights
 
     if pretrained and kind != Kind.models:
         raise ZooError(
@@ -193,7 +195,7 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Print what a model is: equations, paper, options, citation, and the recipes that use it."""
-    from zoo.cli.info import info as information
+    from zoo.cli.describe import info as information
 
     found = information(model)
     if as_json:
@@ -239,7 +241,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found))
     else:
-        console.comparison(found)
+        result_tables.comparison(found)
 
 
 @app.command()
@@ -264,7 +266,7 @@ def study(
         rows = [{**row._asdict(), "agrees": row.agrees} for row in found.rows]
         typer.echo(json.dumps({"rows": rows, "table": found.table}))
     else:
-        console.study(found)
+        result_tables.study(found)
         console.remark(f"written: {', '.join(map(str, written))}")
     sys.exit(0 if all(row.agrees for row in found.rows) else 1)
 
@@ -283,17 +285,14 @@ def doctor() -> None:
     from zoo.cli.doctor import examine
 
     findings = examine()
-    console.findings(findings)
+    console.diagnoses(findings)
     sys.exit(1 if any(each.fix and each.needed for each in findings) else 0)
 
 
 def _key_and_value(text: str) -> tuple[str, Any]:
-    import yaml
+    from zoo.config.yaml_lines import read_value
 
     key, equals, value = text.partition("=")
     if not equals:
         raise ZooError(f"{text!r} says no value; write KEY=VALUE, such as dataset=cora.")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ZooError(f"{text!r}: the value is not YAML; put it in quotes.") from None
+    return key, read_value(value)

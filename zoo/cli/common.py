@@ -1,4 +1,4 @@
-"""What the commands share: the types of their options, and training behind a progress bar."""
+"""What the commands share: the types of their options, and training."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import console
+from zoo.cli import console, result_tables
 from zoo.errors import ZooError
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
@@ -41,21 +41,20 @@ Host = Annotated[
 ]
 
 
-def train_recipe(
-    recipe,
+def train_plan(
+    plan,
     device: Device,
     runs: Path,
     resume: Path | None = None,
     after_epoch: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Train a loaded recipe behind a progress bar, or go on with a run, and return its summary.
+    """Train a plan behind a progress bar, or go on with a run, and return its summary.
 
     What it takes over from other weights is printed before training begins. Ctrl-C before there is
     a result leaves with exit code 130. Of several processes the first alone returns: it speaks for
     all.
     """
-    from tqdm import tqdm
-
+    from zoo.cli.progress_bar import progress_bar
     from zoo.experiments.run import resume_run, run_recipe
     from zoo.system import process_group
     from zoo.system.allocator import keep_freed_memory
@@ -64,23 +63,13 @@ def train_recipe(
     keep_freed_memory()
     process_group.start()
     silent = process_group.rank() > 0
-    # tqdm draws on standard error, and nothing at all where that is not a terminal.
-    with tqdm(disable=silent or None, unit="epoch", dynamic_ncols=True) as bar:
-
-        def watch(seed, epoch):
-            bar.total = epoch.of * len(recipe.seeds)
-            bar.n = recipe.seeds.index(seed) * epoch.of + epoch.epoch
-            score = "" if epoch.val is None else f" val {epoch.val:.4f}"
-            bar.set_description(f"seed {seed} loss {epoch.loss:.4f}{score}", refresh=False)
-            bar.update()
-            after_epoch()
-
+    with progress_bar(plan.recipe.seeds, after_epoch, silent=silent) as watch:
         try:
-            hooks = {"device": device.value, "watch": watch, "begin": console.start}
+            hooks = {"device": device.value, "watch": watch, "begin": result_tables.start}
             if resume is not None:
                 summary = resume_run(resume, **hooks)
             else:
-                summary = run_recipe(recipe, runs=runs, **hooks)
+                summary = run_recipe(plan, runs=runs, **hooks)
         except KeyboardInterrupt:
             console.complain("stopped before a first result.")
             sys.exit(130)
@@ -89,26 +78,25 @@ def train_recipe(
                 raise
             summary = None  # said below, where what the error holds has been let go
     if summary is None:
-        raise ZooError(_too_large(recipe))
+        raise ZooError(_too_large(plan))
     if silent:
         sys.exit(0)
     return summary
 
 
-def profiled(recipe, device: Device, runs: Path, resume: Path | None, as_json: bool) -> None:
+def profiled(plan, device: Device, runs: Path, resume: Path | None, as_json: bool) -> None:
     """Train and print what came of it, then the dearest operations of a few epochs."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
-    from zoo.experiments.resolve import resolve
     from zoo.system.environment import choose_device
     from zoo.system.profiler import EPOCHS, FIRST, Profile
 
-    if resolve(recipe)["train"]["epochs"] < FIRST + EPOCHS:
+    if plan.train["epochs"] < FIRST + EPOCHS:
         raise ZooError(
             f"--profile looks at {EPOCHS} epochs after the first {FIRST}; write "
             f"`train.epochs={FIRST + EPOCHS}` or more."
         )
     profile = Profile(choose_device(device.value))
-    summary = train_recipe(recipe, device, runs, resume, profile.watch)
+    summary = train_plan(plan, device, runs, resume, profile.watch)
     profile.close()
     rows = profile.dearest()
     if rows:
@@ -120,10 +108,11 @@ def profiled(recipe, device: Device, runs: Path, resume: Path | None, as_json: b
     tell({**summary, "dearest": rows} if as_json else summary, as_json)
 
 
-def _too_large(recipe) -> str:
-    """Return what to do about a recipe that does not fit into memory."""
+def _too_large(plan) -> str:
+    """Return what to do about a plan whose training does not fit into memory."""
     from zoo.system import allocator, process_group
 
+    name = plan.recipe.name
     allocator.give_back()  # what the training had
     change = "train.batching={{name: random-nodes, size: {}}}' with train.evaluate=batches"
     advice = f"Take batches, such as '{change}, or a smaller model.dim."
@@ -131,15 +120,15 @@ def _too_large(recipe) -> str:
         from zoo.experiments.estimate_memory import estimate
 
         # The other processes are in the middle of a step, and would be asked to take part.
-        found = estimate(recipe) if process_group.count() == 1 else None
+        found = estimate(plan) if process_group.count() == 1 else None
     except (MemoryError, RuntimeError):  # nor does a small graph
         found = None
     if found is None:
-        return f"{recipe.name} does not fit into memory. {advice.format(1000)}"
+        return f"{name} does not fit into memory. {advice.format(1000)}"
     size = max(1, min(found.largest or 1, found.batch) // 2)
     return (
-        f"{recipe.name} does not fit into memory: `zoo estimate` says {found.peak / 2**30:.1f} "
-        f"GiB, on a GPU {found.peak_cuda / 2**30:.1f}, for steps that see {found.batch:,} nodes. "
+        f"{name} does not fit into memory: `zoo estimate` says {found.peak / 2**30:.1f} GiB, "
+        f"on a GPU {found.peak_cuda / 2**30:.1f}, for steps that see {found.batch:,} nodes. "
         f"{advice.format(size)}"
     )
 
@@ -149,6 +138,6 @@ def tell(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(summary))
     else:
-        console.result(summary)
+        result_tables.result(summary)
     if summary["interrupted"]:
         sys.exit(130)

@@ -72,7 +72,7 @@ def prepare(
 
     --on-disk writes a folder NAME instead, of graphs of any size: `zoo list files` says which.
     """
-    from zoo.datasets import check_parts
+    from zoo.datasets import check_arrays
     from zoo.datasets.files.prepared import write_prepared
     from zoo.datasets.load import own_graph, prepare_on_disk, read_graph
 
@@ -84,7 +84,7 @@ def prepare(
     else:
         parts = read_graph(_spec(path, options))
         task = own_graph(path, parts).task
-        write_prepared(check_parts(parts._replace(task=task)), written)
+        write_prepared(check_arrays(parts._replace(task=task)), written)
     console.remark(f"written: {written}; write `dataset={name}`, such as zoo train gcn-cora "
                   f"dataset={name}")  # fmt: skip
 

@@ -29,7 +29,7 @@ _PACKAGES = {
 }
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """One thing looked at: what was found, and the line that fixes it (empty: nothing to fix).
 
     `needed` is False for what the zoo works without.
@@ -41,12 +41,12 @@ class Finding(NamedTuple):
     needed: bool = True
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Diagnosis]:
     """Look at the packages, DGL's kernels, the GPU, and the folders of data and cache."""
     with ThreadPoolExecutor() as pool:  # each thread only waits for its process
         packages = pool.map(_package, _PACKAGES, _PACKAGES.values())
         kernels, gpu = pool.submit(_kernels), pool.submit(_gpu)
-        python = Finding("python", sys.version.split()[0])
+        python = Diagnosis("python", sys.version.split()[0])
         return [python, *packages, kernels.result(), gpu.result(), _allocator(), *_folders()]
 
 
@@ -61,57 +61,59 @@ def _try(code: str) -> tuple[bool, str]:
     return done.returncode == 0, lines[-1]
 
 
-def _package(name: str, fix: str) -> Finding:
+def _package(name: str, fix: str) -> Diagnosis:
     # The metadata is read in the same process: ogb, for one, carries no __version__ attribute.
     code = (
         f"import {name}, importlib.metadata as m;"
         f"print(m.version(m.packages_distributions()[{name!r}][0]))"
     )
     works, line = _try(code)
-    return Finding(name, line, "" if works else fix)
+    return Diagnosis(name, line, "" if works else fix)
 
 
-def _kernels() -> Finding:
+def _kernels() -> Diagnosis:
     works, line = _try("import dgl; print('+cu' in dgl.__version__)")
     if not works:
-        return Finding("dgl kernels", "DGL does not import", DGL_FIX)
+        return Diagnosis("dgl kernels", "DGL does not import", DGL_FIX)
     if line == "True":
-        return Finding("dgl kernels", "CUDA wheel")
-    return Finding("dgl kernels", "CPU wheel; on CUDA the zoo's torch kernels carry the graph work")
+        return Diagnosis("dgl kernels", "CUDA wheel")
+    told = "CPU wheel; on CUDA the zoo's torch kernels carry the graph work"
+    return Diagnosis("dgl kernels", told)
 
 
-def _gpu() -> Finding:
+def _gpu() -> Diagnosis:
     works, line = _try(
         "import torch; c = torch.cuda;"
         "print(c.get_device_name() if c.is_available() else '', torch.version.cuda or '', sep='|')"
     )
     if not works:
-        return Finding("gpu", "torch does not import", TORCH_FIX)
+        return Diagnosis("gpu", "torch does not import", TORCH_FIX)
     name, _, cuda = line.partition("|")
     if name:
-        return Finding("gpu", f"{name}, CUDA {cuda}")
+        return Diagnosis("gpu", f"{name}, CUDA {cuda}")
     if shutil.which("nvidia-smi"):
-        return Finding("gpu", "there is one, but torch does not see it", CUDA_FIX, needed=False)
-    return Finding("gpu", "none; everything runs on the CPU")
+        return Diagnosis("gpu", "there is one, but torch does not see it", CUDA_FIX, needed=False)
+    return Diagnosis("gpu", "none; everything runs on the CPU")
 
 
-def _allocator() -> Finding:
+def _allocator() -> Diagnosis:
     found = allocator.installed()
     if found:
-        return Finding("jemalloc", f"{found}, for training")
+        return Diagnosis("jemalloc", f"{found}, for training")
     none = "none; training holds more memory and takes longer"
-    return Finding("jemalloc", none, "apt install libjemalloc2", needed=False)
+    return Diagnosis("jemalloc", none, "apt install libjemalloc2", needed=False)
 
 
-def _folders() -> list[Finding]:
+def _folders() -> list[Diagnosis]:
     first, *others = data_folders()
     writable = os.access(_nearest(first), os.W_OK)
     fix = "" if writable else "export ZOO_DATA=/a/folder/you/may/write:" + str(first)
     seen = [str(each) + ("" if each.is_dir() else " (not there)") for each in others]
+    more = ", ".join(seen) or "none; add folders to ZOO_DATA, separated by ':'"
     return [
-        Finding("data", f"{first.absolute()} (written to)", fix),
-        Finding("more data", ", ".join(seen) or "none; add folders to ZOO_DATA, separated by ':'"),
-        Finding("cache", str(cache_folder().absolute())),
+        Diagnosis("data", f"{first.absolute()} (written to)", fix),
+        Diagnosis("more data", more),
+        Diagnosis("cache", str(cache_folder().absolute())),
     ]
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import console
-from zoo.cli.common import AsJson, Device, DeviceName, Overrides, Runs, tell, train_recipe
+from zoo.cli import console, result_tables
+from zoo.cli.common import AsJson, Device, DeviceName, Overrides, Runs, tell, train_plan
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -34,10 +34,10 @@ BatchSize = Annotated[
         "edges nor attention cross from one part of the graph to another.",
     ),
 ]
-Layers = Annotated[
+Layerwise = Annotated[
     bool,
     typer.Option(
-        "--layers",
+        "--layerwise",
         help="The answers of the whole graph in bounded memory: layer by layer, with files in "
         "TMPDIR. Not for every attention.",
     ),
@@ -55,7 +55,7 @@ def predict(
     data: Graph,
     out: Annotated[Path, typer.Option(help="The table to write: .csv or .parquet.")],
     batch_size: BatchSize = None,
-    layers: Layers = False,
+    layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     again: Again = False,
@@ -66,7 +66,7 @@ def predict(
 
     _check_out(out, (".csv", ".parquet"), again)
     model, graph = _loaded(weights, imports), _graph(data)
-    found = run(model, graph, batch_size=batch_size, layers=layers, device=_device(device))
+    found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_table(found, out)
     console.remark(f"{len(found.ids):,} nodes of {graph.name} are in {out}.{_said(found.cut)}")
 
@@ -77,7 +77,7 @@ def embed(
     data: Graph,
     out: Annotated[Path, typer.Option(help="The array to write, a row per node: .npy.")],
     batch_size: BatchSize = None,
-    layers: Layers = False,
+    layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     again: Again = False,
@@ -88,7 +88,7 @@ def embed(
 
     _check_out(out, (".npy",), again)
     model, graph = _loaded(weights, imports), _graph(data)
-    found = run(model, graph, batch_size=batch_size, layers=layers, device=_device(device))
+    found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_array(found.values, out)
     shape = " x ".join(map(str, found.values.shape))
     console.remark(f"{shape} numbers, nodes of {graph.name}, are in {out}.{_said(found.cut)}")
@@ -109,7 +109,7 @@ def evaluate(
         ),
     ] = None,
     batch_size: BatchSize = None,
-    layers: Layers = False,
+    layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     as_json: AsJson = False,
@@ -123,13 +123,13 @@ def evaluate(
         _spec(data) if data else None,
         part,
         batch_size=batch_size,
-        layers=layers,
+        layerwise=layerwise,
         device=_device(device),
     )
     if as_json:
         typer.echo(json.dumps(found))
     else:
-        console.score(found)
+        result_tables.score(found)
 
 
 @app.command()
@@ -151,7 +151,7 @@ def finetune(
     as_json: AsJson = False,
 ) -> None:
     """Train on from weights: a recipe with `start_from`, written out and run."""
-    from zoo.experiments.resolve import load_recipe
+    from zoo.experiments.resolve import load_recipe, resolve
     from zoo.weights.finetune import finetuning
 
     if probe and freeze:
@@ -161,10 +161,10 @@ def finetune(
     _import(imports)
     recipe = finetuning(_located(weights), _spec(data), frozen, lr_decay)
     recipe |= {"imports": imports} if imports else {}
-    plan = load_recipe(recipe, overrides or [])
+    loaded = load_recipe(recipe, overrides or [])
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
-    summary = train_recipe(plan.model_copy(update={"name": name}), device, runs)
-    tell(summary, as_json)
+    plan = resolve(loaded.model_copy(update={"name": name}))
+    tell(train_plan(plan, device, runs), as_json)
 
 
 @app.command()
@@ -221,14 +221,11 @@ def _graph(text: str):
 
 def _spec(text: str) -> str | dict[str, Any]:
     """Read a name, a path, or a mapping as it is written behind `dataset:`."""
-    import yaml
+    from zoo.config.yaml_lines import read_value
 
     if not text.lstrip().startswith("{"):
         return text
-    try:
-        spec = yaml.safe_load(text)
-    except yaml.YAMLError:
-        spec = None
+    spec = read_value(text)
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
         raise ZooError(f"--data {text}: write a name, a path, or '{{name: sbm, nodes: 500}}'.")
     return spec

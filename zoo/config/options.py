@@ -39,6 +39,7 @@ class Within(GroupedMetadata):
 
 
 Count = Annotated[int, Within("at least 1", ge=1)]
+Number = Annotated[int, Within("at least 0", ge=0)]
 Seed = Annotated[int, Within("at least 0", ge=0, lt=2**63)]
 Positive = Annotated[float, Within("above 0", gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Within("at least 0", ge=0, allow_inf_nan=False)]

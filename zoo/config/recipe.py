@@ -1,7 +1,8 @@
 """The recipe: everything a run is made of, read so that all its mistakes are found at once.
 
 Which words and options exist is written in the tables, and these need torch. The caller of
-`load_recipe` brings the check against them along; reading a recipe is quick without it.
+`read_recipe` brings the check against them along, as `zoo.experiments.resolve` does; reading a
+recipe is quick without it.
 """
 
 import datetime
@@ -111,11 +112,11 @@ class Recipe(_Contents):
         return {key: value for key, value in data.items() if absent.get(key, ...) != value}
 
     def text(self) -> str:
-        """Return the recipe as YAML, which `load_recipe` reads back to the same data."""
+        """Return the recipe as YAML, which `read_recipe` reads back to the same data."""
         return recipe_text(self.plain())
 
 
-def load_recipe(
+def read_recipe(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     *,

@@ -1,7 +1,10 @@
-"""Reading YAML so that every mistake in it can be answered with its file and line.
+"""Read YAML 1.2 with line numbers: every mistake is reported with its file and line.
 
-The words are those of YAML 1.2. What would make a recipe less than complete or less than plain
-is refused: anchors, tags, keys written twice, a second document.
+Scalars follow the core schema of YAML 1.2. Refused is what makes a recipe less than complete or
+plain: anchors and aliases, tags, duplicate keys, a second document.
+
+The parser is PyYAML's. That of ruamel.yaml takes twice as long, see `benchmarks/libraries.py`, and
+reads dates, 1_000, aliases and numbers as keys, so that all checks below would stay.
 """
 
 import re
@@ -234,6 +237,22 @@ def _compose(text: str) -> yaml.Node | None:
         # PyYAML does not look whether "\U00110000" is a character, nor how long a version is.
         line, message = loader.line + 1, f"not YAML: {error}"
     raise _NotYaml(line, f"{message}.")
+
+
+def read_value(text: str) -> Any:
+    """Return the plain data of a value in YAML, as it may stand behind a key of a recipe.
+
+    Raises:
+        ZooError: the text is not YAML, or not plain data.
+    """
+    draft = Draft(f"the value {text!r}")
+    try:
+        node = _compose(text)
+        data = node and draft.build(node, (), lambda line: draft.places[()])
+    except _NotYaml as error:
+        raise ZooError(f"{text!r}: {error.message}") from None
+    draft.finish()
+    return data
 
 
 def read(path: Path, shown: str) -> Draft:

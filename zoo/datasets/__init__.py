@@ -1,21 +1,22 @@
-"""A graph with features, labels and splits, made canonical; splits and tasks.
+"""Data sets for node prediction: canonical graph, features, labels, splits and tasks.
 
-What is downloaded is converted once into a prepared file, and every file is read without ever
-unpickling. `data/README.md` says where each named graph comes from.
+What is downloaded is converted once into a prepared file. No file can run code: pickles, which are
+Planetoid's files and torch's, are read by restricted unpicklers. `data/README.md` says where each
+named graph comes from.
 """
 
 from zoo.datasets.canonical import canonical
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.features import FEATURES
-from zoo.datasets.files.parts import Parts, check_parts
+from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays
 from zoo.datasets.files.prepared import read_prepared, write_prepared
 
 __all__ = [
     "FEATURES",
     "Dataset",
-    "Parts",
+    "GraphArrays",
     "canonical",
-    "check_parts",
+    "check_arrays",
     "make_dataset",
     "read_prepared",
     "write_prepared",

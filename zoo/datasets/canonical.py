@@ -1,4 +1,4 @@
-"""The one form that every graph has here, made once, where data enters."""
+"""Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
 import dgl
 import numpy as np
@@ -7,7 +7,7 @@ from dgl import DGLGraph
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.datasets.files.parts import check_edges
+from zoo.datasets.files.graph_arrays import check_edges
 from zoo.errors import ZooError
 from zoo.known_graphs import remember
 

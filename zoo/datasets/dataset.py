@@ -1,4 +1,4 @@
-"""What every source of data gives: one canonical graph with features, labels and its own splits."""
+"""The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from zoo.datasets.canonical import canonical
 from zoo.datasets.features import FEATURES
 from zoo.datasets.files import objects
 from zoo.datasets.files.columns import Columns
+from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
-from zoo.datasets.files.parts import Parts, check_parts
 from zoo.errors import ZooError
 from zoo.system.memory import available_memory
 
@@ -88,8 +88,8 @@ class Dataset:
         Raises:
             ZooError: the arrays do not fit together, or the labels not the task.
         """
-        parts = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
-        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+        arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
+        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
 
     @classmethod
     def from_dgl(
@@ -103,8 +103,8 @@ class Dataset:
         name: str = "mine",
     ) -> "Dataset":
         """Make a data set of a DGLGraph and its node data; see `zoo.datasets.load.readers`."""
-        parts = objects.from_dgl(graph, label, feature, weights)
-        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+        arrays = objects.from_dgl(graph, label, feature, weights)
+        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
 
     @classmethod
     def from_networkx(
@@ -120,8 +120,8 @@ class Dataset:
     ) -> "Dataset":
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
         choice = Columns(None, label, None, columns, one_hot, None, task)
-        parts = objects.from_networkx(graph, choice, weights)
-        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+        arrays = objects.from_networkx(graph, choice, weights)
+        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
 
     @classmethod
     def from_scipy(
@@ -138,8 +138,8 @@ class Dataset:
         nodes = None
         if features is not None or labels is not None:
             nodes = objects.from_arrays([], features, labels, task=task)
-        parts = objects.from_scipy(adjacency, nodes, weights)
-        return make_dataset(name, parts, task=task or infer_task(parts.labels))
+        arrays = objects.from_scipy(adjacency, nodes, weights)
+        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
 
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x.
@@ -172,7 +172,7 @@ class Dataset:
         return dataclasses.replace(self, x=x, transform=features)
 
     def _check_room(self, columns: int, fix: str) -> None:
-        """Refuse to hold fp32 features of so many columns where memory does not suffice."""
+        """Raise ZooError if fp32 features of so many columns do not fit into memory."""
         size = 4 * len(self.x) * columns
         if self.x.device.type == "cpu" and size > available_memory():
             raise ZooError(
@@ -182,13 +182,13 @@ class Dataset:
 
 
 def make_dataset(
-    name: str, parts: Parts, *, task: str, split: str | None = None, features: Spec = "raw"
+    name: str, arrays: GraphArrays, *, task: str, split: str | None = None, features: Spec = "raw"
 ) -> Dataset:
     """Make a data set of arrays.
 
     Args:
         name: what to call it.
-        parts: edges, labels, features and, where a benchmark fixes them, masks.
+        arrays: edges, labels, features and, where a benchmark fixes them, masks.
         task: word of the task.
         split: default split; left out it is the benchmark's if there are masks, else a ratio.
         features: what is done to the features first.
@@ -196,22 +196,22 @@ def make_dataset(
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
     """
-    parts = check_parts(parts._replace(task=task))
-    check_task(parts.labels, task)
-    masks = parts.masks and {key: torch.from_numpy(mask) for key, mask in parts.masks.items()}
+    arrays = check_arrays(arrays._replace(task=task))
+    check_task(arrays.labels, task)
+    masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     return Dataset(
         name=name,
-        graph=canonical(parts.edges, nodes=len(parts.labels)),
-        x=pick(FEATURES, features, torch.from_numpy(_dense(parts.features))),
-        y=torch.from_numpy(parts.labels),
+        graph=canonical(arrays.edges, nodes=len(arrays.labels)),
+        x=pick(FEATURES, features, torch.from_numpy(_dense(arrays.features))),
+        y=torch.from_numpy(arrays.labels),
         task=task,
         metric=METRICS[task],
         split=split or ("benchmark" if masks else MASKLESS_SPLIT),
         masks=masks,
-        classes=classes_of(parts.labels, parts.label_names),
-        ids=parts.ids,
-        labels=parts.label_names,
-        feature_names=parts.feature_names,
+        classes=classes_of(arrays.labels, arrays.label_names),
+        ids=arrays.ids,
+        labels=arrays.label_names,
+        feature_names=arrays.feature_names,
         transform=features,
     )
 

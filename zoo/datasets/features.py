@@ -1,4 +1,4 @@
-"""What may be done to the features of a graph before anything else sees them."""
+"""Feature transforms, applied once when a graph is loaded: raw, row-normalised, standardised."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Graphs that need no download: two that come with libraries, and one that is drawn at random."""
+"""Graphs without a download: digits, karate club, and the stochastic block model."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -8,10 +8,9 @@ import numpy as np
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.features import FEATURES
-from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.labels import CLASSIFICATION
 from zoo.errors import ZooError
-
-_TASK = "node-classification"
 
 
 def digits(*, neighbours: Count = 5, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
@@ -34,7 +33,9 @@ def digits(*, neighbours: Count = 5, features: Annotated[Spec, FEATURES] = "raw"
         raise ZooError(f"digits: neighbours: {neighbours}, but there are {len(labels)} images.")
     near = kneighbors_graph(pixels, neighbours).tocoo()
     edges = np.stack([near.row, near.col], axis=1)
-    return make_dataset("digits", Parts(edges, labels, pixels / 16), task=_TASK, features=features)
+    return make_dataset(
+        "digits", GraphArrays(edges, labels, pixels / 16), task=CLASSIFICATION, features=features
+    )
 
 
 def karate(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
@@ -49,8 +50,8 @@ def karate(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
 
     club = karate_club_graph()
     labels = np.array([side == "Officer" for _, side in club.nodes(data="club")], np.int64)
-    parts = Parts(np.array(club.edges()), labels, np.eye(len(labels)))
-    return make_dataset("karate", parts, task=_TASK, features=features)
+    arrays = GraphArrays(np.array(club.edges()), labels, np.eye(len(labels)))
+    return make_dataset("karate", arrays, task=CLASSIFICATION, features=features)
 
 
 def sbm(
@@ -64,7 +65,7 @@ def sbm(
     seed: Seed = 0,
     features: Annotated[Spec, FEATURES] = "raw",
 ) -> Dataset:
-    """A random graph of equal classes (planted partition), of any size in linear time.
+    """A stochastic block model of equal classes (planted partition), drawn in linear time.
 
     The features of a node are the centre of its class, of length 1, plus noise: alone they tell
     the classes badly, the mean of a node's neighbours tells them well.
@@ -91,7 +92,8 @@ def sbm(
     centres = random.standard_normal((classes, dim), np.float32)
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
     x = centres[labels] + np.float32(noise) * random.standard_normal((nodes, dim), np.float32)
-    return make_dataset("sbm", Parts(edges, labels, x), task=_TASK, features=features)
+    arrays = GraphArrays(edges, labels, x)
+    return make_dataset("sbm", arrays, task=CLASSIFICATION, features=features)
 
 
 GENERATED: dict[str, Callable[..., Dataset]] = {"digits": digits, "karate": karate, "sbm": sbm}

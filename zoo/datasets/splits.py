@@ -1,15 +1,15 @@
-"""Training, validation and test nodes: named, drawn from a seed of their own, hashed.
+"""Train, validation and test splits of nodes: by name, from a private seed, with a hash.
 
-A word may carry its numbers: `per-class-20` is `{name: per-class, train: 20}`, `ratio-60-20-20` is
-`{name: ratio, train: 60, val: 20, test: 20}`. The seed of the run draws the nodes; a `seed` in the
-mapping pins the draw for all runs. Global random generators are neither used nor changed.
+`{name: ratio, train: 48, val: 32, test: 20}` draws shares of the nodes, `{name: per-class,
+train: 20}` nodes of each class; published splits have words of their own, such as `ratio-60-20-20`.
+The seed of the run draws the nodes; a `seed` in the mapping pins the draw for all runs. Global
+random generators are neither used nor changed.
 """
 
 import dataclasses
 import hashlib
-import re
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -17,14 +17,15 @@ from pydantic import Field
 from torch import Tensor
 
 from zoo.config.options import Count, Seed, Spec, Table, pick, problems, resolved
+from zoo.datasets.files.graph_arrays import PARTS
 from zoo.errors import Problem, ZooError
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
 Index = Annotated[int, Field(ge=0)]
 Masks = Mapping[str, Tensor] | None
-Parts = dict[str, np.ndarray]
+Indices = dict[str, np.ndarray]  # of the nodes of each part
 
-PARTS = ("train", "val", "test")
+_OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
 
 _ROUNDING = 1e-6  # shares are rounded down, but not past a whole number that floats have missed
 
@@ -40,10 +41,10 @@ class Split:
 
 
 def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
-    """Deal the labelled nodes of a graph to training, validation and test.
+    """Split the labelled nodes of a graph into training, validation and test.
 
     Args:
-        spec: a word of `SPLITS`, with or without its numbers, or a mapping of name and options.
+        spec: a word of `SPLITS`, or a mapping of name and options.
         y: classes (N,), -1 = unknown, or numbers (N,) or targets (N, T), NaN = unknown; nodes of
             which nothing is known are left out.
         masks: the benchmark's own splits, `train`, `val` and `test` (S, N) bool, or None.
@@ -60,7 +61,7 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
             "no node of the graph has a label, so that there is nothing to learn from; label some, "
             "or name what holds the labels (of a table its column: `label: COLUMN`)."
         )
-    dealt = pick(SPLITS, _spelled_out(spec), y.cpu().numpy(), masks, seed)
+    dealt = pick(SPLITS, spec, y.cpu().numpy(), masks, seed)
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
     together = np.concatenate(list(parts.values()))
     if len(np.unique(together)) < len(together):
@@ -76,22 +77,21 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Return what is wrong with the word and options of a split, without looking at a graph."""
-    try:
-        full = _spelled_out(spec)
-    except ZooError as error:
-        return [Problem(path, str(error))]
-    found = problems(SPLITS, full, path)
+    found = problems(SPLITS, spec, path)
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    if isinstance(name, str) and name not in SPLITS:
+        return [Problem(found[0].path, f"{found[0].message} {_OTHER_NUMBERS}")]
     if found:
-        return [_where_written(each, spec, path) for each in found]
-    options = resolved(SPLITS, full)
+        return found
+    options = resolved(SPLITS, spec)
     shares = [options[part] for part in PARTS] if options["name"] == "ratio" else []
     if sum(shares) <= 100 + _ROUNDING:
         return []
     total = f"{' + '.join(f'{each:g}' for each in shares)} = {sum(shares):g}"
-    return [Problem(path, f"{total} is more than 100 percent; write ratio-60-20-20.")]
+    return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
 
 
-def benchmark(y: np.ndarray, masks: Masks, drawn: int, *, index: Index | None = None) -> Parts:
+def benchmark(y: np.ndarray, masks: Masks, drawn: int, *, index: Index | None = None) -> Indices:
     """Take one of the splits that the benchmark has fixed.
 
     Args:
@@ -124,7 +124,7 @@ def per_class(
     val: Count = 500,
     test: Count = 1000,
     seed: Seed | None = None,
-) -> Parts:
+) -> Indices:
     """Draw as many training nodes from every class; validation and test from all the others.
 
     The draw is that of the programs of SGFormer, NodeFormer and DIFFormer, which use one split for
@@ -149,8 +149,8 @@ def per_class(
     if members.min() < train:
         raise ZooError(
             f"split per-class: class {classes[members.argmin()]} has {members.min()} labelled "
-            f"nodes and {train} are asked for; write a smaller number, such as per-class-"
-            f"{max(1, members.min() // 2)}, or split: ratio-60-20-20."
+            f"nodes and {train} are asked for; write a smaller number, such as {{name: per-class, "
+            f"train: {max(1, members.min() // 2)}}}, or split: ratio-60-20-20."
         )
     generator = torch.Generator().manual_seed(drawn if seed is None else seed)
 
@@ -179,7 +179,7 @@ def ratio(
     val: Percent = 20,
     test: Percent = 20,
     seed: Seed | None = None,
-) -> Parts:
+) -> Indices:
     """Draw shares of all labelled nodes, in percent; below 100 in sum the rest is not used.
 
     Args:
@@ -195,37 +195,53 @@ def ratio(
     return {"train": order[:first], "val": order[first:second], "test": order[second:third]}
 
 
-SPLITS = Table("split", {"benchmark": benchmark, "per-class": per_class, "ratio": ratio})
+def per_class_20(
+    y: np.ndarray,
+    masks: Masks,
+    drawn: int,
+    *,
+    val: Count = 500,
+    test: Count = 1000,
+    seed: Seed | None = None,
+) -> Indices:
+    """Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does.
+
+    Args:
+        val: validation nodes.
+        test: test nodes.
+        seed: pins the draw for all runs.
+    """
+    return per_class(y, masks, drawn, train=20, val=val, test=test, seed=seed)
+
+
+def _shares(train: float, val: float, test: float) -> Callable[..., Indices]:
+    """Return the split `ratio` of these shares, as an entry of the table."""
+
+    def draw(y: np.ndarray, masks: Masks, drawn: int, *, seed: Seed | None = None) -> Indices:
+        return ratio(y, masks, drawn, train=train, val=val, test=test, seed=seed)
+
+    draw.__doc__ = f"""Draw {train}, {val} and {test} percent of all labelled nodes.
+
+    Args:
+        seed: pins the draw for all runs.
+    """
+    return draw
+
+
+SPLITS = Table(
+    "split",
+    {
+        "benchmark": benchmark,
+        "per-class": per_class,
+        "per-class-20": per_class_20,
+        "ratio": ratio,
+        "ratio-48-32-20": _shares(48, 32, 20),
+        "ratio-50-25-25": _shares(50, 25, 25),
+        "ratio-60-20-20": _shares(60, 20, 20),
+        "ratio-80-10-10": _shares(80, 10, 10),
+    },
+)
 """Word to function `(y, masks, seed of the run, *, options) -> indices of each part`."""
-
-_NUMBERS = {"benchmark": ("index",), "per-class": PARTS, "ratio": PARTS}
-"""The options that numbers behind a word stand for, in this order."""
-
-_CARRIES = re.compile(r"([a-z-]*[a-z])((?:-\d+(?:\.\d+)?)+)")
-
-
-def _spelled_out(spec: Any) -> Any:
-    """Return a spec with the numbers of its word as options; what is no split comes back as is."""
-    word = spec.get("name") if isinstance(spec, Mapping) else spec
-    written = _CARRIES.fullmatch(word) if isinstance(word, str) else None
-    if written is None:
-        return spec
-    if written[1] not in _NUMBERS:  # so that the suggestion compares words and not numbers
-        return {**(spec if isinstance(spec, Mapping) else {}), "name": written[1]}
-    name, numbers = written[1], [_number(each) for each in written[2].split("-")[1:]]
-    options = _NUMBERS[name]
-    if len(numbers) > len(options):
-        raise ZooError(f"{word} has {len(numbers)} numbers; {name} takes {', '.join(options)}.")
-    carried = dict(zip(options, numbers, strict=False))
-    given = {key: spec[key] for key in spec if key != "name"} if isinstance(spec, Mapping) else {}
-    twice = sorted(carried.keys() & given.keys())
-    if twice:
-        raise ZooError(f"{word} already says {', '.join(twice)}; write it once.")
-    return {"name": name, **carried, **given}
-
-
-def _number(text: str) -> int | float:
-    return float(text) if "." in text else int(text)
 
 
 def _shuffled(nodes: np.ndarray, seed: int) -> np.ndarray:
@@ -238,20 +254,12 @@ def _share(percent: float, order: np.ndarray) -> int:
     return int(percent / 100 * len(order) + _ROUNDING)
 
 
-def _where_written(problem: Problem, spec: object, path: tuple[str | int, ...]) -> Problem:
-    """Point at the word where it carries the number that is wrong, which has no key of its own."""
-    key = problem.path[len(path)] if len(problem.path) > len(path) else None
-    if key is None or (isinstance(spec, Mapping) and key in spec):
-        return problem
-    return Problem(path, problem.message if key == "name" else f"{key}: {problem.message}")
-
-
 def _labelled(y: np.ndarray) -> np.ndarray:
     known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
     return np.flatnonzero(known if y.ndim == 1 else known.any(axis=1))
 
 
-def _hash(parts: Parts) -> str:
+def _hash(parts: Indices) -> str:
     digest = hashlib.sha256()
     for part in PARTS:
         digest.update(f"{part} {len(parts[part])} ".encode())

@@ -1,4 +1,4 @@
-"""What a model is trained for: the loss, the metric, and the width of its head.
+"""Tasks of node prediction: loss, metric, and the number of outputs of the head.
 
 ROC-AUC of nodes of one class does not exist. It is not called 0.5 here: a split or a target of
 which nothing can be said is an error (`node-binary`) or left out of the mean (`node-multilabel`).
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.config.options import Table
+from zoo.datasets.files.labels import BINARY, CLASSIFICATION, METRICS, MULTILABEL, REGRESSION
 from zoo.errors import ZooError
 
 
@@ -36,17 +37,17 @@ class Task:
 
 def node_classification() -> Task:
     """One of several classes for each node: cross entropy, accuracy."""
-    return Task("node-classification", "accuracy", _cross_entropy, accuracy, _same)
+    return _task(CLASSIFICATION, _cross_entropy, accuracy, _same)
 
 
 def node_binary() -> Task:
     """One of two classes, from one logit: binary cross entropy, ROC-AUC."""
-    return Task("node-binary", "roc-auc", _binary_loss, _binary_auc, _one)
+    return _task(BINARY, _binary_loss, _binary_auc, _one)
 
 
 def node_multilabel() -> Task:
     """Many yes-or-no targets for each node: binary cross entropy, mean ROC-AUC."""
-    return Task("node-multilabel", "roc-auc", _multilabel_loss, _multilabel_auc, _same)
+    return _task(MULTILABEL, _multilabel_loss, _multilabel_auc, _same)
 
 
 def node_regression() -> Task:
@@ -54,19 +55,23 @@ def node_regression() -> Task:
 
     Nothing is standardised: the loss has the unit of the targets, squared.
     """
-    return Task("node-regression", "r2", _squared_error, r_squared, _same)
+    return _task(REGRESSION, _squared_error, r_squared, _same)
 
 
 TASKS = Table(
     "task",
     {
-        "node-classification": node_classification,
-        "node-binary": node_binary,
-        "node-multilabel": node_multilabel,
-        "node-regression": node_regression,
+        CLASSIFICATION: node_classification,
+        BINARY: node_binary,
+        MULTILABEL: node_multilabel,
+        REGRESSION: node_regression,
     },
 )
 """Word to builder `() -> Task`."""
+
+
+def _task(name: str, loss: Callable, metric: Callable, outputs: Callable[[int], int]) -> Task:
+    return Task(name, METRICS[name], loss, metric, outputs)
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:

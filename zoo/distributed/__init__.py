@@ -1,1 +1,1 @@
-"""Graphs in parts on several machines: cut, serve, join."""
+"""Distributed training on a partitioned graph: partition, graph servers, trainers."""

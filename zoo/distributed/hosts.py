@@ -1,4 +1,4 @@
-"""The servers of a graph's parts and the trainers that ask them: started and ended together."""
+"""Launch graph servers and trainers on this machine, and end them together."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Parts of a graph that lie on several machines: a server for each, and how trainers ask them.
+"""A graph server for each partition, and the client by which trainers query all of them.
 
-Both speak DGL's protocol, `dgl.distributed.rpc`, which pickles the requests themselves: servers and
-trainers have to trust each other and their network. Edges are served by DGL; features by what is
-here, from a mapped file: DGL would put them into shared memory under a name that is the same for
-all parts and all runs of a machine. No shared memory is used, and nothing is left of a process that
-is killed.
+Both use DGL's remote procedure calls, `dgl.distributed.rpc`, which pickle requests and answers: a
+peer can run any code, so servers and trainers have to trust each other and their network. DGL
+serves edges. Features are served from a memory-mapped file by the requests below: DGL would copy
+them into shared memory, under one name for all parts and runs of a machine. No shared memory is
+used, and a killed process leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PartServer(DistGraphServer):
 
 
 class Servers:
-    """What a trainer knows of the servers, each of which has one part of the graph.
+    """A trainer's client of the graph servers, each of which has one part of the graph.
 
     Not for several threads at once.
     """
@@ -176,7 +176,7 @@ def join(config: Path) -> Servers:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Say nothing on standard output and standard error, where C++ writes too."""
+    """Suppress standard output and standard error, also of C++."""
     logging.getLogger("dgl-distributed-socket").setLevel(logging.ERROR)
     with open(os.devnull, "w") as nowhere:
         sys.stdout.flush()

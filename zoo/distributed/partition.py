@@ -1,4 +1,4 @@
-"""A graph cut into parts, one for each machine: a folder that is written once and then mapped.
+"""Partition a graph for several machines (METIS), and open the memory-mapped result.
 
 `part.json` and the edges of each part are as `dgl.distributed.partition_graph` writes them, and
 `dgl.distributed` serves them. DGL gives nodes new numbers, those of a part in a row. Beside it lie
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets import Dataset
-from zoo.datasets.mapped.on_disk import tensor
+from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 
@@ -58,7 +58,7 @@ class Partition(NamedTuple):
     offsets: Tensor
 
     def check(self, data: Dataset) -> None:
-        """Refuse data that are not those that were cut, or have an encoding beside them.
+        """Raise ZooError unless the data are those that were partitioned, without an encoding.
 
         Raises:
             ZooError: names, nodes, features or what was done to them differ.
@@ -80,7 +80,7 @@ class Partition(NamedTuple):
 
 
 def write_partition(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
-    """Cut a graph into parts that few edges leave (METIS), all of its edges in memory.
+    """Partition a graph with a small edge cut (METIS), all of its edges in memory.
 
     Args:
         data: the graph and its features.

@@ -1,8 +1,8 @@
-"""The first eigenvectors of one component in single precision: block Lanczos on a filter of S.
+"""Chebyshev-filtered block Lanczos in single precision, with thick restarts, for one component.
 
-A Chebyshev filter spreads the eigenvalues above its cut and crowds the others, so that a basis of
-a hundred columns sees what would take a thousand without it (Li, Xi, Vecharynski, Yang and Saad,
-SIAM J. Sci. Comput. 38 (2016) A2512).
+A Chebyshev filter spreads the eigenvalues above its cut and clusters the others, so that a Krylov
+basis of a hundred columns is enough where a thousand would be needed without it (Li, Xi,
+Vecharynski, Yang and Saad, SIAM J. Sci. Comput. 38 (2016) A2512).
 """
 
 from __future__ import annotations
@@ -17,29 +17,28 @@ from zoo.encodings.chebyshev import Component, Filter, degree_for
 from zoo.system.threads import using_threads
 
 SOLVED = 3e-6
-"""Residual at which the iteration stops, about the best of single precision."""
+"""Residual at which the iteration stops: about the accuracy of single precision."""
 
 STEPS = 20_000
-"""Products with the matrix before an iteration gives up."""
+"""Matrix products after which an iteration gives up."""
 
 _BLOCK = 8  # columns that are multiplied at a time, as wide as a vector register
-_TRIVIAL = 1e8  # how much a filter may amplify the trivial eigenvector, which the basis removes
-_FIRST = 1e2  # and the first of the others, whose rounding errors would bury the last
-_PIECE = 512  # numbers that a product of two rows sums at a time
-_ATTEMPTS = 5  # at making a block orthogonal, two of which are enough but in rare cases
+_TRIVIAL = 1e8  # largest amplification of the trivial eigenvector, which the basis projects out
+_FIRST = 1e2  # and of the first other one: its rounding errors would swamp the last wanted vector
+_PIECE = 512  # length of the partial sums of a dot product
+_ATTEMPTS = 5  # at orthogonalising a block; two are nearly always enough
 
 
-def roughly(component: Component, k: int) -> Tensor:
-    """Return k eigenvectors and some that nearly are, (N, k + 8) or more, fp64.
+def rough_eigenvectors(component: Component, k: int) -> Tensor:
+    """Return k approximate eigenvectors and rougher ones after them, (N, k + 8) or more, fp64.
 
-    Their residuals are as small as single precision lets them be here, or larger where the
-    iteration gave up.
+    Residuals are near the accuracy of single precision, or larger where the iteration gave up.
     """
     block = max(_BLOCK, k // 4 // _BLOCK * _BLOCK)
     keep, steps, last = k + block, 0, math.inf
     count, random = len(component.trivial), np.random.default_rng(0)
     size = min(4 * keep, count - 1 - block)
-    basis = _Basis(component, size, torch.from_numpy(random.standard_normal((count, block))))
+    basis = _KrylovBasis(component, size, torch.from_numpy(random.standard_normal((count, block))))
     polynomial = plain = Filter(component, 0.0, 1, single=True)
     while True:
         basis.grow(polynomial)
@@ -48,8 +47,8 @@ def roughly(component: Component, k: int) -> Tensor:
         values, slope = polynomial.eigenvalues(values)
         wanted = (1e-4 * (1 - values)).clamp(3e-7, SOLVED)[:k]
         near = len(values) >= keep and bool(((residual * slope)[:k] <= wanted).all())
-        if near or steps > STEPS:  # a guess, a few times too small
-            x = basis.turned(turn[:, :keep])
+        if near or steps > STEPS:  # `residual` is an estimate, a few times too small
+            x = basis.rotated(turn[:, :keep])
             left = float((plain.residual(x[:, :k].contiguous(), values[:k]) / wanted).max())
             if left <= 1 or left > 0.9 * last or steps > STEPS:
                 return x.double()
@@ -64,23 +63,23 @@ def roughly(component: Component, k: int) -> Tensor:
             basis.keep(turn[:, :keep])
             continue
         mixture = torch.from_numpy(random.standard_normal((keep, block)))
-        basis = _Basis(component, size, basis.turned(turn[:, :keep] @ mixture))
+        basis = _KrylovBasis(component, size, basis.rotated(turn[:, :keep] @ mixture))
         polynomial = Filter(component, cut, degree, single=True)
 
 
-class _Basis:
-    """An orthonormal basis, and what a map F makes of it: F V = V H + Q R.
+class _KrylovBasis:
+    """An orthonormal Krylov basis V of a map F, as in block Lanczos: F V = V H + Q R.
 
     Args:
-        component: whose trivial vector is the first one, and not a part of what is found.
-        size: vectors there are at most.
-        start: (N, F) the block that the others grow from.
+        component: its trivial eigenvector is the first of the basis and left out of the results.
+        size: largest number of vectors.
+        start: (N, F) the starting block.
 
     Attributes:
-        rows: the vectors, one below the other: the trivial one, V, and the block Q that follows.
-        count: vectors before Q.
-        recent: how many came long before Q, so that F Q has little of them.
-        inner: H, (count, count) of it.
+        rows: the vectors as rows: the trivial one, V, and the next block Q.
+        count: number of vectors before Q.
+        recent: number of early vectors, to which F Q is orthogonal up to rounding errors.
+        inner: H, its leading (count, count).
         edge: R, (F, F).
     """
 
@@ -94,11 +93,11 @@ class _Basis:
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for another block."""
+        """Whether another block does not fit: time for a restart."""
         return self.count + self.block > len(self.inner)
 
     def grow(self, apply) -> None:
-        """Take the block Q into the basis, and F Q without what the basis has as the next one."""
+        """Append the block Q to V; F Q, orthogonalised against the basis, is the next block."""
         following = self.rows[self.count : self.count + self.block]
         image = apply(following.T.contiguous())
         self.count += self.block
@@ -108,31 +107,31 @@ class _Basis:
         self.recent = own.start
 
     def ritz(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the Ritz values of F, descending, their vectors in V, and their residuals."""
+        """Return the Ritz values of F, descending, their coordinates in V, and their residuals."""
         values, turn = torch.linalg.eigh(self.inner[1 : self.count, 1 : self.count])
         residual = (self.edge @ turn[-self.block :]).norm(dim=0)
         return values.flip(0), turn.flip(1), residual.flip(0)
 
-    def turned(self, turn: Tensor) -> Tensor:
-        """Return V turn, (N, F)."""
+    def rotated(self, turn: Tensor) -> Tensor:
+        """Return V turn, (N, F): linear combinations of the basis."""
         return (turn.T.float() @ self.rows[1 : self.count]).T
 
     def keep(self, turn: Tensor) -> None:
-        """Let the Ritz vectors V turn be the basis, with the same block to follow."""
+        """Thick restart: replace V by the Ritz vectors V turn, and keep the next block."""
         values = (turn.T @ self.inner[1 : self.count, 1 : self.count] @ turn).diagonal()
         following, kept = self.rows[self.count :][: self.block].clone(), 1 + turn.shape[1]
-        self.rows[1:kept] = self.turned(turn).T
+        self.rows[1:kept] = self.rotated(turn).T
         self.rows[kept : kept + self.block] = following
         self.inner.zero_()[1:kept, 1:kept] = torch.diag(values)
         self.count, self.recent = kept, 0
 
     def _attach(self, x: Tensor) -> Tensor:
-        """Put an orthonormal basis of what x (N, F) has beyond this one behind it.
+        """Orthogonalise x (N, F) against the basis and append an orthonormal basis of the rest.
 
-        What the basis had of x is returned, (count, F), and `edge` takes the rest to it. F Q has
-        little but rounding errors of what came long before Q: the last vectors are removed first,
-        and then what is left of all. That is done again until little changes: where hardly
-        anything of x was left it was rounding errors.
+        The coefficients in the old basis are returned, (count, F); `edge` is the triangular factor
+        of the rest. The first pass is against the recent vectors only, since F Q is orthogonal to
+        the early ones up to rounding errors; later passes are against all (reorthogonalisation),
+        until one changes little.
         """
         x, edge = x.T, torch.eye(self.block, dtype=torch.float64)
         along = torch.zeros(self.count, self.block, dtype=torch.float64)
@@ -153,8 +152,8 @@ class _Basis:
 def _orthonormal(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return orthonormal rows Q, (F, N), and R, (F, F) fp64, with x^T = Q^T R.
 
-    By Cholesky's factor of x x^T, sooner than Householder's way, which is left for rows that are
-    nearly one.
+    By Cholesky QR, which is faster than Householder QR; the latter is for rows that are nearly
+    linearly dependent.
     """
     inner = _products(x, x).double()
     lengths = inner.diagonal().sqrt()
@@ -168,7 +167,7 @@ def _orthonormal(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _products(x: Tensor, y: Tensor) -> Tensor:
-    """Return x y^T for x (F, N), y (M, N): sums of pieces, each of them made by one thread."""
+    """Return x y^T for x (F, N), y (M, N), by partial sums of which each is made by one thread."""
     whole = x.shape[1] // _PIECE * _PIECE
     pieces = (each[:, :whole].unflatten(1, (-1, _PIECE)).transpose(0, 1) for each in (x, y))
     with using_threads(1):

@@ -1,7 +1,7 @@
 """The matrix S = D^-1/2 A D^-1/2 of one component, and Chebyshev polynomials of it.
 
-A polynomial that is small on [-1, cut] and grows above it turns a block of columns towards the
-eigenvectors of the largest eigenvalues (Zhou et al., J. Comput. Phys. 219 (2006) 172).
+A polynomial that is small on [-1, cut] and large above it amplifies the eigenvectors of the largest
+eigenvalues in a block of columns (Zhou et al., J. Comput. Phys. 219 (2006) 172).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from zoo.system.threads import using_threads
 from zoo.system.warnings_filter import quiet_beta
 
 LARGE = 5000
-"""Nodes of a component beyond which single precision and several threads are used."""
+"""Number of nodes above which a component uses single precision and several threads."""
 
 FACTORED = 1000
-"""And those beyond which a factorisation is worth looking at."""
+"""Number of nodes above which a sparse factorisation is considered."""
 
 
 class Component:
-    """S of one component of N nodes, with what is known of it.
+    """The matrix S of one connected component of N nodes.
 
     Args:
         matrix: S (N, N), fp64, zeros on its diagonal.
         trivial: its eigenvector of eigenvalue 1, (N,).
-        threads: for products of a large component; each row is summed by one thread, so that the
-            bytes do not depend on how many there are.
+        threads: for products of a large component. Each row is summed by one thread: results are
+            bitwise the same for any number of threads.
     """
 
     def __init__(self, matrix: sparse.csr_array, trivial: np.ndarray, threads: int = 1):
@@ -49,7 +49,7 @@ class Component:
 
     @functools.cached_property
     def band(self) -> int:
-        """Return how far from the diagonal an entry is at most, neighbours put side by side."""
+        """Return the bandwidth of S after reordering by reverse Cuthill-McKee."""
         order = csgraph.reverse_cuthill_mckee(self.matrix, symmetric_mode=True)
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
@@ -58,23 +58,23 @@ class Component:
 
     @property
     def factored_first(self) -> bool:
-        """Whether a factorisation is the way to go.
+        """Whether shift-invert by a sparse factorisation is tried first.
 
-        So it is where nodes lie in layers of a few times sqrt(N), as in a mesh or on a path: few of
-        them separate one half from the other, and the factors fill in little.
+        It is where the bandwidth is a few times sqrt(N), as for a mesh or a path: separators are
+        small, and so is the fill-in of the factors.
         """
         narrow = 4 * math.sqrt(len(self.trivial))
-        hub = int(np.diff(self.matrix.indptr).max())  # its neighbours lie on both sides of it
+        hub = int(np.diff(self.matrix.indptr).max())  # largest degree, at most twice the bandwidth
         return len(self.trivial) > FACTORED and hub <= 2 * narrow and self.band <= narrow
 
     def shifted(self, shift: float, factor: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Return factor (S - shift): where its rows begin, columns (int32) and numbers (fp64)."""
+        """Return factor (S - shift) as CSR: row offsets, columns (int32) and values (fp64)."""
         offsets, columns, data, diagonal = self._with_diagonal
         return offsets, columns, (data * factor).index_fill_(0, diagonal, -shift * factor)
 
     @functools.cached_property
     def _with_diagonal(self) -> tuple[Tensor, ...]:
-        """Return S with room for a diagonal, and which of its entries are that."""
+        """Return S as CSR with an explicit diagonal, and the places of the diagonal entries."""
         matrix = (self.matrix + sparse.eye_array(len(self.trivial))).tocsr()
         parts = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data
         rows = np.repeat(np.arange(len(self.trivial), dtype=np.int32), np.diff(parts[0]))
@@ -86,11 +86,11 @@ class Component:
 
 
 class Filter:
-    """T_degree(S') of a component, where S' maps [-1, cut] to [-1, 1]: it grows above the cut.
+    """The Chebyshev filter T_degree(S'), S' being S scaled so that [-1, cut] is [-1, 1].
 
     Args:
-        component: whose S it is.
-        cut: eigenvalue of S up to which it stays in [-1, 1].
+        component: holds S.
+        cut: eigenvalues of S up to here stay in [-1, 1]; those above are amplified.
         degree: of the polynomial.
         single: whether it is computed in single precision.
     """
@@ -100,15 +100,17 @@ class Filter:
         self.stride = degree_for(cut, 1.0, 1e4 if single else 1e6)
         self.centre, self.half = (cut - 1) / 2, (cut + 1) / 2
         twice = component.shifted(self.centre, 2 / self.half)
-        self._twice = _bags(*twice) if single else _csr(*twice, len(component.trivial)).matmul
+        self._twice = (
+            _single_product(*twice) if single else _csr(*twice, len(component.trivial)).matmul
+        )
 
     def __call__(self, x: Tensor, known: Tensor | None = None) -> Tensor:
         """Return T_degree(S') x for x (N, F).
 
         Args:
-            x: columns orthogonal to `known`, that stay so: rounding errors in that direction are
-                removed before they have grown by 1e6, or 1e4 in single precision.
-            known: (N, m) eigenvectors of S; none are removed if None.
+            x: columns orthogonal to `known`. They stay so: rounding errors in that direction are
+                projected out before they are amplified by 1e6, or 1e4 in single precision.
+            known: (N, m) eigenvectors of S to deflate; none if None.
         """
         known = None if known is None else known.to(x.dtype)
         with using_threads(self.threads):
@@ -117,7 +119,7 @@ class Filter:
                 torch.sub(self._twice(x), before, out=before)
                 before, x = x, before
                 if known is not None and step % self.stride == 0:
-                    _remove(known, before, x)
+                    _deflate(known, before, x)
         return x
 
     def residual(self, x: Tensor, values: Tensor) -> Tensor:
@@ -126,10 +128,10 @@ class Filter:
         return self.half * (self(x) - x * mapped).norm(dim=0).double()
 
     def eigenvalues(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the eigenvalues of S of which these are made, and how steeply: d lambda / d value.
+        """Invert the filter: return the eigenvalues of S for these of T, and d lambda / d value.
 
-        What lies in [-1, 1] may be made of anything: the cut is given, and an infinite slope. A
-        polynomial of degree 1 hides nothing.
+        The inverse is not unique in [-1, 1]: there the cut and an infinite slope are returned. A
+        polynomial of degree 1 is invertible everywhere.
         """
         if self.degree == 1:
             return self.centre + self.half * values, torch.full_like(values, self.half)
@@ -139,14 +141,14 @@ class Filter:
         return self.centre + self.half * angle.cosh(), slope
 
 
-def _bags(offsets: Tensor, columns: Tensor, data: Tensor) -> Callable[[Tensor], Tensor]:
+def _single_product(offsets: Tensor, columns: Tensor, data: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the product with a matrix in single precision."""
     lists, weights = Lists(offsets, columns, columns[:0]), data.float()
     return lambda x: summed(x, lists, weights)
 
 
-def _remove(known: Tensor, *blocks: Tensor) -> None:
-    """Subtract known known^T x from each x (N, F); several threads would sum in another order."""
+def _deflate(known: Tensor, *blocks: Tensor) -> None:
+    """Subtract known known^T x from each x (N, F), on one thread: its order of sums is fixed."""
     with using_threads(1):
         for x in blocks:
             x -= known @ (known.T @ x)

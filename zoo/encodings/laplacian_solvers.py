@@ -1,7 +1,7 @@
-"""The first eigenvectors of the normalised Laplacian of one large component, and their checks.
+"""Eigensolvers: the smallest eigenpairs of the normalised Laplacian of one large component.
 
-Solvers are tried in turn until one gives eigenvectors whose residual, orthogonality and
-completeness have been measured and found good.
+Solvers are tried one after the other until the residual, orthogonality and completeness of the
+eigenvectors, which are measured, are within their limits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
 from torch import Tensor
 
-from zoo.encodings.block_lanczos import SOLVED, STEPS, roughly
+from zoo.encodings.block_lanczos import SOLVED, STEPS, rough_eigenvectors
 from zoo.encodings.chebyshev import Component, Filter, degree_for
 from zoo.errors import ZooError
 
@@ -32,10 +32,10 @@ class _Failed(RuntimeError):
 def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: int = 1) -> tuple:
     """Return (solver, growth, values (k,), vectors (k, N)) of one component that pass the checks.
 
-    Residuals do not show an eigenvector that was passed over: `_passed_over` looks for those.
+    Residuals do not show that an eigenvector was missed: `_missed` checks completeness.
     """
     component, reasons = Component(matrix, trivial, threads), []
-    for name in _in_turn(component):
+    for name in _solver_order(component):
         try:
             vectors = _SOLVERS[name](component, k)
             values, residual, orthogonality = quality(matrix, trivial, vectors)
@@ -43,7 +43,7 @@ def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: 
                 raise _Failed("the vectors are not finite")
             order = np.argsort(values)
             values, vectors = values[order], vectors[:, order]
-            growth = _passed_over(component, values, vectors)
+            growth = _missed(component, values, vectors)
             limits = {"residual": _LIMIT, "orthogonality": _LIMIT, "growth": 2}
             measured = {"residual": residual, "orthogonality": orthogonality, "growth": growth}
             wrong = [key for key in limits if measured[key] > limits[key]]
@@ -61,18 +61,18 @@ def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: 
     )
 
 
-def _in_turn(component: Component) -> list[str]:
+def _solver_order(component: Component) -> list[str]:
     """Return the solvers in the order in which they are tried."""
     solvers = [name for name in _SOLVERS if component.large or name != "krylov"]
     return sorted(solvers, key=lambda name: component.factored_first and name != "shift_invert")
 
 
 def quality(matrix, trivial, vectors) -> tuple[np.ndarray, float, float]:
-    """Return how good eigenvectors (N, k) of L = 1 - S are.
+    """Return the accuracy of eigenvectors (N, k) of L = I - S.
 
     Args:
         matrix: S (N, N).
-        trivial: the eigenvectors of eigenvalue 0, put together, (N,).
+        trivial: the sum of the eigenvectors of eigenvalue 0, one per component, (N,).
         vectors: (N, k).
 
     Returns:
@@ -88,10 +88,10 @@ def quality(matrix, trivial, vectors) -> tuple[np.ndarray, float, float]:
     return values, residual.max(initial=0), np.abs(overlap).max(initial=0)
 
 
-def _passed_over(component: Component, values: np.ndarray, vectors: np.ndarray) -> float:
-    """Return what is more than 2 where an eigenvalue smaller than the k-th was passed over.
+def _missed(component: Component, values: np.ndarray, vectors: np.ndarray) -> float:
+    """Return more than 2 where an eigenvalue smaller than the k-th was missed.
 
-    Where a factorisation is cheap it counts them; else see `_growth`.
+    Where a factorisation is cheap it counts eigenvalues (inertia); else see `_growth`.
     """
     if component.factored_first:
         below = 0.999 * values[-1]
@@ -102,22 +102,22 @@ def _passed_over(component: Component, values: np.ndarray, vectors: np.ndarray) 
 
 
 def _count_below(matrix: sparse.csr_array, value: float) -> int | None:
-    """Return how many eigenvalues of L are below a value, those of the trivial vector included.
+    """Return the number of eigenvalues of L below a value, that of the trivial vector included.
 
-    As many as L - value has negative pivots (Sylvester's law of inertia); None where the
-    factorisation had to leave the diagonal for its pivots.
+    It is the number of negative pivots of L - value (Sylvester's law of inertia); None where the
+    factorisation needed pivots off the diagonal.
     """
-    factor = _factorised(matrix, 1 - value)
+    factor = _factorisation(matrix, 1 - value)
     if not np.array_equal(factor.perm_r, factor.perm_c):
         return None
     return int((factor.U.diagonal() < 0).sum())
 
 
 def _growth(component: Component, values: np.ndarray, vectors: np.ndarray) -> float:
-    """Return how much a filter amplifies what is orthogonal to all the eigenvectors found.
+    """Return how much a filter amplifies random vectors orthogonal to the eigenvectors found.
 
-    The filter amplifies eigenvalues below the k-th only, so that independent vectors grow beyond 1
-    only where such an eigenvalue was missed. One less than about 2 % below the k-th is not seen.
+    The filter amplifies only eigenvalues below the k-th: such vectors grow beyond 1 only where one
+    was missed. One that is less than about 2 % below the k-th is not detected.
     """
     known = torch.cat([component.trivial, torch.from_numpy(vectors)], dim=1)  # (N, k + 1)
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((len(known), 8)))
@@ -131,41 +131,41 @@ def _growth(component: Component, values: np.ndarray, vectors: np.ndarray) -> fl
 
 
 def _krylov(component: Component, k: int) -> np.ndarray:
-    """Return k eigenvectors (N, k) by block Lanczos in single precision, then made better."""
-    return _improved(component, k, roughly(component, k))
+    """Return k eigenvectors (N, k) by block Lanczos in single precision, then refined."""
+    return _refined(component, k, rough_eigenvectors(component, k))
 
 
 def _chebyshev(component: Component, k: int) -> np.ndarray:
     """Return k eigenvectors (N, k) by subspace iteration from random columns.
 
-    There are more columns than asked for, hence all copies of a multiple eigenvalue.
+    The subspace has more than k columns, so that it holds all copies of a multiple eigenvalue.
     """
     columns = k + 16 + k // 4
     start = np.random.default_rng(0).standard_normal((len(component.trivial), columns))
-    return _improved(component, k, torch.from_numpy(start))
+    return _refined(component, k, torch.from_numpy(start))
 
 
-def _improved(component: Component, k: int, x: Tensor) -> np.ndarray:
-    """Return k eigenvectors (N, k) out of the span of x (N, F), by Chebyshev filters.
+def _refined(component: Component, k: int, x: Tensor) -> np.ndarray:
+    """Return k eigenvectors (N, k) by Chebyshev-filtered subspace iteration from x (N, F).
 
-    Each round the cut is the last Ritz value and the degree what the precision bears: a higher one
-    would leave nothing but the first eigenvector. A large component begins in single precision.
+    In each iteration the cut is the last Ritz value, and the degree is limited by the precision: a
+    higher one would leave only the first eigenvector. A large component begins in single precision.
     """
     single, solved = component.large, SOLVED if component.large else _SOLVED
     steps, last = 0, math.inf
     while True:
         ritz, x, residual = _ritz(component, x)
-        # Small eigenvalues lie close together: their vectors need smaller residuals.
+        # Small eigenvalues are clustered: their vectors need smaller residuals.
         wanted = (1e-4 * (1 - ritz)).clamp(1e-12, solved)
         rough = residual > wanted
         if not rough[:k].any():
             return x[:, :k].numpy()
         error, cut = float(residual[:k].max()), max(float(ritz[-1]), -0.9)
-        # Single precision, as long as it gains.
+        # Single precision, as long as the residual falls.
         single = single and (error > 1e-3 or solved < error < last / 2)
         last, growth = error, 1e4 if single else 1e8
         top = min(1.0, float(ritz[0]) + error)
-        # With the cut below the last Ritz value, a block inside one multiple eigenvalue improves.
+        # The cut is below the last Ritz value: a block in one multiple eigenvalue converges.
         margin = (1 + cut) / 2 * (math.cosh(2 / degree_for(cut, top, growth)) - 1)
         cut = max(cut - max(margin, error), -0.9)
         degree = degree_for(cut, top, growth)
@@ -182,7 +182,7 @@ def _ritz(component: Component, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     x = x - component.trivial @ (component.trivial.T @ x)
     x /= x.norm(dim=0)
     triangle, singular = torch.linalg.cholesky_ex(x.T @ x)
-    if singular or triangle.diagonal().min() < 1e-4:  # columns that are nearly one
+    if singular or triangle.diagonal().min() < 1e-4:  # nearly dependent columns
         x = torch.linalg.qr(x)[0]
         triangle = torch.eye(x.shape[1], dtype=x.dtype)
     y = component.product(x)
@@ -195,7 +195,7 @@ def _ritz(component: Component, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _lanczos(component: Component, k: int) -> np.ndarray:
-    """Return k eigenvectors (N, k) by ARPACK, to machine precision: a looser one misses copies."""
+    """Return k eigenvectors (N, k) by ARPACK to machine precision; a looser one misses copies."""
     return _arpack(lambda x: component.matrix @ x, component, k)
 
 
@@ -204,18 +204,18 @@ def _shift_invert(component: Component, k: int) -> np.ndarray:
     most = component.band * len(component.trivial)
     if most > _BAND and not component.factored_first:
         raise _Failed(f"a factor of up to {most:.0e} numbers is too large")
-    return _arpack(_factorised(component.matrix, 1 + 1e-9).solve, component, k)
+    return _arpack(_factorisation(component.matrix, 1 + 1e-9).solve, component, k)
 
 
-def _factorised(matrix: sparse.csr_array, shift: float) -> SuperLU:
-    """Return the factors of shift - S, ordered by minimum degree, pivots on the diagonal."""
+def _factorisation(matrix: sparse.csr_array, shift: float) -> SuperLU:
+    """Return the LU factors of shift - S, in minimum-degree order, with pivots on the diagonal."""
     shifted = (shift * sparse.eye_array(matrix.shape[0]) - matrix).tocsc()
     plain = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
     return splu(shifted, permc_spec="MMD_AT_PLUS_A", **plain)
 
 
 def _arpack(apply: Callable, component: Component, k: int) -> np.ndarray:
-    """Return the eigenvectors of the k largest eigenvalues of a map, the trivial one sent to -2."""
+    """Return eigenvectors of the k largest eigenvalues of a map, the trivial one moved to -2."""
     trivial = component.trivial[:, 0].numpy()
 
     def deflated(x):
@@ -228,8 +228,8 @@ def _arpack(apply: Callable, component: Component, k: int) -> np.ndarray:
     return eigsh(operator, k, which="LA", v0=start, ncv=2 * k + 20, maxiter=500)[1]
 
 
-# In this order they are tried, but where a factorisation is cheap and much is to be done: ARPACK
-# alone takes minutes where eigenvalues crowd at 0.
+# They are tried in this order, except where `factored_first`: without a factorisation ARPACK takes
+# minutes where eigenvalues cluster at 0.
 _SOLVERS = {
     "krylov": _krylov,
     "chebyshev": _chebyshev,

@@ -1,10 +1,9 @@
-"""Positional encodings of the nodes of a graph, computed once and kept on disk.
+"""Positional encodings of the nodes of a graph, cached on disk.
 
-An encoding reads the undirected pattern of a graph, or of a data set's graph: edges in both
-directions, without self-loops and duplicates. The same graph and options give the same numbers,
-read from `cache_folder()` the second time. A basis of eigenvectors is free up to signs (and to
-rotation where an eigenvalue is multiple): on disk the signs are canonical, and `flip_signs` varies
-them while a model trains.
+An encoding is a function of the undirected adjacency of a graph, or of a data set's graph: edges in
+both directions, without self-loops and duplicates. It is deterministic, and cached in
+`cache_folder()`. Eigenvectors are unique up to sign (and up to rotation where an eigenvalue is
+multiple): in the cache signs are canonical, and `flip_signs` draws random ones for training.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from zoo.system.threads import on_one_thread
 
 VERSION = 6  # part of the key of every cached file: raise it when the numbers change
 
-_BYTES = 76  # of memory for each edge while its pattern is made: `peak_during`, 31 million edges
-_DENSE = 512  # components of up to this many nodes are solved by dense algebra
-_ROWS = 4096  # rows of S^t at a time as long as they are sparse
-_FULL = 1 / 32, 4096  # share of them and numbers in one, on average, from which on they are dense
-_PATHS = 2**26  # steps from them beyond which they are not tried: a hub leads everywhere at once
-_WIDTH = 64  # columns of S^t at a time: faster than more, whose blocks fall out of the cache
+_BYTES = 76  # peak memory per edge of `_pattern`, measured by `peak_during` on 31 million edges
+_DENSE = 512  # components of up to this many nodes use a dense eigensolver
+_ROWS = 4096  # rows of S^t per chunk while they are sparse
+_FULL = 1 / 32, 4096  # density, and mean entries per row, above which rows count as dense
+_PATHS = 2**26  # multiplications above which sparse rows are given up: hubs fill them in
+_WIDTH = 64  # columns of S^t per chunk: more of them do not fit the cache
 
 
 def none(graph) -> Tensor:
@@ -46,14 +45,14 @@ def none(graph) -> Tensor:
 
 
 def laplacian(graph, *, k: Count = 16) -> Tensor:
-    """Return the k smoothest non-trivial eigenvectors of the graph Laplacian, (N, k) fp32 on CPU.
+    """Return the first k non-trivial eigenvectors of the graph Laplacian, (N, k) fp32 on CPU.
 
     L = I - D^-1/2 A D^-1/2 without self-loops (Dwivedi et al., arXiv 2003.00982). Each
-    connected component has one trivial eigenvector, of eigenvalue 0, which is left out. The others
-    of all components are put together and the k of smallest eigenvalue kept, ascending, those of
-    the component with the lower first node first where eigenvalues are equal to 1e-9. Each has
-    norm 1 and is zero outside its component; where fewer than k exist, zero columns follow on the
-    right. The first entry whose magnitude is within 1e-4 (relative) of the largest is positive.
+    connected component has one trivial eigenvector, of eigenvalue 0, which is left out. Of the
+    others of all components, the k of smallest eigenvalue are kept, ascending; ties (to 1e-9) are
+    broken by the first node of the component. Each has norm 1 and is zero outside its component;
+    where fewer than k exist, they are padded with zero columns on the right. Signs: the first entry
+    whose magnitude is within 1e-4 (relative) of the largest is positive.
 
     Raises:
         ZooError: k is not a positive integer, or no solver gave eigenvectors that pass the checks.
@@ -62,14 +61,14 @@ def laplacian(graph, *, k: Count = 16) -> Tensor:
 
 
 def laplacian_report(graph, *, k: Count = 16) -> dict:
-    """Return how good `laplacian(graph, k=k)` is, as measured when it was computed.
+    """Return the accuracy of `laplacian(graph, k=k)`, as measured when it was computed.
 
     Returns:
         `eigenvalues`, ascending, without those of the zero columns; `residual`, the largest
         |L v - lambda v|; `orthogonality`, the largest entry of |V^T V - I|, trivial eigenvectors
-        included; `missed`, the growth of independent vectors that would exceed 2 had an eigenvalue
-        been passed over (0 where dense algebra or a factorisation counts them); `components`; and
-        `solvers`, one word for each component of more than 512 nodes.
+        included; `missed`, the amplification of independent vectors, more than 2 where an
+        eigenvalue was missed (0 where a dense solver or a factorisation counts them);
+        `components`; and `solvers`, one word for each component of more than 512 nodes.
     """
     stored = {**_laplacian(graph, k)}
     del stored["encoding"]
@@ -77,31 +76,32 @@ def laplacian_report(graph, *, k: Count = 16) -> dict:
 
 
 def random_walk(graph, *, steps: Count = 16) -> Tensor:
-    """Return the probabilities of being back after 1 to `steps` steps, (N, steps) fp32 on CPU.
+    """Return the return probabilities of random walks of 1 to `steps` steps, (N, steps) fp32.
 
-    diag((A D^-1)^t) without self-loops (Dwivedi et al., arXiv 2110.07875), to 1e-6 of each number;
-    0 for isolated nodes. With S = D^-1/2 A D^-1/2 the diagonal is that of S^t, and S is symmetric,
-    so that rows of S^(t-1) and S^t give steps 2t-1 and 2t. A few of them are computed at a time,
-    sparse as long as they are: no N x N matrix is stored, but time is up to O(N E steps).
+    RWSE: diag((A D^-1)^t) without self-loops (Dwivedi et al., arXiv 2110.07875), on the CPU, with a
+    relative error of up to 1e-6; 0 for isolated nodes. With S = D^-1/2 A D^-1/2 the diagonal is
+    that of S^t, and S is symmetric: rows of S^(t-1) and S^t give steps 2t-1 and 2t. Rows are
+    computed in chunks, sparse while they are: no N x N matrix is stored, but time is up to
+    O(N E steps).
 
     Raises:
         ZooError: steps is not a positive integer.
     """
     _check("steps", steps)
     pattern = _pattern(graph)
-    stored = _cached("random_walk", pattern, steps, lambda: _return_probability(pattern, steps))
+    stored = _cached("random_walk", pattern, steps, lambda: _return_probabilities(pattern, steps))
     return torch.from_numpy(stored["encoding"])
 
 
 SIGNED = ("laplacian",)
-"""The encodings whose columns are free up to their sign, for which `flip_signs` is meant."""
+"""Encodings whose columns have an arbitrary sign: those that `flip_signs` is for."""
 
 
 def flip_signs(x: Tensor, columns: int) -> Tensor:
     """Return x (N, F) with each of its last `columns` columns negated with probability 1/2.
 
-    For training only: the sign of an eigenvector means nothing, and a model that sees both learns
-    so. One draw per column, from torch's global generator; x is left as it is.
+    An augmentation, for training only: the sign of an eigenvector is arbitrary, and the model
+    should be invariant to it. One draw per column, from torch's global generator; x is not changed.
     """
     signs = torch.ones(x.shape[-1], dtype=x.dtype)
     signs[x.shape[-1] - columns :] -= 2 * torch.randint(2, (columns,)).to(x.dtype)
@@ -117,7 +117,7 @@ def _check(name: str, value: object) -> None:
 
 
 def _pattern(graph) -> sparse.csr_array:
-    """Return the symmetric 0-1 matrix (N, N) of the edges, in canonical order, no self-loops."""
+    """Return the binary symmetric adjacency matrix (N, N), canonical CSR, without self-loops."""
     graph = getattr(graph, "graph", graph)  # a data set holds its graph
     if (size := _BYTES * graph.num_edges()) > available_memory():
         raise ZooError(
@@ -145,10 +145,10 @@ def _normalised(pattern: sparse.csr_array) -> sparse.csr_array:
 
 
 def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> dict:
-    """Return what `compute` returns, from a file if a sound one is there.
+    """Return what `compute` returns, from the cache if it is there.
 
-    The key is a hash of the edges and of everything else the numbers depend on. A file that is
-    damaged is replaced; one that cannot be written is a warning in the log.
+    The key is a hash of the edges and of everything else that the result depends on. A damaged file
+    is replaced; one that cannot be written is a warning in the log.
     """
     count = pattern.shape[0]
     key = hashlib.sha256(json.dumps([VERSION, kind, count, columns]).encode())
@@ -160,9 +160,9 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
             known = dict(stored)
         if known["encoding"].shape == (count, columns) and np.isfinite(known["encoding"]).all():
             return known
-    # One thread, so that the bytes do not depend on how many there are. It is also the safe choice:
-    # thousands of short products on several take twenty times as long as soon as another program
-    # wants the same cores.
+    # One thread: results are bitwise the same for any number of them. It is also robust: thousands
+    # of short products on several threads take twenty times as long when another program uses the
+    # same cores.
     with on_one_thread():
         result = compute()
     try:
@@ -192,7 +192,9 @@ def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndar
             pairs += _dense(matrix, nodes[first[begin : begin + batch, None] + np.arange(size)], k)
     for index in np.flatnonzero(sizes > dense):
         members = nodes[start[index] : start[index] + sizes[index]]
-        solver, growth, *found = first_pairs(_among(matrix, members), trivial[members], k, threads)
+        solver, growth, *found = first_pairs(
+            _submatrix(matrix, members), trivial[members], k, threads
+        )
         pairs += [(value, members, vector) for value, vector in zip(*found, strict=True)]
         solvers.append(solver)
         missed.append(growth)
@@ -213,13 +215,13 @@ def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndar
     }
 
 
-def _among(matrix: sparse.csr_array, members: np.ndarray) -> sparse.csr_array:
-    """Return the rows and columns of some nodes."""
+def _submatrix(matrix: sparse.csr_array, members: np.ndarray) -> sparse.csr_array:
+    """Return the submatrix of some nodes."""
     return matrix if len(members) == matrix.shape[0] else matrix[members][:, members]
 
 
 def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]:
-    """Return the k first pairs (eigenvalue, nodes, vector) of C components, members (C, size)."""
+    """Solve C components of one size, members (C, size): k pairs (eigenvalue, nodes, vector)."""
     size = members.shape[1]
     place = np.zeros(matrix.shape[0], dtype=np.int64)
     place[members] = np.arange(size)
@@ -235,26 +237,26 @@ def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]
     ]
 
 
-def _return_probability(pattern: sparse.csr_array, steps: int) -> dict[str, np.ndarray]:
+def _return_probabilities(pattern: sparse.csr_array, steps: int) -> dict[str, np.ndarray]:
     """Return diag(S^t) for t = 1 to steps as the encoding, (N, steps) fp32; see `random_walk`."""
     matrix, count, half = _normalised(pattern), pattern.shape[0], (steps + 1) // 2
     single = matrix.astype(np.float32)
     result = np.zeros((count, 2 * half), dtype=np.float32)
-    # Neighbours in one block; the ordering takes no empty graph.
+    # Neighbours in one chunk; Cuthill-McKee refuses an empty graph.
     order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True) if count else None
     for begin in tqdm(range(0, count, _ROWS), "random walk", disable=None):
         sources = order[begin : begin + _ROWS]
-        found = _of_sparse_rows(matrix, sources, half)
+        found = _from_sparse_rows(matrix, sources, half)
         if found is not None:
             result[sources] = found
             continue
         for few in np.split(sources, range(_WIDTH, len(sources), _WIDTH)):
-            result[few] = _of_dense_columns(single, few, half)
+            result[few] = _from_dense_columns(single, few, half)
     return {"encoding": result[:, :steps]}
 
 
-def _of_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> np.ndarray | None:
-    """Return diag(S^t) of some nodes, (nodes, 2 half), from rows of S^t; None if they fill up."""
+def _from_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> np.ndarray | None:
+    """Return diag(S^t) of some nodes, (nodes, 2 half), from sparse rows of S^t; None on fill-in."""
     parts = np.ones(len(nodes)), nodes, np.arange(len(nodes) + 1)
     before = sparse.csr_array(parts, shape=(len(nodes), matrix.shape[0]))
     found, most = np.empty((len(nodes), 2 * half)), min(_FULL[0] * matrix.shape[0], _FULL[1])
@@ -271,10 +273,10 @@ def _of_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> n
     return found
 
 
-def _of_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> Tensor:
-    """Return the same from columns of S^t, fp32, on the nodes within reach."""
-    reached = _reach(matrix, nodes, half)
-    local = csr_tensor(_among(matrix, reached))
+def _from_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> Tensor:
+    """Return the same from dense columns of S^t, fp32, on the nodes within `half` steps."""
+    reached = _within(matrix, nodes, half)
+    local = csr_tensor(_submatrix(matrix, reached))
     before = torch.zeros(len(reached), len(nodes))
     before[np.searchsorted(reached, nodes), np.arange(len(nodes))] = 1
     found = []
@@ -285,8 +287,8 @@ def _of_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) ->
     return torch.stack(found, dim=1)
 
 
-def _reach(matrix: sparse.csr_array, nodes: np.ndarray, steps: int) -> np.ndarray:
-    """Return the nodes at most `steps` edges away from some of the nodes, ascending."""
+def _within(matrix: sparse.csr_array, nodes: np.ndarray, steps: int) -> np.ndarray:
+    """Return the `steps`-hop neighbourhood of some nodes, ascending."""
     reached = np.unique(nodes)
     for _ in range(steps):
         known, reached = reached, np.union1d(reached, matrix[reached].indices)

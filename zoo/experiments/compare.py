@@ -4,6 +4,7 @@ Each recipe is trained by a process of its own: the peak of memory is then its o
 ends one run leaves the others alone. A run that has been finished before is read, not repeated.
 """
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
 from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
@@ -25,9 +27,9 @@ UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 
 
 class Contestant(NamedTuple):
-    """A recipe to compare, and the summary of its run once there is one."""
+    """A plan to compare, and the summary of its run once there is one."""
 
-    recipe: Recipe
+    plan: Plan
     summary: dict[str, Any] | None = None
     tuned: bool = True
 
@@ -59,14 +61,16 @@ def contestants(
             "nothing to compare: write names of recipes (`zoo list recipes`), folders of finished "
             "runs, or `--dataset cora` for every model with a recipe for it."
         )
-    first = found[0].recipe
-    for each in found:
-        if word(each.recipe.dataset) != word(first.dataset):
+    first = found[0].plan
+    for plan in (each.plan for each in found):
+        if plan.dataset["name"] != first.dataset["name"]:
             raise ZooError(
-                f"{first.name} is on {word(first.dataset)} and {each.recipe.name} on "
-                f"{word(each.recipe.dataset)}; compare recipes of one data set."
+                f"{first.recipe.name} is on {first.dataset['name']} and {plan.recipe.name} on "
+                f"{plan.dataset['name']}; compare recipes of one data set."
             )
-    present = {word(each.recipe.model) for each in found}
+    found = _with_splits(found)
+    first = found[0].plan
+    present = {each.plan.model["name"] for each in found}
     missing = [each for each in BASELINES if each not in present]
     found = [each for entry in found for each in _with_attentions(entry, attentions)]
     return found + [_baseline(each, first) for each in missing]
@@ -97,10 +101,10 @@ def compare(
     """
     summaries = []
     for number, entry in enumerate(entries, start=1):
-        known = entry.summary or (None if again else finished(entry.recipe, runs))
+        known = entry.summary or (None if again else finished(entry.plan, runs))
         if known is None:
-            tell(f"{number} of {len(entries)}: {entry.recipe.name}")
-        summary = known or train_apart(entry.recipe, device, runs)
+            tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
+        summary = known or train_apart(entry.plan, device, runs)
         summaries.append({**summary, "read": known is not None, "tuned": entry.tuned})
     nodes = [[seed["split_sha256"] for seed in each["seeds"]] for each in summaries]
     rows = [
@@ -110,30 +114,37 @@ def compare(
     return sorted(rows, key=lambda each: -each["test"]["mean"])
 
 
-def finished(recipe: Recipe, runs: Path) -> dict[str, Any] | None:
+def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Contestant:
+    """Return the contestant of a recipe, under another name if one is given."""
+    renamed = recipe if name is None else recipe.model_copy(update={"name": name})
+    return Contestant(resolve(renamed), **options)
+
+
+def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
     """Return the summary of the latest finished run of exactly this training, None without one."""
-    wanted = _training(recipe)
-    for path in sorted(runs.glob(f"{recipe.name}-*/summary.json"), reverse=True):
+    wanted = _training(with_split(plan))
+    for path in sorted(runs.glob(f"{plan.recipe.name}-*/summary.json"), reverse=True):
         try:
-            same = _training(load_recipe(path.parent / "recipe.yaml")) == wanted
+            theirs = resolve(load_recipe(path.parent / "recipe.yaml"))
         except ZooError:  # of another version of the zoo
             continue
         summary = json.loads(path.read_text())
-        if same and not summary["interrupted"]:
+        if _training(theirs) == wanted and not summary["interrupted"]:
             return summary
     return None
 
 
-def _training(recipe: Recipe) -> dict[str, Any]:
-    """Return all of a recipe that a run depends on: what it should reach is no part of that."""
-    return {key: value for key, value in resolve(recipe).items() if key != "expect"}
+def _training(plan: Plan) -> dict[str, Any]:
+    """Return all of a plan that a run depends on: what it should reach is no part of that."""
+    return {key: value for key, value in plan.plain().items() if key != "expect"}
 
 
-def train_apart(recipe: Recipe, device: str, runs: Path) -> dict[str, Any]:
-    """Train a recipe in a process of its own, progress on standard error; return its summary."""
+def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
+    """Train a plan in a process of its own, progress on standard error; return its summary."""
+    name = plan.recipe.name
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{recipe.name}.yaml"
-        path.write_text(recipe_text(resolve(recipe)))
+        path = Path(folder) / f"{name}.yaml"
+        path.write_text(recipe_text(plan.plain()))
         words = ["train", path, "--json", "--device", device, "--runs", runs]
         command = [sys.executable, "-m", "zoo", *map(str, words)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -142,8 +153,8 @@ def train_apart(recipe: Recipe, device: str, runs: Path) -> dict[str, Any]:
     if done.returncode != 0:
         how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
         raise ZooError(
-            f"{recipe.name} {how} (exit code {done.returncode}). What was finished before is in "
-            f"{runs} and will be read, not repeated; leave {recipe.name} out, or change it."
+            f"{name} {how} (exit code {done.returncode}). What was finished before is in "
+            f"{runs} and will be read, not repeated; leave {name} out, or change it."
         )
     return json.loads(done.stdout)
 
@@ -151,9 +162,10 @@ def train_apart(recipe: Recipe, device: str, runs: Path) -> dict[str, Any]:
 def _read(source: str, overrides: Sequence[str]) -> Contestant:
     path = Path(source) / "summary.json"
     if not path.is_file():
-        return Contestant(load_recipe(source, overrides))
+        return contestant(load_recipe(source, overrides))
+    recipe = load_recipe(path.parent / "recipe.yaml")
     try:
-        return Contestant(load_recipe(path.parent / "recipe.yaml"), json.loads(path.read_text()))
+        return contestant(recipe, summary=json.loads(path.read_text()))
     except json.JSONDecodeError as error:
         raise ZooError(f"{path} is not JSON ({error}); train the recipe again.") from None
 
@@ -162,39 +174,49 @@ def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
     names = [f"{model}-{dataset}" for model in list_models()]
     shipped = [each for each in names if each in recipe_names()]
     if shipped:
-        return [Contestant(load_recipe(each, overrides)) for each in shipped]
+        return [contestant(load_recipe(each, overrides)) for each in shipped]
     return [_untuned(model, {"dataset": dataset}, overrides) for model in list_models()]
+
+
+def _with_splits(entries: Sequence[Contestant]) -> list[Contestant]:
+    """Name the split of every plan; what has to be read for that is read once."""
+    known: dict[str, Spec] = {}
+    found = []
+    for entry in entries:
+        graph = json.dumps(entry.plan.dataset)
+        split = entry.plan.split or known.get(graph) or with_split(entry.plan).split
+        if entry.plan.split is None:
+            known[graph] = split
+        found.append(entry._replace(plan=dataclasses.replace(entry.plan, split=split)))
+    return found
 
 
 def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Contestant]:
     """Return an entry once with each attention, as it is where it has no choice or has been run."""
-    recipe = entry.recipe
-    if entry.summary or "attention" not in resolve(recipe)["model"]:
+    plan = entry.plan
+    if entry.summary or "attention" not in plan.model:
         return [entry]
     found = []
     for attention in attentions:
-        changed = load_recipe(resolve(recipe), [f"model.attention={attention}"])
-        name = f"{recipe.name}-{_label(changed.model['attention'])}"
-        found.append(entry._replace(recipe=changed.model_copy(update={"name": name})))
+        changed = load_recipe(plan.plain(), [f"model.attention={attention}"])
+        name = f"{plan.recipe.name}-{_label(changed.model['attention'])}"
+        found.append(contestant(changed, name=name, tuned=entry.tuned))
     return found or [entry]
 
 
-def _baseline(model: str, first: Recipe) -> Contestant:
-    """Return a baseline on the nodes of the first recipe: tuned, where a recipe is shipped."""
-    name = f"{model}-{word(first.dataset)}"
-    data = resolve(first)
+def _baseline(model: str, first: Plan) -> Contestant:
+    """Return a baseline on the nodes of the first plan: tuned, where a recipe is shipped."""
+    name, data = f"{model}-{first.dataset['name']}", first.plain()
     if name not in recipe_names():
         return _untuned(model, {"dataset": data["dataset"], "seeds": data["seeds"]})
-    shipped = load_recipe(name)
-    own = resolve(shipped)
+    own = resolve(load_recipe(name)).plain()
     own["dataset"]["split"], own["seeds"] = data["dataset"]["split"], data["seeds"]
-    return Contestant(load_recipe(own).model_copy(update={"name": name}))
+    return contestant(load_recipe(own), name=name)
 
 
 def _untuned(model: str, data: dict[str, Any], overrides: Sequence[str] = ()) -> Contestant:
     recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides)
-    name = f"{model}-{word(recipe.dataset)}"
-    return Contestant(recipe.model_copy(update={"name": name}), tuned=False)
+    return contestant(recipe, name=f"{model}-{word(recipe.dataset)}", tuned=False)
 
 
 def _label(spec: str | dict[str, Any]) -> str:

@@ -1,41 +1,33 @@
 """How much memory a recipe will take, found on small graphs before the large one is tried.
 
-A step and an evaluation are measured on random graphs of two sizes, with the model, the features
-and the mean degree of the recipe. What the zoo holds grows with nodes and edges, so that a
-straight line through both leads to the size that is asked for.
+A step and an evaluation are measured on random graphs of two sizes, see
+`zoo.experiments.scaled_down`. What the zoo holds grows with nodes and edges, so that a straight
+line through both leads to the size that is asked for.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import math
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from zoo.config.options import pick
-from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_graph, on_disk_folder
-from zoo.datasets.splits import PARTS, Split, make_split
-from zoo.datasets.tasks import TASKS
+from zoo.datasets.splits import Split, make_split
 from zoo.encodings import ENCODINGS
-from zoo.experiments.resolve import import_sources, resolve
-from zoo.graphs.message_passing import by_torch
-from zoo.ops.chunked_attention import expecting
+from zoo.experiments.resolve import Plan
+from zoo.experiments.scaled_down import COPIES, ScaledDown
 from zoo.system import allocator
-from zoo.system.memory import available_memory, held_now, own_peak, peak_during
-from zoo.training.epoch import Steps
-from zoo.training.full_batch import Part, Whole
+from zoo.system.context import using
+from zoo.system.memory import available_memory, held_now, own_peak
 from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
 from zoo.training.optimizers import OPTIMIZERS
-from zoo.weights.create import create_model
 
 SIZES = (4_096, 16_384)
 """Nodes of the graphs that are measured; what is not larger is measured as it is."""
@@ -83,73 +75,87 @@ class _Line(NamedTuple):
         return max(0, int(self.start + self.slope * nodes))
 
 
-def estimate(recipe: Recipe) -> Estimate:
-    """Estimate the memory of a recipe's training.
+class _Load(NamedTuple):
+    """What a step and an evaluation see of the graph.
+
+    Attributes:
+        batch: nodes of a step.
+        degree: mean degree of those.
+        made: bytes of the mini-batches that are made ahead.
+        uneven: whether mini-batches differ in size by more than a node.
+        asked: nodes that an evaluation sees at a time.
+        around: mean degree of those.
+    """
+
+    batch: int
+    degree: float
+    made: int
+    uneven: bool
+    asked: int
+    around: float
+
+
+def estimate(plan: Plan) -> Estimate:
+    """Estimate the memory of a plan's training; its graph is read once.
 
     Raises:
-        ZooError: something is wrong with the recipe or its data.
+        ZooError: something is wrong with the data.
     """
-    import_sources(recipe.imports, recipe.path.parent if recipe.path else Path())
-    full = resolve(recipe)
-    train = full["train"]
-    program = _of_program(train)
-    data, split = _loaded(full, recipe.seeds[0])
-    nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
-    over = pick(BATCHING, train["batching"], data, split.train, "cpu")
-    found = _batch(over) if isinstance(over, Batches) else (nodes, degree, 0, False)
-    batch, inside, made, uneven = found
-    sizes = {"full": (nodes, degree), "batches": (batch, inside)}
-    asked, around = sizes.get(train["evaluate"]) or Layerwise(data, "cpu").size()
-
-    def small(n: int, degree: float) -> Steps:
-        like, parts = _like(data, split, n, degree)
-        options = {key: value for key, value in full["model"].items() if key != "name"}
-        outputs = pick(TASKS, data.task).outputs(data.classes)
-        torch.manual_seed(0)
-        model = create_model(full["model"]["name"], like.x.shape[1], outputs, **options)
-        model.begin_epoch(train["epochs"] - 1)  # the last phase holds most
-        given = (like, parts, pick(TASKS, data.task), _same, train["precision"], train["clip"])
-        return Steps(model, *given)
-
-    def of_step(n: int, uneven: bool = False) -> int:
-        steps = small(n, inside)
-        if uneven:
-            steps.over = _Uneven(_like(data, split, size, inside) for size in _sizes(n))
-        return _of_training(steps, train)
+    program = _of_program(plan.train)
+    data, split = _loaded(plan)
+    load = _load(plan, data, split)
+    small = ScaledDown(plan, data, split)
 
     def of_large_step(n: int) -> int:
-        with expecting(batch):
-            return of_step(n, uneven)
+        with using(rows=load.batch):
+            return small.of_training(n, load.degree, uneven=load.uneven)
 
-    program += _of_first(lambda: of_step(min(SIZES[0], batch)))
-    step = _line(of_large_step, batch)
-    evaluation = _line(lambda n: _of_evaluation(small(n, around)), asked)
-    with by_torch():
-        on_cuda = _line(of_step, batch).at(batch)
-    model = small(min(nodes, 64), degree).model
-    parameters = sum(each.numel() for each in model.parameters())
-    weights = _COPIES * sum(each.nbytes for each in model.state_dict().values())
-    features = 4 * data.x.numel()
-    mapped = on_disk_folder(word(recipe.dataset)) is not None and max(batch, asked) < nodes
-    arrays = data.y.nbytes + (0 if mapped else features + _of_graph(nodes, data.graph.num_edges()))
-    arrays += made
-    rest = program + arrays + weights
-    held = step.at(batch), evaluation.at(asked)
+    first = min(SIZES[0], load.batch)
+    program += _of_first(lambda: small.of_training(first, load.degree))
+    step = _line(of_large_step, load.batch)
+    evaluation = _line(lambda n: small.of_evaluation(n, load.around), load.asked)
+    with using(torch_only=True):
+        on_cuda = _line(lambda n: small.of_training(n, load.degree), load.batch).at(load.batch)
+    nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
+    model = small.steps(min(nodes, 64), degree).model
+    weights = COPIES * sum(each.nbytes for each in model.state_dict().values())
+    arrays = _of_arrays(plan, data, load)
+    held = step.at(load.batch), evaluation.at(load.asked)
     free = max(0, available_memory() - arrays - weights - max(0, step.start))
+    # What a step leaves at hand fits an evaluation of the same graph, and no other.
+    both = max(held) if load.asked == load.batch else sum(held)
     return Estimate(
-        parameters=parameters,
+        parameters=sum(each.numel() for each in model.parameters()),
         nodes=nodes,
-        batch=batch,
+        batch=load.batch,
         program=program,
         data=arrays,
         weights=weights,
         step=held[0],
         evaluation=held[1],
-        # What a step leaves at hand fits an evaluation of the same graph, and no other.
-        peak=rest + (max(held) if asked == batch else sum(held)),
-        peak_cuda=weights + on_cuda + (features if batch == nodes else 0),
+        peak=program + arrays + weights + both,
+        peak_cuda=weights + on_cuda + (4 * data.x.numel() if load.batch == nodes else 0),
         largest=_most_nodes(free, step.slope),
     )
+
+
+def _load(plan: Plan, data: Dataset, split: Split) -> _Load:
+    """Return what a step and an evaluation see; the mini-batches of one step are made for it."""
+    whole = (len(data.x), data.graph.num_edges() / len(data.x))
+    over = pick(BATCHING, plan.train["batching"], data, split.train, "cpu")
+    seen = _batch(over) if isinstance(over, Batches) else (*whole, 0, False)
+    sizes = {"full": whole, "batches": seen[:2]}
+    asked = sizes.get(plan.train["evaluate"]) or Layerwise(data, "cpu").size()
+    return _Load(*seen, *asked)
+
+
+def _of_arrays(plan: Plan, data: Dataset, load: _Load) -> int:
+    """Return the bytes of features, labels and graph, and of the mini-batches made ahead."""
+    nodes = len(data.x)
+    on_disk = on_disk_folder(plan.dataset["name"]) is not None
+    mapped = on_disk and max(load.batch, load.asked) < nodes
+    held = 0 if mapped else 4 * data.x.numel() + _of_graph(nodes, data.graph.num_edges())
+    return data.y.nbytes + held + load.made
 
 
 def _most_nodes(free: float, per_node: float) -> int | None:
@@ -157,10 +163,6 @@ def _most_nodes(free: float, per_node: float) -> int | None:
     if free == 0:
         return 0
     return None if free == math.inf or per_node <= 0 else int(free / per_node)
-
-
-_COPIES = 5
-"""The weights, their gradients, two moments of Adam, and the best weights so far."""
 
 
 def _of_program(train: dict[str, Any]) -> int:
@@ -181,15 +183,14 @@ def _of_first(step: Callable[[], object]) -> int:
     return max(0, held_now() - before)
 
 
-def _loaded(full: dict[str, Any], seed: int) -> tuple[Dataset, Split]:
+def _loaded(plan: Plan) -> tuple[Dataset, Split]:
     """Return the data, with columns of zeros for the encoding, and the first split."""
-    spec, own = divide(full["dataset"], ("split",))
-    data = load_graph(spec)
-    encoding = divide(full["encoding"], ("flip_signs",))[0]
-    width = pick(ENCODINGS, encoding, canonical([(0, 1), (1, 2)], nodes=3)).shape[1]
+    data = load_graph(plan.dataset)
+    width = pick(ENCODINGS, plan.encoding, canonical([(0, 1), (1, 2)], nodes=3)).shape[1]
     if width:
         data = data.add_features(torch.zeros(len(data.x), width))
-    return data, make_split(own["split"], data.y, data.masks, seed=seed)
+    split = plan.split or data.split
+    return data, make_split(split, data.y, data.masks, seed=plan.recipe.seeds[0])
 
 
 def _batch(over: Batches) -> tuple[int, float, int, bool]:
@@ -208,44 +209,6 @@ def _batch(over: Batches) -> tuple[int, float, int, bool]:
     return len(part.x), edges / len(part.x), held[0] - before + own, uneven
 
 
-class _Uneven(Whole):
-    """A step on each of some graphs in turn.
-
-    What one step has freed has holes of the wrong size for the next, and more is held after each.
-    """
-
-    def __init__(self, graphs: Iterable[tuple[Dataset, Split]]):
-        self.graphs = [Whole(data, split.train, "cpu") for data, split in graphs]
-
-    def parts(self, epoch: int) -> Iterator[Part]:
-        for each in self.graphs:
-            yield from each.parts(epoch)
-
-
-def _sizes(n: int) -> list[int]:
-    """Return n and some numbers up to a two-hundredth below it, in no order."""
-    generator = torch.Generator().manual_seed(n)
-    return [n, *(n - torch.randint(n // 200 + 1, (15,), generator=generator)).tolist()]
-
-
-def _like(data: Dataset, split: Split, n: int, degree: float) -> tuple[Dataset, Split]:
-    """Return a random graph of n nodes, with rows of the data and as large shares of its split."""
-    generator = torch.Generator().manual_seed(n)
-    edges = torch.randint(n, (int(n * max(0.0, degree - 1) / 2), 2), generator=generator)
-    rows = torch.randint(len(data.x), (n,), generator=generator)
-    places, parts = torch.randperm(n, generator=generator), {}
-    for name in PARTS:
-        known = getattr(split, name)
-        count = max(1, n * len(known) // len(data.x))
-        parts[name], places = places[:count].sort().values, places[count:]
-        chosen = torch.randint(len(known), (len(parts[name]),), generator=generator)
-        rows[parts[name]] = known[chosen]
-    x, y = data.x[rows].float(), data.y[rows]
-    graph = canonical(edges.numpy(), nodes=n)
-    like = dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
-    return like, Split(**parts, sha256="")
-
-
 def _line(cost: Callable[[int], int], n: int) -> _Line:
     """Return the straight line through the costs of two sizes, one of them n if it is small."""
     small, large = (max(4, n // 4), n) if n <= SIZES[-1] else SIZES
@@ -254,26 +217,6 @@ def _line(cost: Callable[[int], int], n: int) -> _Line:
     return _Line(high - slope * large, slope)
 
 
-def _of_training(steps: Steps, train: dict[str, Any]) -> int:
-    """Return what some steps hold at their peak, beyond weights and data."""
-    optimiser = pick(OPTIMIZERS, train["optimizer"], steps.model.parameters(), 0.0, 0.0)
-    kept = (_COPIES - 2) * sum(each.nbytes for each in steps.model.parameters())
-
-    def call() -> None:
-        for epoch in range(4):  # holes in the memory fill up
-            steps.train(optimiser, epoch)
-
-    return max(0, peak_during(call, torch.device("cpu"), at_hand=True) - kept)
-
-
-def _of_evaluation(steps: Steps) -> int:
-    return peak_during(lambda: steps.evaluate()("val"), torch.device("cpu"), at_hand=True)
-
-
 def _of_graph(nodes: int, edges: int) -> int:
     """Return the bytes of a graph: its edges as pairs, by source and by target, with numbers."""
     return 8 * (2 * edges + 2 * (nodes + 1) + 4 * edges)
-
-
-def _same(x: Tensor) -> Tensor:
-    return x

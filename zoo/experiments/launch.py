@@ -9,27 +9,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo.config.recipe import Recipe, word
-from zoo.distributed.hosts import find_hosts, run_with_servers
+from zoo.config.recipe import word
 from zoo.errors import ZooError
-from zoo.experiments.resolve import check_processes
+from zoo.experiments.resolve import Plan, check_processes
 
 
-def to_launch(processes: int, recipe: Recipe, hosts: Path | None = None) -> bool:
+def to_launch(processes: int, plan: Plan, hosts: Path | None = None) -> bool:
     """Return whether this command has to start others, of which it is none itself."""
     alone = "WORLD_SIZE" not in os.environ
-    return processes > 1 or (alone and (hosts is not None or _distributed(recipe)))
+    return processes > 1 or (alone and (hosts is not None or _distributed(plan)))
 
 
-def launch(
-    processes: int, recipe: Recipe, hosts: Path | None = None, host: int | None = None
-) -> int:
+def launch(processes: int, plan: Plan, hosts: Path | None = None, host: int | None = None) -> int:
     """Start the very command that runs now in several processes, and wait for them.
 
     Args:
         processes: how many, of this machine; each gets its share of the cores, unless
             OMP_NUM_THREADS is set.
-        recipe: what they will run, checked here so that what is wrong is said once.
+        plan: what they will run, checked here so that what is wrong is said once.
         hosts: the file of the machines that hold a part of the graph each, all of which give this
             very command; None: this one holds all parts.
         host: the line of this machine, counted from 0; None: that of an address of its own.
@@ -40,18 +37,20 @@ def launch(
     Raises:
         ZooError: nothing in the recipe is divided among processes, or the hosts do not fit it.
     """
-    check_processes(recipe, processes)
+    check_processes(plan, processes)
     words = sys.argv[1:]
     at = [place for place, each in enumerate(words) if each.startswith("--processes")]
     for place in reversed(at):
         del words[place : place + (1 if "=" in words[place] else 2)]
-    if _distributed(recipe):
-        if word(recipe.encoding) != "none":
+    if _distributed(plan):
+        if plan.encoding["name"] != "none":
             raise ZooError(
-                f"{recipe.name} adds an encoding, which the parts of a graph do not have. Put its "
-                "columns into the features of the graph and leave `encoding` out."
+                f"{plan.recipe.name} adds an encoding, which the parts of a graph do not have. Put "
+                "its columns into the features of the graph and leave `encoding` out."
             )
-        config = Path(recipe.train["batching"]["config"])
+        from zoo.distributed.hosts import find_hosts, run_with_servers
+
+        config = Path(plan.train["batching"]["config"])
         found = find_hosts(hosts, host, config)
         call = _call(processes, ["zoo", *words], found.rendezvous)
         return run_with_servers(call, found, config, processes)
@@ -77,8 +76,8 @@ def run_together(processes: int, words: list[str]) -> None:
         raise ZooError(f"{words[0]} failed in {processes} processes: {last}")
 
 
-def _distributed(recipe: Recipe) -> bool:
-    return word(recipe.train.get("batching", "full")) == "distributed"
+def _distributed(plan: Plan) -> bool:
+    return word(plan.train["batching"]) == "distributed"
 
 
 def _call(processes: int, words: list[str], rendezvous: Sequence[str] = ("--standalone",)) -> dict:

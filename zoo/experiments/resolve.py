@@ -1,5 +1,6 @@
-"""A recipe held against every table: `load_recipe` checks it, `resolve` writes it out in full."""
+"""A recipe held against every table: `load_recipe` checks it, `resolve` makes it a plan."""
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -8,17 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import zoo.config.recipe
 from zoo.config.json_schema import json_schema, options_schema
 from zoo.config.options import (
+    Spec,
     option_problems,
     problems,
     resolved,
     resolved_options,
     value_problems,
 )
-from zoo.config.recipe import Recipe, divide, recipe_file, word
-from zoo.datasets.load import DATASETS, dataset_problems, resolved_dataset
+from zoo.config.recipe import Recipe, divide, read_recipe, recipe_file, recipe_schema, word
+from zoo.datasets.load import (
+    DATASETS,
+    dataset_problems,
+    default_split,
+    load_graph,
+    resolved_dataset,
+)
 from zoo.datasets.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
@@ -39,45 +46,109 @@ def load_recipe(source: str | Path | dict, overrides: Sequence[str] = ()) -> Rec
     """
     folder = recipe_file(source).parent if isinstance(source, str | Path) else Path()
     check = functools.partial(_problems, folder=folder)
-    return zoo.config.recipe.load_recipe(source, overrides, check=check)
+    return read_recipe(source, overrides, check=check)
 
 
-def resolve(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe as plain data with the default of every option written out."""
-    full = recipe.plain()
-    spec, own = divide(full["dataset"], ("split",))
-    data = resolved_dataset(spec)
-    full["dataset"] = {**data, "split": own.get("split", data["split"])}
-    spec, own = divide(full["encoding"], ("flip_signs",))
-    full["encoding"] = {**resolved(ENCODINGS, spec), "flip_signs": own.get("flip_signs", False)}
-    full["model"] = resolved(MODELS, full["model"])
-    full["train"] = resolved_options(fit, full["train"])
-    if recipe.start_from:
-        full["start_from"]["weights"] = _pinned(recipe.start_from.weights)
-    if recipe.imports:
-        full["imports"] = [_absolute(each, recipe) for each in recipe.imports]
-    return full
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A recipe with every option written out, made once and handed on to all that works with it.
+
+    It holds words and numbers alone: the graph is read by who trains on it.
+
+    Attributes:
+        recipe: what was read.
+        dataset: what `load_graph` takes.
+        split: None: that of the graph, `Dataset.split`.
+        encoding: a word of `ENCODINGS` with its options.
+        flip_signs: whether the signs of the encoding are drawn anew in training.
+        model: a word of `MODELS` with its options.
+        train: the options of `fit`.
+        start_from: weights to begin with, by an absolute path, or None.
+        imports: Python files, by absolute paths, and modules.
+    """
+
+    recipe: Recipe
+    dataset: dict[str, Any]
+    split: Spec | None
+    encoding: dict[str, Any]
+    flip_signs: bool
+    model: dict[str, Any]
+    train: dict[str, Any]
+    start_from: dict[str, Any] | None
+    imports: list[str]
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data that `load_recipe` reads back from any folder."""
+        own = {} if self.split is None else {"split": self.split}
+        full = {
+            **self.recipe.plain(),
+            "dataset": {**self.dataset, **own},
+            "encoding": {**self.encoding, "flip_signs": self.flip_signs},
+            "model": self.model,
+            "train": self.train,
+        }
+        full |= {"start_from": self.start_from} if self.start_from else {}
+        return full | ({"imports": self.imports} if self.imports else {})
 
 
-def check_processes(recipe: Recipe, processes: int) -> None:
+def resolve(recipe: Recipe) -> Plan:
+    """Write out the default of every option; no graph is read.
+
+    What the recipe imports is imported, if it is not yet.
+    """
+    folder = recipe.path.parent if recipe.path else Path()
+    import_sources(recipe.imports, folder)
+    dataset, of_dataset = divide(recipe.dataset, ("split",))
+    encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
+    start = recipe.start_from and {
+        **recipe.start_from.model_dump(),
+        "weights": _pinned(recipe.start_from.weights),
+    }
+    return Plan(
+        recipe=recipe,
+        dataset=resolved_dataset(dataset),
+        split=of_dataset.get("split"),
+        encoding=resolved(ENCODINGS, encoding),
+        flip_signs=of_encoding.get("flip_signs", False),
+        model=resolved(MODELS, recipe.model),
+        train=resolved_options(fit, recipe.train),
+        start_from=start,
+        imports=[_absolute(each, folder) for each in recipe.imports],
+    )
+
+
+def with_split(plan: Plan) -> Plan:
+    """Return the plan with its split named; a graph is read if nothing but its files names it."""
+    if plan.split is not None:
+        return plan
+    split = default_split(plan.dataset["name"]) or load_graph(plan.dataset).split
+    return dataclasses.replace(plan, split=split)
+
+
+def write_out(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as plain data with every option and the split written out."""
+    return with_split(resolve(recipe)).plain()
+
+
+def check_processes(plan: Plan, processes: int) -> None:
     """Refuse several processes that would all do the same, or each something else.
 
     Raises:
         ZooError: nothing in the recipe is divided among them, or two things are.
     """
-    full = resolve(recipe)
-    attention, batching = full["model"].get("attention"), word(full["train"]["batching"])
+    name = plan.recipe.name
+    attention, batching = plan.model.get("attention"), word(plan.train["batching"])
     sharded = isinstance(attention, dict) and attention.get("shard", "none") != "none"
     if processes > 1 and not sharded and batching == "full":
         raise ZooError(
-            f"nothing in {recipe.name} is divided among {processes} processes. Write random "
+            f"nothing in {name} is divided among {processes} processes. Write random "
             "batches that are, 'model.attention={name: rba, shard: replicated}' or `shard: local`, "
             "or batches of nodes, 'train.batching={name: random-nodes, size: 10000}', or start one "
             "process."
         )
     if processes > 1 and sharded and batching != "full":
         raise ZooError(
-            f"{recipe.name} divides both batches of nodes and their random batches among "
+            f"{name} divides both batches of nodes and their random batches among "
             f"{processes} processes. Leave `shard` out: the batches of nodes are divided already."
         )
 
@@ -91,9 +162,7 @@ def schema() -> dict[str, Any]:
     for entry in encoding["$defs"]["encoding"]["anyOf"][1:]:
         entry["properties"]["flip_signs"] = {"type": "boolean", "default": False}
     model, train = json_schema(MODELS), options_schema(fit)
-    return zoo.config.recipe.recipe_schema(
-        {"dataset": dataset, "encoding": encoding, "model": model, "train": train}
-    )
+    return recipe_schema({"dataset": dataset, "encoding": encoding, "model": model, "train": train})
 
 
 def import_sources(sources: Sequence[str], folder: Path) -> None:
@@ -141,9 +210,8 @@ def _pinned(weights: str) -> str:
     return folder.name if folder.parent == PRETRAINED else str(folder.resolve())
 
 
-def _absolute(source: str, recipe: Recipe) -> str:
+def _absolute(source: str, folder: Path) -> str:
     """Return a source as a recipe in any other folder has to name it."""
-    folder = recipe.path.parent if recipe.path else Path()
     return str((folder / source).resolve()) if source.endswith(".py") else source
 
 

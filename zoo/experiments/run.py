@@ -1,10 +1,9 @@
-"""Run a recipe: the one place that puts data, encoding, model and training together.
+"""Run an experiment: the one place that puts data, encoding, model and training together.
 
-A run leaves a folder behind that says what was run, on what, and what came of it, see
-`zoo.experiments.run_folder`; one that was killed goes on from there.
+A recipe is resolved once and its graph read once. A run leaves a folder behind that says what was
+run, on what, and what came of it, see `zoo.experiments.run_folder`; one that was killed goes on.
 """
 
-import functools
 import json
 import math
 import random
@@ -12,28 +11,22 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from zoo.config.metadata import About
-from zoo.config.options import pick
-from zoo.config.recipe import Recipe, divide, recipe_text, word
-from zoo.datasets import Dataset
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import PARTS, Split, make_split
-from zoo.datasets.tasks import TASKS, Task
-from zoo.encodings import ENCODINGS, flip_signs
+from zoo.config.recipe import Recipe, recipe_text
+from zoo.datasets.splits import PARTS, Split
 from zoo.errors import ZooError
-from zoo.experiments.resolve import check_processes, import_sources, load_recipe, resolve
-from zoo.experiments.run_folder import Record, new_record
-from zoo.experiments.summary import summarise
+from zoo.experiments.prepare import Prepared, prepare
+from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
+from zoo.experiments.run_folder import Record, new_record, summarise
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.system.environment import PACKAGES, choose_device, environment, installed_version
+from zoo.system.environment import choose_device, environment
 from zoo.training.checkpoint import EVERY
-from zoo.training.fit import Epoch, fit
+from zoo.training.fit import Epoch, Hooks, fit
 from zoo.weights.create import create_model
 from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
@@ -41,18 +34,8 @@ from zoo.weights.finetune import start as start_from
 Watch = Callable[[int, Epoch], None]
 
 
-class Prepared(NamedTuple):
-    """A recipe's data, ready to train on: features with the encoding, and a split per seed."""
-
-    data: Dataset
-    task: Task
-    splits: list[Split]
-    augment: Callable[[torch.Tensor], torch.Tensor]
-    about: About
-
-
 def run_recipe(
-    recipe: Recipe | str | Path | dict,
+    recipe: Plan | Recipe | str | Path | dict,
     *,
     device: str = "auto",
     runs: Path | str = "runs",
@@ -66,7 +49,7 @@ def run_recipe(
     processes (`torchrun`, `zoo train --processes`) the first one writes. `resume_run` goes on.
 
     Args:
-        recipe: a recipe, or what `load_recipe` takes.
+        recipe: a recipe, what `load_recipe` takes, or what `resolve` made of a recipe.
         device: `auto` (CUDA where there is one), `cpu` or `cuda`.
         runs: the folder in which the run's own folder is made; no run is ever overwritten.
         watch: called after every epoch with the seed and the epoch.
@@ -81,14 +64,17 @@ def run_recipe(
             anything is written.
     """
     process_group.start()
-    recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    check_processes(recipe, process_group.count())
+    plan = recipe if isinstance(recipe, Plan) else resolve(_loaded(recipe))
+    check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
-            return _run(recipe, device, lambda: Record(Path(folder), math.inf), watch, _same)
-    return _run(
-        recipe, device, lambda: new_record(Path(runs), recipe.name, checkpoint), watch, begin
-    )
+            return _run(plan, device, lambda: Record(Path(folder), math.inf), watch)
+    name = plan.recipe.name
+    return _run(plan, device, lambda: new_record(Path(runs), name, checkpoint), watch, begin)
+
+
+def _loaded(recipe: Recipe | str | Path | dict) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
 
 
 def resume_run(
@@ -118,18 +104,18 @@ def resume_run(
             of more or fewer processes.
     """
     process_group.start()
-    record, recipe = unfinished(Path(folder), process_group.count(), checkpoint)
+    record, plan = unfinished(Path(folder), process_group.count(), checkpoint)
     if process_group.rank() == 0:
         process_group.wait()  # the others have read what is there
-        return _run(recipe, device, lambda: record, watch, begin)
+        return _run(plan, device, lambda: record, watch, begin)
     with tempfile.TemporaryDirectory() as own:
         shutil.copytree(folder, own, dirs_exist_ok=True)
         process_group.wait()
-        return _run(recipe, device, lambda: Record(Path(own), math.inf), watch, _same)
+        return _run(plan, device, lambda: Record(Path(own), math.inf), watch)
 
 
-def unfinished(folder: Path, count: int, checkpoint: float = EVERY) -> tuple[Record, Recipe]:
-    """Return the record and the recipe of a run that has not come to its end.
+def unfinished(folder: Path, count: int, checkpoint: float = EVERY) -> tuple[Record, Plan]:
+    """Return the record and the plan of a run that has not come to its end.
 
     Args:
         folder: the run's folder.
@@ -147,70 +133,56 @@ def unfinished(folder: Path, count: int, checkpoint: float = EVERY) -> tuple[Rec
     recipe = load_recipe(folder / "recipe.yaml").model_copy(update={"name": name})
     if all(record.result(seed) for seed in recipe.seeds):
         raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
-    return record, recipe
+    return record, resolve(recipe)
 
 
-def _run(recipe, device, find: Callable[[], Record], watch, begin) -> dict[str, Any]:
+def _run(
+    plan: Plan,
+    device: str,
+    find: Callable[[], Record],
+    watch: Watch,
+    begin: Callable[[Start], None] = lambda start: None,
+) -> dict[str, Any]:
     where = choose_device(device)
-    prepared = prepare(recipe)
+    prepared = prepare(plan)
     with torch.random.fork_rng(devices=[]):
         # What is wrong with the model is found before anything is written.
-        start = _build(recipe, prepared)[1]
+        start = _build(prepared)[1]
     record = find()
     if start is not None:
         record.write("start_from.json", start._asdict())
         begin(start)
-    record.write("environment.json", {"recipe": recipe.name, **environment(where)})
-    record.write_text("recipe.yaml", recipe_text(resolve(recipe)))
-    results: list[dict[str, Any]] = []
-    error: BaseException | None = None
-    for seed, split in zip(recipe.seeds, prepared.splits, strict=True):
-        result = record.result(seed)
-        if result is None:
-            try:
-                result, model = _train(recipe, prepared, seed, split, where, record, watch)
-                record.keep(result, model)
-            except BaseException as caught:  # the seeds before are kept, whatever it is
-                error = caught
-                break
-        results.append(result)
-        if result["interrupted"]:
-            error = KeyboardInterrupt()
-            break
+    record.write("environment.json", {"recipe": plan.recipe.name, **environment(where)})
+    record.write_text("recipe.yaml", recipe_text(prepared.plan.plain()))
+    results, error = _train_seeds(prepared, where, record, watch)
     if not results:
         record.discard_unless_begun()
         raise error
-    summary = summarise(
-        recipe, prepared, results, record.folder, where, interrupted=error is not None
-    )
+    summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
+                        interrupted=error is not None)  # fmt: skip
     record.write("summary.json", summary)
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
     return summary
 
 
-def prepare(recipe: Recipe) -> Prepared:
-    """Load a recipe's graph, its encoding, its task and one split per seed."""
-    import_sources(recipe.imports, recipe.path.parent if recipe.path else Path())
-    spec, own = divide(recipe.dataset, ("split",))
-    data = load_graph(spec)
-    task = pick(TASKS, data.task)
-    split = own.get("split", data.split)
-    try:
-        splits = [make_split(split, data.y, data.masks, seed=seed) for seed in recipe.seeds]
-    except ZooError as error:
-        raise ZooError(f"dataset {word(spec)}: {error}") from None
-    spec, own = divide(recipe.encoding, ("flip_signs",))
-    encoding = pick(ENCODINGS, spec, data.graph)
-    if data.x.shape[1] + encoding.shape[1] == 0:
-        raise ZooError(
-            f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
-            "such as `encoding: {name: laplacian, k: 8}`."
-        )
-    augment = functools.partial(flip_signs, columns=encoding.shape[1])
-    keep = not own.get("flip_signs", False)
-    about = _about(recipe, data)
-    return Prepared(data.add_features(encoding), task, splits, _same if keep else augment, about)
+def _train_seeds(
+    prepared: Prepared, where: torch.device, record: Record, watch: Watch
+) -> tuple[list[dict[str, Any]], BaseException | None]:
+    """Train each seed that has no result yet; return all results, and what ended it early."""
+    results: list[dict[str, Any]] = []
+    for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
+        result = record.result(seed)
+        if result is None:
+            try:
+                result, model = _train(prepared, seed, split, where, record, watch)
+                record.keep(result, model)
+            except BaseException as caught:  # the seeds before are kept, whatever it is
+                return results, caught
+        results.append(result)
+        if result["interrupted"]:
+            return results, KeyboardInterrupt()
+    return results, None
 
 
 def seed_everything(seed: int) -> None:
@@ -220,13 +192,9 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _same(x: torch.Tensor) -> torch.Tensor:
-    return x
-
-
-def _build(recipe: Recipe, prepared: Prepared) -> tuple[Model, Start | None]:
+def _build(prepared: Prepared) -> tuple[Model, Start | None]:
+    recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
-    outputs = prepared.task.outputs(prepared.data.classes)
     name = options.pop("name")
     try:
         model = create_model(name, prepared.data.x.shape[1], outputs, **options)
@@ -240,10 +208,15 @@ def _build(recipe: Recipe, prepared: Prepared) -> tuple[Model, Start | None]:
 
 
 def _train(
-    recipe, prepared, seed, split, device, record: Record, watch
+    prepared: Prepared,
+    seed: int,
+    split: Split,
+    device: torch.device,
+    record: Record,
+    watch: Watch,
 ) -> tuple[dict[str, Any], Model]:
     seed_everything(seed)
-    model, start = _build(recipe, prepared)
+    model, start = _build(prepared)
     checkpoint = record.checkpoint(seed)
     record.forget_after(seed, checkpoint.epochs())
     with record.lines() as lines:
@@ -252,29 +225,13 @@ def _train(
             lines.write(json.dumps({"seed": seed, **epoch._asdict()}) + "\n")
             watch(seed, epoch)
 
-        hooks = {"augment": prepared.augment, "watch": report, "checkpoint": checkpoint}
+        hooks = Hooks(watch=report, checkpoint=checkpoint)
         if start is not None:
-            hooks["arrange"] = layered(model, recipe.start_from.lr_decay)
-        result = fit(model, prepared.data, split, prepared.task, device, **hooks, **recipe.train)
+            decay = prepared.plan.recipe.start_from.lr_decay
+            hooks = hooks._replace(arrange=layered(model, decay))
+        result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
     weights = sum(each.numel() for each in model.parameters())
     own = {"parameters": weights, "split_sha256": split.sha256}
     scores = {part: getattr(result, part) for part in PARTS}
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
     return {"seed": seed, **result._asdict(), **own}, model
-
-
-def _about(recipe: Recipe, data: Dataset) -> About:
-    """Return what the weights of a recipe's runs will have to say of themselves."""
-    full = resolve(recipe)
-    return About(
-        data=data.name,
-        task=data.task,
-        metric=data.metric,
-        features=data.x.shape[1],
-        feature_names=list(data.feature_names) if data.feature_names else None,
-        labels=list(data.labels) if data.labels else None,
-        transform=data.transform,
-        encoding=divide(full["encoding"], ("flip_signs",))[0],
-        recipe=full,
-        versions={name: installed_version(name) for name in PACKAGES},
-    )

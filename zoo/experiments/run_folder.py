@@ -1,21 +1,28 @@
-"""The folder that a run leaves behind, written so that a run which was killed can go on.
+"""The folder and the summary that a run leaves behind; a run that was killed goes on from there.
 
 `recipe.yaml` has every value, `environment.json` where it ran, `metrics.jsonl` a line per epoch,
 `seed-<s>/` the weights of a seed and, once it is finished, its `result.json`; until then
-`checkpoint-<s>.safetensors` is where its training stands. `summary.json` comes last.
+`checkpoint-<s>.pt` is where its training stands. `summary.json` comes last: the scores of all seeds
+together, and the cost.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import statistics
 import time
 from pathlib import Path
 from typing import Any, TextIO
 
+import torch
+
+from zoo.config.recipe import Recipe
+from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.files import write_whole
+from zoo.system.memory import peak_memory
 from zoo.training.checkpoint import Checkpoint
 from zoo.weights.load import save
 
@@ -75,7 +82,7 @@ class Record:
 
     def checkpoint(self, seed: int) -> Checkpoint:
         """Return where the training of a seed stands."""
-        return Checkpoint(self.folder / f"checkpoint-{seed}.safetensors", self._every)
+        return Checkpoint(self.folder / f"checkpoint-{seed}.pt", self._every)
 
     def result(self, seed: int) -> dict[str, Any] | None:
         """Return the result of a seed, None as long as it is not finished."""
@@ -106,3 +113,48 @@ class Record:
         """Delete the folder of a run that has come to nothing, not even to a checkpoint."""
         if not any(self.folder.glob("checkpoint-*")):
             shutil.rmtree(self.folder)
+
+
+def summarise(
+    recipe: Recipe,
+    data: Dataset,
+    results: list[dict[str, Any]],
+    device: torch.device,
+    *,
+    folder: Path,
+    interrupted: bool,
+) -> dict[str, Any]:
+    """Return the content of `summary.json`, of the results of all seeds."""
+    return {
+        "recipe": recipe.name,
+        "dataset": data.name,
+        "metric": data.metric,
+        "seeds": results,
+        "val": _spread([each["val"] for each in results]),
+        "test": _spread([each["test"] for each in results]),
+        "parameters": results[0]["parameters"],
+        "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
+        "peak_memory_bytes": peak_memory(device),
+        "device": str(device),
+        "interrupted": interrupted,
+        "folder": str(folder),
+        "expect": recipe.expect.model_dump() if recipe.expect else None,
+    }
+
+
+def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
+    """Compare a finished run with what its recipe expects: at most `within` below is a pass."""
+    expect, test = summary["expect"], summary["test"]["mean"]
+    points = 100 * (test - expect["test"])
+    lowest = -100 * expect["within"] - 1e-9  # 0.83 is within 0.015 of 0.845
+    passed = not summary["interrupted"] and points >= lowest
+    sentence = (
+        f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
+        f"{points:+.2f} points, {100 * expect['within']:g} below is allowed."
+    )
+    return passed, sentence
+
+
+def _spread(scores: list[float]) -> dict[str, float | int | None]:
+    std = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}

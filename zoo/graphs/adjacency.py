@@ -52,6 +52,17 @@ def tips(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
     return _ends(edges(graph), torch.device(device))[1]
 
 
+def node_counts(graph: Graph | None) -> list[int | None]:
+    """Return the nodes of each graph of a batch; one entry, unknown, where there is no graph."""
+    if graph is None:
+        return [None]
+    if isinstance(graph, Shard):
+        return [len(graph.nodes)]
+    if graph.batch_size == 1:  # a CUDA graph would be waited for
+        return [graph.num_nodes()]
+    return graph.batch_num_nodes().tolist()
+
+
 def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
     """Return where the in-neighbours of each node begin, (N+1,), and all of them, (E,).
 

@@ -1,6 +1,7 @@
 """Sums of neighbours with weights, and dot products along edges: each is the other's gradient.
 
-How they are computed is left to what they run along; here is what their gradients are.
+The backend supplies the sparse-dense product (SpMM) and the sampled dense-dense product (SDDMM);
+this adds autograd.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class _WeightedSum(torch.autograd.Function):
         return along.weighted_sum(x, weights)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         x, weights = ctx.saved_tensors
-        of_x, of_weights, _ = ctx.needs_input_grad
+        grad_x, grad_weights, _ = ctx.needs_input_grad
         return (
-            weighted_sum(ctx.along.turned(), gradient, weights) if of_x else None,
-            edge_dot(ctx.along, x, gradient) if of_weights else None,
+            weighted_sum(ctx.along.turned(), grad, weights) if grad_x else None,
+            edge_dot(ctx.along, x, grad) if grad_weights else None,
             None,
         )
 
@@ -60,11 +61,11 @@ class _EdgeDot(torch.autograd.Function):
         return along.edge_dot(source, target)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         source, target = ctx.saved_tensors
-        of_source, of_target, _ = ctx.needs_input_grad
+        grad_source, grad_target, _ = ctx.needs_input_grad
         return (
-            weighted_sum(ctx.along.turned(), target, gradient) if of_source else None,
-            weighted_sum(ctx.along, source, gradient) if of_target else None,
+            weighted_sum(ctx.along.turned(), target, grad) if grad_source else None,
+            weighted_sum(ctx.along, source, grad) if grad_target else None,
             None,
         )

@@ -65,6 +65,11 @@ def renamed(graph: dgl.DGLGraph, order: Tensor) -> dgl.DGLGraph:
     return remember(dgl.graph((places[tails], places[tips]), num_nodes=graph.num_nodes()))
 
 
+def edgeless(sizes: Sequence[int]) -> dgl.DGLGraph:
+    """Return a batch of graphs of so many nodes, without any edge."""
+    return batch([dgl.graph(([], []), num_nodes=size) for size in sizes])
+
+
 def batch(graphs: Sequence[dgl.DGLGraph]) -> dgl.DGLGraph:
     """Return canonical graphs as one batch."""
     return remember(dgl.batch(graphs))

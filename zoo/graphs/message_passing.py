@@ -12,8 +12,6 @@ Half precision is computed in fp32, and what belongs to edges stays so. In the p
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -28,6 +26,7 @@ from zoo.graphs.shard import Graph, edges, sources
 from zoo.graphs.spmm_cpu import Bags
 from zoo.known_graphs import derived
 from zoo.ops.precision import wide
+from zoo.system.context import context
 
 
 def neighbour_sum(graph: Graph, x: Tensor) -> Tensor:
@@ -61,21 +60,8 @@ def _run(name: str, graph, *tensors: Tensor) -> Tensor:
         return getattr(_backend(graph, tensors[0]), name)(graph, *map(wide, tensors))
 
 
-@contextlib.contextmanager
-def by_torch() -> Iterator[None]:
-    """Compute as on a GPU that DGL was not built for, as long as this lasts."""
-    token = _torch_only.set(True)
-    try:
-        yield
-    finally:
-        _torch_only.reset(token)
-
-
-_torch_only: contextvars.ContextVar[bool] = contextvars.ContextVar("torch_only", default=False)
-
-
 def _backend(graph, x: Tensor) -> type[_Dgl] | type[_Torch]:
-    if graph.device != x.device or _torch_only.get():
+    if graph.device != x.device or context().torch_only:
         return _Torch
     return _Bags if x.is_cpu and x.dtype == torch.float32 else _Dgl
 

@@ -1,4 +1,4 @@
-"""Smaller graphs cut out of a canonical one: of chosen nodes, of clusters, of neighbourhoods.
+"""Subgraph and neighbour sampling: smaller graphs cut out of a canonical one.
 
 Each is canonical itself, and numbers its nodes anew in their old order. The graph that they are cut
 from may be larger than memory: of its edges, only those of the chosen nodes are looked at.
@@ -6,8 +6,6 @@ from may be larger than memory: of its edges, only those of the chosen nodes are
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable, Sequence
 
 import dgl
@@ -15,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.errors import ZooError
 from zoo.graphs.adjacency import from_neighbours, neighbours
 from zoo.known_graphs import derived, remember
-from zoo.system import allocator
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
@@ -53,37 +49,6 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     reached, tails = sources[begins[0] : begins[-1]].long().unique(return_inverse=True)
     tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
     return reached, dgl.create_block((tails, tips), len(reached), len(nodes))
-
-
-def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
-    """Return the cluster of each node, (N,) int64 from 0 to parts - 1, cutting few edges (METIS).
-
-    Raises:
-        ZooError: there are more clusters than nodes.
-    """
-    if parts > graph.num_nodes():
-        raise ZooError(
-            f"{graph.num_nodes()} nodes cannot be cut into {parts} clusters; write fewer `parts`."
-        )
-    if parts == 1:
-        return torch.zeros(graph.num_nodes(), dtype=torch.int64)
-    with contextlib.redirect_stdout(io.StringIO()), allocator.exact():  # DGL says how it goes
-        return _metis(graph, parts)
-
-
-def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
-    """Return the cluster of each node; every edge of the graph is there in both directions."""
-    partition = getattr(dgl.partition, "_CAPI_DGLMetisPartition_Hetero", None)
-    if partition is None:
-        return dgl.metis_partition_assignment(graph.long(), parts).long()
-    # What DGL's own function does, but for a second graph with edges in both directions: that
-    # takes as much memory as METIS itself.
-    offsets, sources = neighbours(graph)
-    none = torch.zeros(0, dtype=torch.int64)
-    graph = dgl.graph(("csc", (offsets.long(), sources.long(), none)), num_nodes=graph.num_nodes())
-    weights = dgl.backend.to_dgl_nd(none)
-    found = partition(graph._graph, parts, weights, "k-way", True)
-    return dgl.utils.toindex(found).tousertensor()
 
 
 def neighbourhood(

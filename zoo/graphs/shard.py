@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from zoo.known_graphs import remember
+from zoo.ops.global_sums import Sums
 from zoo.system import process_group
 
 
@@ -26,6 +27,9 @@ class Shard:
         block: a DGL block whose sources are all nodes, as in `order`, and whose targets are the
             rows of this process; its edges are those of the graph that lead to them.
     """
+
+    sums: Sums | None = None
+    """Over all nodes: not for a share, whose nodes attend to no others."""
 
     def __init__(self, graph: dgl.DGLGraph, order: Tensor):
         self.graph, self.order = graph, order.to(graph.device)
@@ -68,6 +72,11 @@ def whole(graph: Graph) -> tuple[dgl.DGLGraph, Tensor | slice]:
 def edges(graph: Graph) -> dgl.DGLGraph:
     """Return the edges that lead to the rows."""
     return graph.block if isinstance(graph, Shard) else graph
+
+
+def sums_over(graph: Graph | None) -> Sums | None:
+    """Return who sums over all nodes, where the rows are some of those that attend together."""
+    return graph.sums if isinstance(graph, Shard) else None
 
 
 def sources(graph: Graph, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sums over neighbours as torch's embedding bags, fp32 on a CPU: sooner than products with A.
+"""SpMM on a CPU via `embedding_bag`: sums over neighbours in fp32, quicker than CSR products.
 
 A bag is a node, and in it are the rows of its neighbours, each with a weight or without. Each is
 summed by one thread in the order of its edges: the bits do not depend on how many threads there

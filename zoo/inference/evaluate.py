@@ -19,7 +19,7 @@ def evaluate_part(
     part: str | None,
     *,
     batch_size: int | None = None,
-    layers: bool = False,
+    layerwise: bool = False,
     device: str | torch.device = "cpu",
 ) -> dict[str, Any]:
     """Measure a trained model on nodes of a graph.
@@ -30,7 +30,7 @@ def evaluate_part(
             trained on, divided as then.
         part: `train`, `val`, `test` or `all`; None is `test` on the graph of training, else `all`.
         batch_size: as in `zoo.predict`.
-        layers: as in `zoo.predict`.
+        layerwise: as in `zoo.predict`.
         device: where.
 
     Returns:
@@ -52,6 +52,7 @@ def evaluate_part(
     if part != "all":
         split = own.get("split", data.split)
         nodes = getattr(make_split(split, data.y, data.masks, seed=about.seed or 0), part)
+    score = evaluate(model, data, nodes, batch_size=batch_size, layerwise=layerwise, device=device)
     y = data.y[nodes]
     labelled = (y.isfinite() & (y != -1)).reshape(len(y), -1).any(dim=1)
     return {
@@ -59,6 +60,6 @@ def evaluate_part(
         "part": part,
         "nodes": int(labelled.sum()),
         "metric": data.metric,
-        "score": evaluate(model, data, nodes, batch_size=batch_size, layers=layers, device=device),
+        "score": score,
         "seen": data.name == about.data and part in ("all", "train"),
     }

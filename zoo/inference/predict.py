@@ -1,4 +1,4 @@
-"""Answers of a trained model on any graph with the same features: labels, scores, embeddings.
+"""Inference with a trained model on any graph of the same features: labels, scores, embeddings.
 
 The features are transformed and the encoding computed as the weights' recipe says; what a node's
 answer depends on is the graph that it is asked about, not the one of training.
@@ -67,7 +67,7 @@ def predict(
     data: Dataset,
     *,
     batch_size: int | None = None,
-    layers: bool = False,
+    layerwise: bool = False,
     device: str | torch.device = "cpu",
 ) -> Predictions:
     """Predict every node of a graph.
@@ -77,16 +77,16 @@ def predict(
         data: a graph with the features of the one it was trained on, as `zoo.load_graph` gives it.
         batch_size: nodes at a time. Neither edges nor attention cross from one part of the graph
             to another, so that this is an approximation; left out, all nodes are predicted at once.
-        layers: the same answers as at once, of a graph that does not fit into memory: what layers
-            need of other nodes is written to files meanwhile.
+        layerwise: layer-wise inference: the same answers as at once, of a graph that does not fit
+            into memory; what layers need of other nodes is written to files meanwhile.
         device: where.
 
     Raises:
         ZooError: the graph has other features, or does not fit into memory; the model is not one
-            that can be asked in layers.
+            that can be evaluated layer by layer.
     """
     data = fitted(model, data)
-    logits, cut = _answers(model, data, _logits, batch_size, layers, device)
+    logits, cut = _answers(model, data, _logits, batch_size, layerwise, device)
     task = model.about.task or data.task
     if task not in _ANSWERS:
         raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
@@ -101,11 +101,11 @@ def embed(
     data: Dataset,
     *,
     batch_size: int | None = None,
-    layers: bool = False,
+    layerwise: bool = False,
     device: str | torch.device = "cpu",
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
-    found, cut = _answers(model, fitted(model, data), _features, batch_size, layers, device)
+    found, cut = _answers(model, fitted(model, data), _features, batch_size, layerwise, device)
     return Embedding(found.numpy(), cut)
 
 
@@ -115,7 +115,7 @@ def evaluate(
     nodes: Tensor | None = None,
     *,
     batch_size: int | None = None,
-    layers: bool = False,
+    layerwise: bool = False,
     device: str | torch.device = "cpu",
 ) -> float:
     """Return the metric of a model's task on a graph.
@@ -127,7 +127,7 @@ def evaluate(
         data: a graph with labels.
         nodes: an int64 index of the nodes that count; left out, all that are labelled.
         batch_size: as in `predict`.
-        layers: as in `predict`.
+        layerwise: as in `predict`.
         device: where.
 
     Raises:
@@ -141,7 +141,7 @@ def evaluate(
             f"{{name: ..., task: {task.name}}} if that is what its labels are."
         )
     y = numbered(model, data)
-    logits, _ = _answers(model, data, _logits, batch_size, layers, device)
+    logits, _ = _answers(model, data, _logits, batch_size, layerwise, device)
     chosen = torch.arange(len(y)) if nodes is None else nodes
     return task.metric(logits[chosen], y[chosen])
 
@@ -185,15 +185,17 @@ _WRITERS: dict[str, Callable] = {
 """Suffix to `(table, path)`, which writes it."""
 
 
-def _answers(model: Model, data: Dataset, read: Callable, size: int | None, layers: bool, device):
+def _answers(
+    model: Model, data: Dataset, read: Callable, size: int | None, layerwise: bool, device
+):
     """Return what `read` makes of every node, (N, ...) fp32 on CPU, and the share of cut edges."""
-    if layers and size is not None:
-        raise ZooError("--layers predicts all nodes at once; leave out --batch-size.")
+    if layerwise and size is not None:
+        raise ZooError("--layerwise predicts all nodes at once; leave out --batch-size.")
     model.to(device).eval()
     try:
         with torch.no_grad():
-            if layers:
-                return _in_layers(model, data, read, device), 0.0
+            if layerwise:
+                return _layerwise(model, data, read, device), 0.0
             if size is None or size >= len(data.x):
                 x = data.x.to(device).float()
                 return read(model, place(data.graph, device), x).float().cpu(), 0.0
@@ -208,8 +210,8 @@ def _answers(model: Model, data: Dataset, read: Callable, size: int | None, laye
         if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
             raise
         raise ZooError(
-            f"{data.name} does not fit into memory at once; write `--layers` for the same answers "
-            "from files, or predict fewer nodes at a time, such as "
+            f"{data.name} does not fit into memory at once; write `--layerwise` for the same "
+            "answers from files, or predict fewer nodes at a time, such as "
             f"`--batch-size {max(1, min(size or len(data.x), len(data.x)) // 4)}`."
         ) from None
     tails, tips = data.graph.edges()
@@ -217,7 +219,7 @@ def _answers(model: Model, data: Dataset, read: Callable, size: int | None, laye
     return out, (part_of[tails] != part_of[tips])[apart].double().mean().nan_to_num().item()
 
 
-def _in_layers(model: Model, data: Dataset, read: Callable, device) -> Tensor:
+def _layerwise(model: Model, data: Dataset, read: Callable, device) -> Tensor:
     def answer(graph, x: Tensor) -> Tensor:
         return read(model, graph, x).float()
 

@@ -31,17 +31,26 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from zoo.config.options import Count, Fraction, Rate, Spec, pick
-from zoo.errors import ZooError
-from zoo.nn.attention import ATTENTIONS, linear
-from zoo.nn.attention import Norm as QueryNorm
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, FullHeads, Norm, blend, mean_of_heads
-from zoo.nn.propagation import PROPAGATIONS
-from zoo.ops.dropout import dropout, relu_dropout
-from zoo.ops.linear import Linear
-from zoo.ops.precision import wide
-from zoo.registry import Model, register_model
+from zoo.nn import (
+    ATTENTIONS,
+    PROPAGATIONS,
+    Dropout,
+    FeatureLinear,
+    HeadIdentity,
+    HeadLinear,
+    Linear,
+    Norm,
+    QueryKeyNorm,
+    ReluDropout,
+    build_attend,
+    build_norm,
+    build_propagation,
+    in_fp32,
+    lerp,
+    linear,
+    mean_over_heads,
+)
+from zoo.registry import Count, Fraction, Model, Rate, Spec, ZooError, register_model
 
 
 @register_model("difformer")
@@ -59,7 +68,7 @@ class DIFFormer(Model):
         out_dim: logits C.
         dim: width of the layers.
         layers: number of layers.
-        heads: attention heads, each of the full width; their outputs are averaged.
+        full_heads: attention heads, each of the full width; their outputs are averaged.
         attention: `native` is the kernel's.
         kernel: the native attention: `simple` (DIFFormer-s, linear in N) or `sigmoid`
             (DIFFormer-a, quadratic in time).
@@ -86,10 +95,10 @@ class DIFFormer(Model):
         *,
         dim: Count = 64,
         layers: Count = 2,
-        heads: Count = 1,
+        full_heads: Count = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         kernel: Literal["simple", "sigmoid"] = "simple",
-        qk_norm: QueryNorm = "frobenius",
+        qk_norm: QueryKeyNorm = "frobenius",
         block: Count = 512,
         alpha: Fraction = 0.5,
         norm: Norm = "layer",
@@ -102,8 +111,8 @@ class DIFFormer(Model):
     ):
         super().__init__()
         self.stem = FeatureLinear(in_dim, dim)
-        self.norm = pick(NORMS, norm, dim)
-        self.dropout, self.use_source, self.use_graph = dropout, use_source, use_graph
+        self.norm, self.finish = build_norm(norm, dim), ReluDropout(dropout)
+        self.use_source, self.use_graph = use_source, use_graph
         kernels = {
             "simple": partial(linear, qk_norm=qk_norm, base="all"),
             "sigmoid": partial(sigmoid, block=block),
@@ -111,9 +120,9 @@ class DIFFormer(Model):
         self.layers = nn.ModuleList(
             DiffusionLayer(
                 dim,
-                heads,
-                pick(ATTENTIONS, attention, kernels[kernel], layer),
-                pick(PROPAGATIONS, propagation, dim) if use_graph else None,
+                full_heads,
+                build_attend(attention, kernels[kernel], layer),
+                build_propagation(propagation, dim) if use_graph else None,
                 graph_weight=graph_weight,
                 alpha=alpha,
                 norm=norm,
@@ -137,52 +146,47 @@ class DIFFormer(Model):
                 "difformer: there is no graph to propagate along; pass one, or make the model "
                 "with `use_graph: false`."
             )
-        sizes = [len(x)] if graph is None else graph.batch_num_nodes().tolist()
-        z = relu_dropout(self.norm(self.stem(x)), self.dropout, self.training)
-        source = z if self.use_source else None
+        z = first = self.finish(self.norm(self.stem(x)))
         for layer in self.layers:
-            z = layer(graph, z, source, sizes)
+            z = layer(graph, z, first if self.use_source else None)
         return z
 
 
-class DiffusionLayer(FullHeads):
-    """z -> Drop(norm(alpha (mean_heads(attend(Q, K, V) [+ S V]) [+ z_0]) + (1 - alpha) z))."""
+class DiffusionLayer(nn.Module):
+    """z -> Drop(norm(alpha (mean_heads(attend(Q, K, V)) [+ S V] [+ z_0]) + (1 - alpha) z))."""
 
     def __init__(
         self, dim, heads, attend, propagate, *, graph_weight, alpha, norm, dropout, use_weight
     ):
-        super().__init__(dim, heads, attend, use_weight)
-        self.propagate, self.graph_weight = propagate, graph_weight
-        self.alpha, self.dropout, self.norm = alpha, dropout, pick(NORMS, norm, dim)
+        super().__init__()
+        self.query, self.key = HeadLinear(dim, heads, dim), HeadLinear(dim, heads, dim)
+        self.value = HeadLinear(dim, heads, dim) if use_weight else HeadIdentity(heads)
+        self.attend, self.propagate, self.graph_weight = attend, propagate, graph_weight
+        self.alpha, self.norm, self.dropout = alpha, build_norm(norm, dim), Dropout(dropout)
 
-    def forward(self, graph, z: Tensor, source: Tensor | None, sizes: list[int]) -> Tensor:
-        """Return (N, D) for z and the source, (N, D), the graphs having `sizes` nodes each."""
-        out, v = self.attended(z, sizes)
+    def forward(self, graph, z: Tensor, source: Tensor | None) -> Tensor:
+        """Return (N, D) for z and the source, (N, D), nodes attending inside each graph."""
+        q, k, v = self.query(z), self.key(z), self.value(z)  # (N, H, D) each
+        out = mean_over_heads(self.attend(graph, q, k, v))  # (N, D)
         if self.propagate is not None:
-            v = self.values(z) if v is None else v
-            out = self._with_graph(out, self.propagate(graph, mean_of_heads(v)))
-        mixed = blend(z, out if source is None else out + source, self.alpha)
-        return dropout(self.norm(mixed), self.dropout, self.training)
-
-    def _with_graph(self, attended: Tensor, gathered: Tensor) -> Tensor:
-        if self.graph_weight is None:
-            return attended + gathered
-        return blend(attended, gathered, self.graph_weight)
+            near = self.propagate(graph, mean_over_heads(v.tensor))
+            out = out + near if self.graph_weight is None else lerp(out, near, self.graph_weight)
+        if source is not None:
+            out = out + source
+        return self.dropout(self.norm(lerp(z, out, self.alpha)))
 
 
+@in_fp32
 def sigmoid(q: Tensor, k: Tensor, v: Tensor, *, block: int) -> Tensor:
     """DIFFormer-a: the mean of all v_j, weighted by s(q_i . k_j), s the logistic function.
 
     Quadratic in time. Scores exist for `block` queries at a time: those of a block are dropped
-    once it is done, and computed again when its gradient is taken.
+    once it is done, and computed again in the backward pass.
     """
-    with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (wide(each) for each in (q, k, v))
-        again: Callable[..., Tensor] = partial(
-            checkpoint, _sigmoid_rows, use_reentrant=False, preserve_rng_state=False
-        )
-        out = torch.cat([again(rows, k, values) for rows in q.split(block, dim=-3)], dim=-3)
-    return out.to(v.dtype)
+    again: Callable[..., Tensor] = partial(
+        checkpoint, _sigmoid_rows, use_reentrant=False, preserve_rng_state=False
+    )
+    return torch.cat([again(rows, k, v) for rows in q.split(block, dim=-3)], dim=-3)
 
 
 def _sigmoid_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -1,10 +1,8 @@
 """The graph attention network, tuned: attention over neighbours instead of over all nodes."""
 
-from zoo.config.options import Count, Rate
 from zoo.models.message_passing import MessagePassing
-from zoo.nn.layers import Norm
-from zoo.nn.propagation import GraphAttention
-from zoo.registry import register_model
+from zoo.nn import GraphAttention, Norm
+from zoo.registry import Count, Rate, register_model
 
 
 @register_model("gat")

@@ -1,10 +1,8 @@
 """The graph convolutional network, tuned: the baseline that a graph transformer has to beat."""
 
-from zoo.config.options import Count, Rate
 from zoo.models.message_passing import MessagePassing
-from zoo.nn.layers import Norm
-from zoo.nn.propagation import gcn
-from zoo.registry import register_model
+from zoo.nn import Norm, gcn
+from zoo.registry import Count, Rate, register_model
 
 
 @register_model("gcn")

@@ -17,14 +17,22 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from zoo.config.options import Count, Rate, Spec, pick
-from zoo.nn.attention import ATTENTIONS, softmax
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, Convolution, FeedForward, MultiHead, Norm
-from zoo.nn.propagation import PROPAGATIONS
-from zoo.ops.dropout import Dropout
-from zoo.ops.linear import Linear
-from zoo.registry import Model, register_model
+from zoo.nn import (
+    ATTENTIONS,
+    PROPAGATIONS,
+    Convolution,
+    Dropout,
+    FeatureLinear,
+    FeedForward,
+    Linear,
+    MultiHead,
+    Norm,
+    build_attend,
+    build_norm,
+    build_propagation,
+    softmax,
+)
+from zoo.registry import Count, Model, Rate, Spec, register_model
 
 
 @register_model("graphgps")
@@ -69,10 +77,11 @@ class GraphGPS(Model):
         self.stem, self.dropout = FeatureLinear(in_dim, dim), Dropout(dropout)
         self.layers = nn.ModuleList(
             Layer(
-                Convolution(dim, dim, pick(PROPAGATIONS, propagation, dim)),
-                MultiHead(dim, heads, pick(ATTENTIONS, attention, softmax, layer)),
+                Convolution(dim, dim, build_propagation(propagation, dim)),
+                MultiHead(dim, heads),
+                build_attend(attention, softmax, layer),
                 FeedForward(dim, expansion, dropout),
-                [pick(NORMS, norm, dim) for _ in range(3)],
+                [build_norm(norm, dim) for _ in range(3)],
                 dropout=dropout,
             )
             for layer in range(layers)
@@ -81,10 +90,9 @@ class GraphGPS(Model):
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""
-        sizes = graph.batch_num_nodes().tolist()
         z = self.dropout(self.stem(x))
         for layer in self.layers:
-            z = layer(graph, z, sizes)
+            z = layer(graph, z)
         return z
 
 
@@ -95,16 +103,18 @@ class Layer(nn.Module):
     z -> norm(s + Drop(MLP(s))).
     """
 
-    def __init__(self, propagation, attention, feed_forward, norms, *, dropout):
+    def __init__(self, propagation, heads, attend, feed_forward, norms, *, dropout):
         super().__init__()
-        self.propagation, self.attention = propagation, attention
+        self.propagation, self.attention, self.attend = propagation, heads, attend
         self.feed_forward = feed_forward
         self.propagation_norm, self.attention_norm, self.feed_forward_norm = norms
         self.dropout = Dropout(dropout)
 
-    def forward(self, graph, z: Tensor, sizes: list[int]) -> Tensor:
-        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
+    def forward(self, graph, z: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of a batch."""
         near = self.propagation_norm(z + self.dropout(self.propagation(graph, z)))
-        far = self.attention_norm(z + self.dropout(self.attention(z, sizes)))
+        q, k, v = self.attention.split(z)  # (N, H, D) each
+        gathered = self.attention.join(self.attend(graph, q, k, v))
+        far = self.attention_norm(z + self.dropout(gathered))
         both = near + far
         return self.feed_forward_norm(both + self.dropout(self.feed_forward(both)))

@@ -29,19 +29,39 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from zoo.config.options import Count, NonNegative, Rate, Seed, Spec, pick
-from zoo.graphs.adjacency import degrees, tips
-from zoo.graphs.message_passing import edge_dot, edge_softmax, weighted_sum
-from zoo.nn.attention import ATTENTIONS
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, FeedForward, MultiHead, Norm
-from zoo.nn.propagation import GraphAttention, split_heads
-from zoo.nn.random_batch_attention import seed_of
-from zoo.nn.random_features import RandomKernel, performer
-from zoo.ops.dropout import Dropout
-from zoo.ops.linear import Linear
-from zoo.ops.precision import wide
-from zoo.registry import Model, Output, register_model
+from zoo.nn import (
+    ATTENTIONS,
+    Dropout,
+    FeatureLinear,
+    FeedForward,
+    GraphAttention,
+    Linear,
+    MultiHead,
+    Norm,
+    RandomKernel,
+    build_attend,
+    build_norm,
+    edge_dot,
+    edge_softmax,
+    edge_targets,
+    in_degrees,
+    in_fp32,
+    merge_heads,
+    performer,
+    seed_of,
+    split_heads,
+    weighted_sum,
+)
+from zoo.registry import (
+    Count,
+    Model,
+    NonNegative,
+    Output,
+    Rate,
+    Seed,
+    Spec,
+    register_model,
+)
 
 
 @register_model("htgn")
@@ -105,19 +125,19 @@ class HTGN(Model):
         self.layers = nn.ModuleList()
         for layer in range(layers):
             native = RandomKernel(_KERNELS[kernel], random_features, seed=seed_of((seed, layer)))
-            attend = pick(ATTENTIONS, attention, native, layer)
+            attend = build_attend(attention, native, layer)
             rate = drop_path * (layer + 1) / layers
             parts = {
-                "attention": MultiHead(dim, heads, attend, rank),
+                "attention": MultiHead(dim, heads, rank),
                 "convolution": _EDGES[edges](dim, heads),
                 "feed_forward": FeedForward(dim, expansion, dropout),
             }
             adds = {
-                name: Residual(pick(NORMS, norm, dim), rate)
+                name: Residual(build_norm(norm, dim), rate)
                 for name, part in parts.items()
                 if part is not None
             }
-            self.layers.append(HTGNLayer(**parts, adds=adds, dropout=dropout))
+            self.layers.append(HTGNLayer(**parts, attend=attend, adds=adds, dropout=dropout))
         self.head = Linear(dim, out_dim)
 
     def forward(self, graph, x: Tensor) -> Output:
@@ -135,9 +155,9 @@ class HTGN(Model):
 
     def _states(self, graph, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return what the head reads, and the weights of each layer's convolution, (E, H)."""
-        sizes, z, found = graph.batch_num_nodes().tolist(), self.dropout(self.stem(x)), []
+        z, found = self.dropout(self.stem(x)), []
         for layer in self.layers:
-            z, weights = layer(graph, z, sizes)
+            z, weights = layer(graph, z)
             found += weights
         return z, found
 
@@ -148,16 +168,17 @@ class HTGNLayer(nn.Module):
     z -> norm(z + Path(branch(z))) for each; the convolution ends with a ReLU and dropout.
     """
 
-    def __init__(self, attention, convolution, feed_forward, *, adds, dropout):
+    def __init__(self, attention, convolution, feed_forward, *, attend, adds, dropout):
         super().__init__()
-        self.attention, self.convolution = attention, convolution
+        self.attention, self.attend, self.convolution = attention, attend, convolution
         self.feed_forward, self.add = feed_forward, nn.ModuleDict(adds)
         self.dropout = Dropout(dropout)
 
-    def forward(self, graph, z: Tensor, sizes: list[int]) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, graph, z: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return (N, D) for z (N, D), and the weights on the edges, (E, H), if there are any."""
-        q, k, v = self.attention.split(z)
-        z, found = self.add["attention"](z, self.attention.join(q, k, v, sizes)), []
+        q, k, v = self.attention.split(z)  # (N, H, rank) twice, (N, H, D)
+        gathered = self.attention.join(self.attend(graph, q, k, v))
+        z, found = self.add["attention"](z, gathered), []
         if self.convolution is not None:
             near, weights = self.convolution(graph, z, q, k)
             z = self.add["convolution"](z, self.dropout(near.relu()))
@@ -202,7 +223,7 @@ class AttentionEdges(nn.Module):
         """Return (N, D) for z (N, D), and the weights (E, H), for q and k (N, H, rank)."""
         weights = edge_softmax(graph, edge_dot(graph, k, q) * q.shape[-1] ** -0.5)
         values = split_heads(self.linear(z), self.heads)
-        return weighted_sum(graph, values, weights).flatten(-2)[..., : z.shape[-1]], weights
+        return merge_heads(weighted_sum(graph, values, weights), z.shape[-1]), weights
 
 
 def _no_edges(dim: int, heads: int) -> None:
@@ -214,14 +235,15 @@ _EDGES = {"learned": LearnedEdges, "attention": AttentionEdges, "none": _no_edge
 
 def smoothness(graph, weights: Tensor) -> Tensor:
     """Return the mean over nodes and heads of sum_u alpha_vu log(alpha_vu |N(v)|), alpha (E, H)."""
-    many = degrees(graph, weights.device).to(weights.dtype)
-    expected = many.log().index_select(0, tips(graph, weights.device))  # (E,)
+    many = in_degrees(graph, weights.device).to(weights.dtype)
+    expected = many.log().index_select(0, edge_targets(graph, weights.device))  # (E,)
     # A weight that has underflowed to 0 adds 0, and its logarithm has no gradient.
     logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
     divergence = weights * (logs + expected.unsqueeze(-1))
     return divergence.sum() / (len(many) * weights.shape[-1])
 
 
+@in_fp32
 def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
     """Return sum_j s_ij v_j / sum_j s_ij, s_ij the mean over directions of cos w (q_i - k_j).
 
@@ -237,17 +259,14 @@ def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         q: queries (..., N, H, D).
         k: keys (..., N, H, D).
         v: values (..., N, H, E).
-        w: random directions (M, D), see `zoo.nn.random_features.directions`.
+        w: random directions (M, D), see `random_directions`.
     """
-    with torch.autocast(q.device.type, enabled=False):
-        values = wide(v)
-        queries, keys = (_waves(wide(each), w) for each in (q, k))  # (..., N, H, 2 M)
-        mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
-        state = torch.einsum("...nhm,...nhe->...hme", keys, values) / values.shape[-3]
-        lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)
-        out = torch.einsum("...nhm,...hme->...nhe", queries, state)
-        out = (out + lacking * values.mean(-3, keepdim=True)) / (mass + lacking)
-    return out.to(v.dtype)
+    queries, keys = (_waves(each, w) for each in (q, k))  # (..., N, H, 2 M)
+    mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
+    state = torch.einsum("...nhm,...nhe->...hme", keys, v) / v.shape[-3]
+    lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)
+    out = torch.einsum("...nhm,...hme->...nhe", queries, state)
+    return (out + lacking * v.mean(-3, keepdim=True)) / (mass + lacking)
 
 
 def _waves(x: Tensor, w: Tensor) -> Tensor:

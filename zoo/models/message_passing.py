@@ -2,11 +2,7 @@
 
 from torch import Tensor, nn
 
-from zoo.config.options import pick
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, Convolution, Projection
-from zoo.ops.dropout import dropout, relu_dropout
-from zoo.ops.linear import Linear
+from zoo.nn import Convolution, Dropout, FeatureLinear, Linear, Projection, ReluDropout, build_norm
 from zoo.registry import Model
 
 
@@ -34,7 +30,7 @@ class MessagePassing(Model):
         input_dropout=0.0,
     ):
         super().__init__()
-        self.input_dropout = input_dropout
+        self.input_dropout = Dropout(input_dropout)
         options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
         if project:
             self.stem, rest = Projection(in_dim, dim, dropout=dropout), propagations
@@ -46,7 +42,7 @@ class MessagePassing(Model):
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""
-        x = dropout(x, self.input_dropout, self.training)
+        x = self.input_dropout(x)
         for layer in (self.stem, *self.layers):
             x = layer(graph, x)
         return x
@@ -59,12 +55,11 @@ class Step(nn.Module):
         super().__init__()
         self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
         self.residual = linear(in_dim, out_dim) if residual else None
-        self.norm = pick(NORMS, norm, out_dim)
-        self.dropout = dropout
+        self.norm, self.finish = build_norm(norm, out_dim), ReluDropout(dropout)
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, out_dim) for x (N, in_dim)."""
         out = self.convolution(graph, x)
         if self.residual is not None:
             out = out + self.residual(x)
-        return relu_dropout(self.norm(out), self.dropout, self.training)
+        return self.finish(self.norm(out))

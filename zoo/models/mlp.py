@@ -1,9 +1,8 @@
 """The multilayer perceptron: what the features alone are worth, without any edge."""
 
-from zoo.config.options import Count, Rate
 from zoo.models.message_passing import MessagePassing
-from zoo.nn.layers import Norm
-from zoo.registry import register_model
+from zoo.nn import Norm
+from zoo.registry import Count, Rate, register_model
 
 
 @register_model("mlp")

@@ -24,25 +24,38 @@
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.config.options import Count, NonNegative, Positive, Rate, Seed, Spec, pick
-from zoo.graphs.adjacency import degrees, ends
-from zoo.graphs.message_passing import edge_dot
-from zoo.nn.attention import ATTENTIONS, per_graph
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, Norm
-from zoo.nn.propagation import relation
-from zoo.nn.random_batch_attention import seed_of
-from zoo.nn.random_features import directions
-from zoo.ops.dropout import dropout
-from zoo.ops.gumbel_attention import gumbel, kernel_mean, log_features
-from zoo.ops.linear import Linear
-from zoo.registry import Model, Output, register_model
-
-Number = Annotated[int, Field(ge=0)]
+from zoo.nn import (
+    ATTENTIONS,
+    Dropout,
+    FeatureLinear,
+    Linear,
+    Norm,
+    build_attend,
+    build_norm,
+    edge_ends,
+    edge_log_probabilities,
+    gumbel_attention,
+    gumbel_noise,
+    in_degrees,
+    random_directions,
+    relation,
+    seed_of,
+)
+from zoo.registry import (
+    Count,
+    Model,
+    NonNegative,
+    Number,
+    Output,
+    Positive,
+    Rate,
+    Seed,
+    Spec,
+    register_model,
+)
 
 
 @register_model("nodeformer")
@@ -63,7 +76,7 @@ class NodeFormer(Model):
         out_dim: logits C.
         dim: width of the layers.
         layers: number of layers.
-        heads: attention heads, each of the full width.
+        full_heads: attention heads, each of the full width.
         attention: `native` is the authors' kernel. The others are given the same queries and keys,
             divided by sqrt(tau): `softmax` is what the kernel estimates.
         temperature: tau; the lower, the nearer attention is to a choice of single nodes.
@@ -91,7 +104,7 @@ class NodeFormer(Model):
         *,
         dim: Count = 32,
         layers: Count = 2,
-        heads: Count = 4,
+        full_heads: Count = 4,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         temperature: Positive = 0.25,
         random_features: Count = 30,
@@ -109,8 +122,8 @@ class NodeFormer(Model):
     ):
         super().__init__()
         self.stem = FeatureLinear(in_dim, dim)
-        self.norm = pick(NORMS, norm, dim)
-        self.dropout, self.redraw, self.edge_loss = dropout, redraw, edge_loss
+        self.norm, self.dropout = build_norm(norm, dim), Dropout(dropout)
+        self.redraw, self.edge_loss = redraw, edge_loss
         kernels = [
             Kernel(dim, random_features, samples, temperature, seed_of((seed, layer)))
             for layer in range(layers)
@@ -118,9 +131,9 @@ class NodeFormer(Model):
         self.layers = nn.ModuleList(
             NodeFormerLayer(
                 dim,
-                heads,
+                full_heads,
                 kernel,
-                pick(ATTENTIONS, attention, kernel.attend, layer),
+                build_attend(attention, kernel.attend, layer),
                 orders=orders,
                 weigh=order_weight,
                 norm=norm,
@@ -155,10 +168,10 @@ class NodeFormer(Model):
         if self.training and self.redraw == "step":
             self._draw()
         z = functional.elu(self.norm(self.stem(x)))
-        states, pairs = [dropout(z, self.dropout, self.training)], []
+        states, pairs = [self.dropout(z)], []
         for layer in self.layers:
-            q, k = layer.queries_and_keys(states[-1])
-            states.append(layer(graph, states[-1], q, k))
+            z, q, k = layer(graph, states[-1])
+            states.append(z)
             pairs.append((q, k))
         return torch.cat(states, dim=-1) if self.jumping_knowledge else states[-1], pairs
 
@@ -179,40 +192,38 @@ class NodeFormerLayer(nn.Module):
         self.value, self.output = Linear(dim, heads * dim), Linear(heads * dim, dim)
         first, self.squash = _ORDER_WEIGHTS[weigh]
         self.strengths = nn.ParameterList(torch.full((heads,), first) for _ in range(orders))
-        self.norm = pick(NORMS, norm, dim)
+        self.norm, self.residual = build_norm(norm, dim), residual
         self.activate = nn.ELU() if activation else nn.Identity()
-        self.residual, self.dropout = residual, dropout
+        self.dropout = Dropout(dropout)
 
-    def queries_and_keys(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return W z / sqrt(tau), twice (N, H, D), for z (N, D)."""
+    def forward(self, graph, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return (N, D) for z (N, D), and the queries and keys, W z / sqrt(tau), (N, H, D)."""
         scale = self.kernel.temperature**-0.5
-        q, k = (each(z).unflatten(-1, (self.heads, -1)) for each in (self.query, self.key))
-        return scale * q, scale * k
-
-    def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        """Return (N, D) for z (N, D), nodes attending inside each graph of a batch."""
-        v = self.value(z).unflatten(-1, (self.heads, -1))  # (N, H, D)
-        out = per_graph(self.attend, graph.batch_num_nodes().tolist())(q, k, v)
+        q, k = (scale * self._split(each(z)) for each in (self.query, self.key))
+        v = self._split(self.value(z))
+        out = self.attend(graph, q, k, v)  # (N, H, D)
         for order, strength in enumerate(self.strengths):
             out = out + self.squash(strength).unsqueeze(-1) * relation(graph, v, order)
         out = self.output(out.flatten(-2))
         out = self.activate(self.norm(z + out if self.residual else out))
-        return dropout(out, self.dropout, self.training)
+        return self.dropout(out), q, k
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1))
 
     def edge_term(self, graph, q: Tensor, k: Tensor) -> Tensor:
         """Return the mean of log p_uv / d_in(v) over heads and edges; 0 where there are none."""
-        shares = self.kernel.log_shares(graph, q, k)
-        into = degrees(graph, q.device)[ends(graph, q.device)[1]]
-        weighted = shares / into.unsqueeze(-1)  # (E, H)
+        logs = edge_log_probabilities(graph, q, k, self.kernel.present())  # (E, H)
+        into = in_degrees(graph, q.device)[edge_ends(graph, q.device)[1]]
+        weighted = logs / into.unsqueeze(-1)
         return weighted.sum() / max(1, weighted.numel())
 
 
 _ORDER_WEIGHTS = {"sigmoid": (0.1, nn.Sigmoid()), "identity": (1.0, nn.Identity())}
-_LEAST = 1e-30  # of a product of features; below it, single precision leaves less than is needed
 
 
 class Kernel(nn.Module):
-    """The random features of a layer: its attention, and the probabilities of edges.
+    """The random features of a layer: its attention, and the directions that they are made of.
 
     It has no weights. All sets of nodes see the same directions, whatever calls `attend`.
     """
@@ -220,50 +231,20 @@ class Kernel(nn.Module):
     def __init__(self, dim, count, samples, temperature, seed):
         super().__init__()
         self.samples, self.temperature = samples, temperature
-        self.register_buffer("directions", directions(count, dim, seed).float())
+        self.register_buffer("directions", random_directions(count, dim, seed).float())
         self.drawn: Tensor | None = None
 
     def draw(self) -> None:
         """Draw the directions of training anew; the global generator seeds them, by one draw."""
-        self.drawn = directions(*self.directions.shape, int(torch.randint(2**62, ())))
+        self.drawn = random_directions(*self.directions.shape, int(torch.randint(2**62, ())))
+
+    def present(self) -> Tensor:
+        """Return the directions of the present mode, (M, D)."""
+        return self.drawn if self.training and self.drawn is not None else self.directions
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), with new noise for each key in training."""
         if not (self.training and self.samples):
-            return kernel_mean(q, k, v, self._present())
-        noise = gumbel((self.samples, *k.shape[:-1]), int(torch.randint(2**62, ())), k.device)
-        return kernel_mean(q, k, v, self._present(), noise / self.temperature)
-
-    def log_shares(self, graph, q: Tensor, k: Tensor) -> Tensor:
-        """Return log p_uv (E, H), without noise, for q, k (N, H, D)."""
-        _, tips = ends(graph, q.device)
-        with torch.autocast(q.device.type, enabled=False):
-            queries, keys = (log_features(each, self._present()) for each in (q, k))
-            sizes = graph.batch_num_nodes().tolist()
-            mass = per_graph(log_mass, sizes)(queries, keys, keys).squeeze(-1)  # (N, H)
-            return log_scores(graph, queries, keys) - mass.index_select(0, tips)
-
-    def _present(self) -> Tensor:
-        return self.drawn if self.training and self.drawn is not None else self.directions
-
-
-def log_mass(queries: Tensor, keys: Tensor, _: Tensor) -> Tensor:
-    """Return log sum_j f(q_i) f(k_j), (..., N, H, 1), for log f of both (..., N, H, M)."""
-    return (queries + keys.logsumexp(-3, keepdim=True)).logsumexp(-1, keepdim=True)
-
-
-def log_scores(graph, queries: Tensor, keys: Tensor) -> Tensor:
-    """Return log f(q_v) f(k_u), (E, H), for edges u -> v and log f of both (N, H, M).
-
-    The features are divided by the largest of their node first. Where the largest of u and v are so
-    different that nothing is left of the product, it is worked out from the logarithms.
-    """
-    tails, tips = ends(graph, queries.device)
-    tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
-    products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
-    found = products.clamp(min=_LEAST).log() + (peaks[tails] + tops[tips]).squeeze(-1)
-    small = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
-    if not len(small):
-        return found
-    exact = queries[tips[small]] + keys[tails[small]]
-    return found.index_copy(0, small, exact.logsumexp(-1))
+            return gumbel_attention(q, k, v, self.present())
+        noise = gumbel_noise((self.samples, *k.shape[:-1]), int(torch.randint(2**62, ())), k.device)
+        return gumbel_attention(q, k, v, self.present(), noise / self.temperature)

@@ -17,31 +17,35 @@ program for medium graphs. Where it departs from the authors' program, and where
   below the smallest number of its precision, zero that is, is replaced by that number.
 - Initial gates b are Xavier-normal, as a matrix of one row per layer. Given ones are a first value
   that is trained and may leave 0 to 1, as published.
-- Of the program for large graphs the batch norm is here, `local_norm: batch`; that it has no linear
+- Of the program for large graphs the batch norm is here, `norm: batch`; that it has no linear
   stem and one fixed gate is not. None of its three published commands reaches the global phase.
 - PyG's model of the same name is another one: no learned gates, a W_o per layer, keys of its own.
 """
 
+from functools import partial
 from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
-from zoo.config.options import Count, NonNegative, Rate, Spec, pick
-from zoo.nn.attention import ATTENTIONS, per_graph
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, Convolution, Norm, blend
-from zoo.nn.propagation import PROPAGATIONS
-from zoo.ops.dropout import Dropout, ReluDropout, dropout
-from zoo.ops.global_sums import by_sums
-from zoo.ops.linear import Linear, linear_map
-from zoo.ops.linear_attention import linear_mean
-from zoo.ops.precision import wide
-from zoo.registry import Model, register_model
-
-Epochs = Annotated[int, Field(ge=0)]
+from zoo.nn import (
+    ATTENTIONS,
+    PROPAGATIONS,
+    Convolution,
+    Dropout,
+    FeatureLinear,
+    Linear,
+    Norm,
+    ReluDropout,
+    build_attend,
+    build_norm,
+    build_propagation,
+    lerp,
+    linear_attention,
+    merge_heads,
+    split_heads,
+)
+from zoo.registry import Count, Model, NonNegative, Number, Rate, Spec, register_model
 
 
 @register_model("polynormer")
@@ -69,8 +73,8 @@ class Polynormer(Model):
         propagation: how the local layers gather neighbours; published `gat`, with as many heads.
         beta: first value of all gates b; when left out, b is a sigmoid of learned numbers.
         activation: the ReLUs, "Polynormer-r" in the paper; without them it is "Polynormer".
-        pre_norm: layer norm before each local layer.
-        local_norm: norm before the ReLU of y in each local layer, `batch` on large graphs.
+        norm_first: layer norm before each local layer.
+        norm: norm before the ReLU of y in each local layer, `batch` on large graphs.
         input_dropout: dropout of the raw features.
         dropout: dropout of the stem and of the local layers.
         global_dropout: dropout of the global layers; that of the local ones when left out.
@@ -86,41 +90,39 @@ class Polynormer(Model):
         dim: Count = 64,
         local_layers: Count = 5,
         global_layers: Count = 2,
-        local_epochs: Epochs = 0,
+        local_epochs: Number = 0,
         heads: Count = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         qk_shared: bool = True,
         propagation: Annotated[Spec, PROPAGATIONS] = "gat",
         beta: NonNegative | None = None,
         activation: bool = True,
-        pre_norm: bool = False,
-        local_norm: Norm = "none",
+        norm_first: bool = False,
+        norm: Norm = "none",
         input_dropout: Rate = 0.2,
         dropout: Rate = 0.3,
         global_dropout: Rate | None = None,
     ):
         super().__init__()
         finish = ReluDropout if activation else Dropout
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         global_dropout = dropout if global_dropout is None else global_dropout
         self.stem = FeatureLinear(in_dim, dim, dropout=input_dropout)
         self.local_layers = nn.ModuleList(
             LocalLayer(
                 dim,
-                pick(PROPAGATIONS, propagation, dim),
+                build_propagation(propagation, dim),
                 activation=activation,
                 finish=finish(dropout),
-                pre_norm=pre_norm,
-                norm=local_norm,
+                norm_first=norm_first,
+                norm=norm,
             )
             for _ in range(local_layers)
         )
         self.local_gates = Gates(local_layers, dim, beta)
         self.norm = nn.LayerNorm(dim)
         self.global_layers = nn.ModuleList(
-            GlobalLayer(
-                dim, heads, pick(ATTENTIONS, attention, weighted, layer), qk_shared=qk_shared
-            )
+            GlobalLayer(dim, heads, build_attend(attention, weighted, layer), qk_shared=qk_shared)
             for layer in range(global_layers)
         )
         self.global_gates = Gates(global_layers, dim, beta)
@@ -141,9 +143,8 @@ class Polynormer(Model):
         if not self._in_global_phase():
             return x
         x = self.norm(x)
-        sizes = graph.batch_num_nodes().tolist()
         for layer, gate in zip(self.global_layers, self.global_gates(), strict=True):
-            x = self.output(layer(x, gate, sizes))
+            x = self.output(layer(graph, x, gate))
         return x
 
     def phase_starts(self) -> tuple[int, ...]:
@@ -160,7 +161,7 @@ class Polynormer(Model):
         return self.head_local is None or bool(self.global_phase)
 
     def _local(self, graph, x: Tensor) -> Tensor:
-        x = dropout(self.stem(x), self.dropout, self.training)
+        x = self.dropout(self.stem(x))
         total = None
         for layer, gate in zip(self.local_layers, self.local_gates(), strict=True):
             x = layer(graph, x, gate)
@@ -171,12 +172,12 @@ class Polynormer(Model):
 class LocalLayer(nn.Module):
     """y = Drop(ReLU(norm(propagate(V x) + U x))), then (1 - b) * LN(ReLU(T x) * y) + b * y."""
 
-    def __init__(self, dim, propagate, *, activation, finish, pre_norm, norm):
+    def __init__(self, dim, propagate, *, activation, finish, norm_first, norm):
         super().__init__()
-        self.pre_norm = nn.LayerNorm(dim) if pre_norm else nn.Identity()
+        self.pre_norm = nn.LayerNorm(dim) if norm_first else nn.Identity()
         self.multiply, self.skip = Linear(dim, dim), Linear(dim, dim)
         self.convolution = Convolution(dim, dim, propagate, bias=False)
-        self.between = pick(NORMS, norm, dim)
+        self.between = build_norm(norm, dim)
         self.norm = nn.LayerNorm(dim)
         self.activate, self.finish = nn.ReLU() if activation else nn.Identity(), finish
 
@@ -184,7 +185,7 @@ class LocalLayer(nn.Module):
         """Return (N, D) for x (N, D) and the gate b (D,)."""
         x = self.pre_norm(x)
         y = self.finish(self.between(self.convolution(graph, x) + self.skip(x)))
-        return blend(self.norm(self.activate(self.multiply(x)) * y), y, gate)
+        return lerp(self.norm(self.activate(self.multiply(x)) * y), y, gate)
 
 
 class GlobalLayer(nn.Module):
@@ -198,19 +199,13 @@ class GlobalLayer(nn.Module):
         self.multiply = Linear(dim, dim)
         self.norm = nn.LayerNorm(dim)
 
-    def forward(self, x: Tensor, gate: Tensor, sizes: list[int]) -> Tensor:
-        """Return (N, D) for x (N, D), nodes attending inside each graph of `sizes` nodes."""
-        k = self._split(self.key(x).sigmoid())
-        q = k if self.query is None else self._split(self.query(x).sigmoid())
-        v = self._split(self.value(x))
-        attended = per_graph(self.attend, sizes)(q, k, v).flatten(-2)[:, : x.shape[-1]]
-        return self.norm(attended) * linear_map(x, self.multiply.weight, self.multiply.bias + gate)
-
-    def _split(self, x: Tensor) -> Tensor:
-        """Return the heads of x (N, dim), (N, H, D), filled up with zeros that change nothing."""
-        width = -(-x.shape[-1] // self.heads)
-        padded = functional.pad(x, (0, self.heads * width - x.shape[-1]))
-        return padded.unflatten(-1, (self.heads, width))
+    def forward(self, graph, x: Tensor, gate: Tensor) -> Tensor:
+        """Return (N, D) for x (N, D), nodes attending inside each graph of a batch."""
+        k = split_heads(self.key(x).sigmoid(), self.heads)  # (N, H, D)
+        q = k if self.query is None else split_heads(self.query(x).sigmoid(), self.heads)
+        v = split_heads(self.value(x), self.heads)
+        gathered = merge_heads(self.attend(graph, q, k, v), x.shape[-1])  # (N, D)
+        return self.norm(gathered) * self.multiply(x, shift=gate)
 
 
 class Gates(nn.Module):
@@ -230,11 +225,8 @@ class Gates(nn.Module):
         return self.squash(self.raw)
 
 
-@by_sums
-def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return q (k^T v) / (q . k^T 1), the mean of v weighted by q_i . k_j, for q and k above 0.
+weighted = partial(linear_attention, qk_norm="none", base="none")
+"""The global attention, q (k^T v) / (q . k^T 1): means weighted by q_i . k_j, for q and k above 0.
 
-    Linear in N. Polynormer (arXiv 2403.01232), its global attention. Sums are kept in fp32.
-    """
-    with torch.autocast(q.device.type, enabled=False):
-        return linear_mean(*(wide(each) for each in (q, k, v))).to(v.dtype)
+Linear in N. Polynormer (arXiv 2403.01232).
+"""

@@ -1,10 +1,8 @@
 """GraphSAGE with the mean of the neighbours, tuned."""
 
-from zoo.config.options import Count, Rate
 from zoo.models.message_passing import MessagePassing
-from zoo.nn.layers import Norm
-from zoo.nn.propagation import mean
-from zoo.registry import register_model
+from zoo.nn import Norm, mean
+from zoo.registry import Count, Rate, register_model
 
 
 @register_model("sage")

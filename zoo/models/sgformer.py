@@ -8,7 +8,7 @@ options of this one model. Where it departs from them:
 - An all-zero query or key gives zero scores where the original divides by zero.
 - The degrees of the graph are computed once, not in every forward pass.
 - The residual mix of the large program, an average, is `alpha: 0.5`; without residual, `alpha: 1`.
-- `attention_activation` and `use_weight` do what they say; the medium program ignores the flags.
+- `activation` does what it says, in all programs; the medium one ignores its flag.
 """
 
 from functools import partial
@@ -17,16 +17,37 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from zoo.config.options import Count, Fraction, NonNegative, Rate, Spec, pick
-from zoo.errors import ZooError
-from zoo.nn.attention import ATTENTIONS, linear
-from zoo.nn.attention import Norm as QueryNorm
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, Convolution, FullHeads, Norm, Projection, blend
-from zoo.nn.propagation import PROPAGATIONS
-from zoo.ops.dropout import dropout, relu_dropout
-from zoo.ops.linear import Linear
-from zoo.registry import Model, register_model
+from zoo.nn import (
+    ATTENTIONS,
+    PROPAGATIONS,
+    Convolution,
+    Dropout,
+    FeatureLinear,
+    HeadIdentity,
+    HeadLinear,
+    Linear,
+    Norm,
+    Projection,
+    QueryKeyNorm,
+    ReluDropout,
+    ReluDropoutAdd,
+    build_attend,
+    build_norm,
+    build_propagation,
+    lerp,
+    linear,
+    mean_over_heads,
+)
+from zoo.registry import (
+    Count,
+    Fraction,
+    Model,
+    NonNegative,
+    Rate,
+    Spec,
+    ZooError,
+    register_model,
+)
 
 
 @register_model("sgformer")
@@ -43,14 +64,14 @@ class SGFormer(Model):
         out_dim: logits C.
         dim: width of both branches.
         layers: attention layers; the paper needs one.
-        heads: attention heads, each of the full width; their outputs are averaged.
+        full_heads: attention heads, each of the full width; their outputs are averaged.
         attention: `native` is the authors' linear attention.
         qk_norm: what divides queries and keys in the native attention: one `frobenius` norm, as
             published, or each `row`'s own norm.
         alpha: weight of the attention's output against the layer's input.
-        attention_norm: norm of the attention branch.
-        attention_activation: end each attention layer with a ReLU.
-        attention_dropout: dropout of the attention branch.
+        norm: norm of the attention branch.
+        activation: end each attention layer with a ReLU.
+        dropout: dropout of the attention branch.
         attention_weight_decay: weight decay of the attention branch; that of `train` when left
             out.
         use_weight: project the values instead of attending to z itself.
@@ -73,13 +94,13 @@ class SGFormer(Model):
         *,
         dim: Count = 64,
         layers: Count = 1,
-        heads: Count = 1,
+        full_heads: Count = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
-        qk_norm: QueryNorm = "frobenius",
+        qk_norm: QueryKeyNorm = "frobenius",
         alpha: Fraction = 1.0,
-        attention_norm: Norm = "none",
-        attention_activation: bool = False,
-        attention_dropout: Rate = 0.2,
+        norm: Norm = "none",
+        activation: bool = False,
+        dropout: Rate = 0.2,
         attention_weight_decay: NonNegative | None = None,
         use_weight: bool = False,
         propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
@@ -98,23 +119,22 @@ class SGFormer(Model):
                 "write `graph_branch: residual` beside it."
             )
         self.stem_attention = FeatureLinear(in_dim, dim)
-        self.norm = pick(NORMS, attention_norm, dim)
-        self.dropout = attention_dropout
+        self.norm, self.finish = build_norm(norm, dim), ReluDropout(dropout)
         native = partial(linear, qk_norm=qk_norm)
         self.layers = nn.ModuleList(
             AttentionLayer(
                 dim,
-                heads,
-                pick(ATTENTIONS, attention, native, layer),
+                full_heads,
+                build_attend(attention, native, layer),
                 alpha=alpha,
-                norm=attention_norm,
-                activation=attention_activation,
-                dropout=attention_dropout,
+                norm=norm,
+                activation=activation,
+                dropout=dropout,
                 use_weight=use_weight,
             )
             for layer in range(layers)
         )
-        propagations = [pick(PROPAGATIONS, propagation, dim) for _ in range(graph_layers)]
+        propagations = [build_propagation(propagation, dim) for _ in range(graph_layers)]
         branch = _GRAPH_BRANCHES[graph_branch]
         self.stem_graph = branch.stem(in_dim, dim, propagations)
         self.graph = branch(dim, propagations, graph_norm, graph_dropout, use_init)
@@ -124,14 +144,13 @@ class SGFormer(Model):
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return the merged branches, (N, dim) or (N, 2 dim), for x (N, in_dim)."""
-        z = relu_dropout(self.norm(self.stem_attention(x)), self.dropout, self.training)
-        sizes = graph.batch_num_nodes().tolist()
+        z = self.finish(self.norm(self.stem_attention(x)))
         for layer in self.layers:
-            z = layer(z, sizes)
+            z = layer(graph, z)
         g = self.graph(graph, self.stem_graph(graph, x))
         if self.combine == "cat":
             return torch.cat([z, g], dim=-1)
-        return blend(z, g, self.graph_weight)
+        return lerp(z, g, self.graph_weight)
 
     def parameter_groups(self) -> list[dict]:
         """Return the attention branch, with its own weight decay if it has one, and the rest."""
@@ -144,19 +163,21 @@ class SGFormer(Model):
         return [attention, {"params": rest}]
 
 
-class AttentionLayer(FullHeads):
+class AttentionLayer(nn.Module):
     """z -> Drop([ReLU](norm(alpha * mean_heads(attend(Q, K, V)) + (1 - alpha) z)))."""
 
     def __init__(self, dim, heads, attend, *, alpha, norm, activation, dropout, use_weight):
-        super().__init__(dim, heads, attend, use_weight)
-        self.alpha, self.norm = alpha, pick(NORMS, norm, dim)
-        self.activation, self.dropout = activation, dropout
+        super().__init__()
+        self.query, self.key = HeadLinear(dim, heads, dim), HeadLinear(dim, heads, dim)
+        self.value = HeadLinear(dim, heads, dim) if use_weight else HeadIdentity(heads)
+        self.attend, self.alpha, self.norm = attend, alpha, build_norm(norm, dim)
+        self.finish = ReluDropout(dropout) if activation else Dropout(dropout)
 
-    def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
-        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
-        mixed = blend(z, self.attended(z, sizes)[0], self.alpha)
-        finish = relu_dropout if self.activation else dropout
-        return finish(self.norm(mixed), self.dropout, self.training)
+    def forward(self, graph, z: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of a batch."""
+        q, k, v = self.query(z), self.key(z), self.value(z)  # (N, H, D) each
+        gathered = mean_over_heads(self.attend(graph, q, k, v))  # (N, D)
+        return self.finish(self.norm(lerp(z, gathered, self.alpha)))
 
 
 class GraphStack(nn.Module):
@@ -168,8 +189,8 @@ class GraphStack(nn.Module):
     def __init__(self, dim, propagations, norm, dropout, use_init):
         super().__init__()
         self.convolutions = nn.ModuleList(Convolution(dim, dim, each) for each in propagations[1:])
-        self.norms = nn.ModuleList(pick(NORMS, norm, dim) for _ in propagations[1:])
-        self.dropout = dropout
+        self.norms = nn.ModuleList(build_norm(norm, dim) for _ in propagations[1:])
+        self.finish = ReluDropout(dropout)
 
     @staticmethod
     def stem(in_dim, dim, propagations) -> nn.Module:
@@ -179,8 +200,7 @@ class GraphStack(nn.Module):
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
         for norm, convolution in zip(self.norms, self.convolutions, strict=True):
-            x = relu_dropout(norm(x), self.dropout, self.training)
-            x = convolution(graph, x)
+            x = convolution(graph, self.finish(norm(x)))
         return x
 
 
@@ -194,7 +214,7 @@ class GraphResidual(nn.Module):
 
     def __init__(self, dim, propagations, norm, dropout, use_init):
         super().__init__()
-        self.norm, self.dropout = pick(NORMS, norm, dim), dropout
+        self.norm, self.finish = build_norm(norm, dim), ReluDropout(dropout, save_mask=True)
         self.layers = nn.ModuleList(
             GraphResidualLayer(dim, each, norm, dropout, use_init) for each in propagations
         )
@@ -206,7 +226,7 @@ class GraphResidual(nn.Module):
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for what the stem made of the features, (N, dim)."""
-        first = h = relu_dropout(self.norm(x), self.dropout, self.training, mask=True)
+        first = h = self.finish(self.norm(x))
         for layer in self.layers:
             h = layer(graph, h, first)
         return h
@@ -217,15 +237,15 @@ class GraphResidualLayer(nn.Module):
 
     def __init__(self, dim, propagate, norm, dropout, use_init):
         super().__init__()
-        self.propagate, self.use_init, self.dropout = propagate, use_init, dropout
+        self.propagate, self.use_init = propagate, use_init
         self.linear = Linear(2 * dim if use_init else dim, dim)
-        self.norm = pick(NORMS, norm, dim)
+        self.norm, self.finish = build_norm(norm, dim), ReluDropoutAdd(dropout)
 
     def forward(self, graph, h: Tensor, first: Tensor) -> Tensor:
         """Return (N, D) for the layer before and the first features, both (N, D)."""
         u = self.propagate(graph, h)
         u = torch.cat([u, first], dim=-1) if self.use_init else u
-        return relu_dropout(self.norm(self.linear(u)), self.dropout, self.training, onto=first)
+        return self.finish(self.norm(self.linear(u)), first)
 
 
 _GRAPH_BRANCHES = {"stack": GraphStack, "residual": GraphResidual}

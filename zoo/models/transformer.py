@@ -16,13 +16,19 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from zoo.config.options import Count, Rate, Spec, pick
-from zoo.nn.attention import ATTENTIONS, softmax
-from zoo.nn.feature_linear import FeatureLinear
-from zoo.nn.layers import NORMS, FeedForward, MultiHead, Norm
-from zoo.ops.dropout import Dropout
-from zoo.ops.linear import Linear
-from zoo.registry import Model, register_model
+from zoo.nn import (
+    ATTENTIONS,
+    Dropout,
+    FeatureLinear,
+    FeedForward,
+    Linear,
+    MultiHead,
+    Norm,
+    build_attend,
+    build_norm,
+    softmax,
+)
+from zoo.registry import Count, Model, Rate, Spec, register_model
 
 
 @register_model("transformer")
@@ -67,23 +73,23 @@ class Transformer(Model):
         self.stem, self.dropout = FeatureLinear(in_dim, dim), Dropout(dropout)
         self.layers = nn.ModuleList(
             Layer(
-                MultiHead(dim, heads, pick(ATTENTIONS, attention, softmax, layer)),
+                MultiHead(dim, heads),
+                build_attend(attention, softmax, layer),
                 FeedForward(dim, expansion, dropout),
-                [pick(NORMS, norm, dim) for _ in range(2)],
+                [build_norm(norm, dim) for _ in range(2)],
                 norm_first=norm_first,
                 dropout=dropout,
             )
             for layer in range(layers)
         )
-        self.norm = pick(NORMS, norm if norm_first else "none", dim)
+        self.norm = build_norm(norm if norm_first else "none", dim)
         self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim); of the graph only the sizes are looked at."""
-        sizes = graph.batch_num_nodes().tolist()
         z = self.dropout(self.stem(x))
         for layer in self.layers:
-            z = layer(z, sizes)
+            z = layer(graph, z)
         return self.norm(z)
 
 
@@ -93,16 +99,17 @@ class Layer(nn.Module):
     z -> z + Drop(f(norm(z))), or z -> norm(z + Drop(f(z))), for both halves f of the layer.
     """
 
-    def __init__(self, attention, feed_forward, norms, *, norm_first, dropout):
+    def __init__(self, heads, attend, feed_forward, norms, *, norm_first, dropout):
         super().__init__()
-        self.attention, self.feed_forward = attention, feed_forward
+        self.attention, self.attend, self.feed_forward = heads, attend, feed_forward
         self.attention_norm, self.feed_forward_norm = norms
         self.norm_first, self.dropout = norm_first, Dropout(dropout)
 
-    def forward(self, z: Tensor, sizes: list[int]) -> Tensor:
-        """Return (N, D) for z (N, D), nodes attending inside each graph of `sizes` nodes."""
+    def forward(self, graph, z: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D), nodes attending inside each graph of a batch."""
+        q, k, v = self.attention.split(self.attention_norm(z) if self.norm_first else z)
+        z = z + self.dropout(self.attention.join(self.attend(graph, q, k, v)))
         if self.norm_first:
-            z = z + self.dropout(self.attention(self.attention_norm(z), sizes))
             return z + self.dropout(self.feed_forward(self.feed_forward_norm(z)))
-        z = self.attention_norm(z + self.dropout(self.attention(z, sizes)))
+        z = self.attention_norm(z)
         return self.feed_forward_norm(z + self.dropout(self.feed_forward(z)))

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.config.options import Count, Table
+from zoo.config.options import Count, Spec, Table, pick
 from zoo.graphs.adjacency import degrees, out_degrees, walks
 from zoo.graphs.message_passing import edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.graphs.shard import Graph
+from zoo.nn.heads import merge_heads, split_heads
 from zoo.ops.precision import wide
 
 Propagation = Callable[[Graph, Tensor], Tensor]
@@ -76,14 +77,7 @@ class GraphAttention(nn.Module):
         scores = functional.leaky_relu(edge_sum(graph, source, target), self.slope)  # (E, H)
         weights = edge_softmax(graph, scores)
         out = weighted_sum(graph, values, weights)
-        return out.flatten(-2)[..., : x.shape[-1]], weights
-
-
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """Return x (N, dim) as (N, H, D), zeros behind the last head where H does not divide dim."""
-    width = -(-x.shape[-1] // heads)
-    padded = functional.pad(x, (0, heads * width - x.shape[-1]))
-    return padded.unflatten(-1, (heads, width))
+        return merge_heads(out, x.shape[-1]), weights
 
 
 def _column(per_node: Tensor, x: Tensor) -> Tensor:
@@ -113,3 +107,12 @@ def _gat(dim: int, *, heads: Count = 1, slope: float = 0.2) -> Propagation:
 
 PROPAGATIONS = Table("propagation", {"gcn": _gcn, "mean": _mean, "gat": _gat})
 """Word to builder `(dim, *, options) -> propagation`."""
+
+
+def build_propagation(spec: Spec, dim: int) -> Propagation:
+    """Return the propagation that a word of `PROPAGATIONS` names, for features of a width.
+
+    Raises:
+        ZooError: an unknown word or option.
+    """
+    return pick(PROPAGATIONS, spec, dim)

@@ -2,52 +2,69 @@
 
 "How Particle-System Random Batch Methods Enhance Graph Transformer" (arXiv 2511.06044): nodes are
 dealt at random into batches of size p and attend inside each, O(N p) instead of O(N^2).
+
+`random_batches` is its Algorithm 2 as it is written. `RandomBatchAttention` draws the order and
+runs the algorithm by its fast twin, `zoo.ops.chunked_attention.attend_in_batches`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from zoo.config.options import Count, value_problems
 from zoo.errors import ZooError
-from zoo.ops.chunked_attention import Deal, Recompute, attend_in_batches
-from zoo.ops.global_sums import is_by_sums
+from zoo.ops.chunked_attention import (
+    CHUNK_NUMBERS,
+    Recompute,
+    attend_in_batches,
+    even_batches,
+)
+from zoo.ops.global_sums import Sums, is_by_sums
+from zoo.ops.random_order import random_order, seed_of
 
-Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A function of q, k, v, all (..., N, H, D), to (..., N, H, D)."""
-
-Shard = Literal["none", "replicated", "local"]
-"""How several processes divide the batches among them, see `random_batch`."""
+Share = Literal["none", "replicated", "local"]
+"""How several processes divide the batches among them, see `RandomBatchAttention`."""
 
 
-def random_batch(
-    attend: Attention,
-    size: int,
-    *,
-    evaluate: Literal["fixed", "full", "mean"] = "fixed",
-    draws: int = 8,
-    seed: int = 0,
-    layer: int = 0,
-    shard: Shard = "none",
-    redeal: int = 1,
-    recompute: Recompute = "auto",
-) -> RandomBatch:
-    """Return `attend` in random batches: nodes are dealt into batches and attend inside each.
+def random_batches(attend, q: Tensor, k: Tensor, v: Tensor, order: Tensor, size: int) -> Tensor:
+    """Return what nodes gather inside their random batches, (..., N, H, D).
 
-    Algorithm 2 of Random Batch Attention (arXiv 2511.06044): O(N size) instead of O(N^2).
+    Algorithm 2 of Random Batch Attention (arXiv 2511.06044): permute, split, attend inside each
+    batch, concatenate, un-permute. It departs from the paper in one point: where `size` does not
+    divide N, the paper pads the nodes to a multiple of `size` and truncates the output; here the
+    batches are even instead, differing by one node at most, and nothing is padded (docs/rba.md).
+
+    Args:
+        attend: an attention of sets; leading dimensions are separate sets.
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, D).
+        order: a random permutation of the nodes, (N,).
+        size: nodes per batch at most, p in the paper.
+    """
+    permuted = [each.index_select(-3, order) for each in (q, k, v)]
+    outs = []
+    for rows, p in even_batches(len(order), size):  # of two sizes at most
+        batches = [each[..., rows.start : rows.stop, :, :] for each in permuted]
+        batches = [each.unflatten(-3, (-1, p)) for each in batches]  # (..., batches, p, H, D)
+        outs.append(attend(*batches).flatten(-4, -3))
+    return torch.cat(outs, dim=-3).index_select(-3, torch.argsort(order))
+
+
+class RandomBatchAttention(nn.Module):
+    """An attention inside random batches: `RandomBatchAttention(softmax, 512)(q, k, v)`.
+
+    It has no weights, and is a module only so that `train()` and `eval()` reach it. In training
+    each call draws new batches, from a generator of its own that the global one seeds; in
+    evaluation the global generator is left alone.
 
     Args:
         attend: any attention; it is called on `(..., batches, size, H, D)`.
-        size: nodes per batch, p in the paper. Batches differ by one node at most, so that none
-            is padded. With `size >= N` the result is that of `attend` exactly.
-        evaluate: what happens in evaluation: one partition `fixed` by seed and layer, the `full`
+        size: nodes per batch, p in the paper. With `size >= N` the result is that of `attend`.
+        inference: what happens in evaluation: one partition `fixed` by seed and layer, the `full`
             attention, or the `mean` over `draws` fixed partitions.
         draws: number of partitions that `mean` averages.
         seed: of the partitions used in evaluation.
@@ -60,112 +77,80 @@ def random_batch(
         recompute: attend again for the gradient instead of keeping what it needs: less memory
             and more time; `auto` where that is more than a GiB on a CPU.
 
-    >>> from zoo.nn.attention import softmax
+    Raises:
+        ZooError: a size or number of draws below 1, or an unknown word.
+
+    >>> from zoo.nn import softmax
     >>> q, k, v = torch.randn(3, 1000, 4, 16)
-    >>> random_batch(softmax, 100)(q, k, v).shape
+    >>> RandomBatchAttention(softmax, 100)(q, k, v).shape
     torch.Size([1000, 4, 16])
     """
-    keys = {"evaluate": evaluate, "draws": draws, "seed": seed, "layer": layer}
-    return RandomBatch(attend, size, **keys, shard=shard, redeal=redeal, recompute=recompute)
 
-
-def local_redeal(model: nn.Module) -> int | None:
-    """Return after how many steps a model's nodes are dealt anew; None where they are not dealt."""
-    inside = (each for each in model.modules() if isinstance(each, RandomBatch))
-    return next((each.redeal for each in inside if each.shard == "local"), None)
-
-
-@contextlib.contextmanager
-def node_identities(identities: Tensor) -> Iterator[None]:
-    """Deal nodes by what they are instead of where they stand, as long as this lasts.
-
-    A node then meets the same others whatever the order of the rows: predictions for a graph
-    whose nodes are renumbered are the same, exactly so with one partition or their mean.
-
-    Args:
-        identities: (N,) int64, different for each node of the graph.
-    """
-    token = _identities.set(identities)
-    try:
-        yield
-    finally:
-        _identities.reset(token)
-
-
-_identities: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("ids", default=None)
-
-
-class RandomBatch(nn.Module):
-    """An attention in random batches; made by `random_batch`. It has no weights.
-
-    It is a module only so that `train()` and `eval()` reach it. In training each call draws a new
-    partition, from a generator of its own that the global one seeds; in evaluation the global
-    generator is left alone.
-    """
-
-    def __init__(self, attend, size, *, evaluate, draws, seed, layer, shard, redeal, recompute):
+    def __init__(
+        self,
+        attend,
+        size: int,
+        *,
+        inference: Literal["fixed", "full", "mean"] = "fixed",
+        draws: int = 8,
+        seed: int = 0,
+        layer: int = 0,
+        shard: Share = "none",
+        redeal: int = 1,
+        recompute: Recompute = "auto",
+    ):
         super().__init__()
         self.attend, self.size, self.shard, self.redeal = attend, size, shard, redeal
         self.recompute = recompute
         counts = {"fixed": 1, "full": 0, "mean": draws}
         wrong = value_problems(Count, size, ("size",)) + value_problems(Count, draws, ("draws",))
-        if wrong or evaluate not in counts:
+        if wrong or inference not in counts:
             raise ZooError(
-                f"random_batch(size={size!r}, evaluate={evaluate!r}, draws={draws!r}): size and "
-                "draws are counts of at least 1, evaluate is 'fixed', 'full' or 'mean'."
+                f"rba: size={size!r}, inference={inference!r}, draws={draws!r}: size and draws are "
+                "counts of at least 1, inference is 'fixed', 'full' or 'mean'."
             )
-        self.keys = [(seed, layer, draw) for draw in range(counts[evaluate])]
+        self.keys = [(seed, layer, draw) for draw in range(counts[inference])]
 
     @property
     def by_sums(self) -> bool:
         """Whether evaluation needs nothing of other nodes but sums over all."""
         return not self.keys and is_by_sums(self.attend)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend from q to k, v, all (..., N, H, D), inside random batches of the N nodes."""
-        if self.size >= q.shape[-3]:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, sums: Sums | None = None) -> Tensor:
+        """Attend from q to k, v, all (..., N, H, D), inside random batches of the N nodes.
+
+        `sums`, over all nodes, is for an `attend` that is `by_sums`, evaluated in `full`.
+        """
+        n = q.shape[-3]
+        if sums is not None:
+            return self.attend(q, k, v, sums=sums)
+        if self.size >= n or not (self.training or self.keys):
             return self.attend(q, k, v)
         if self.training:
             seed = int(torch.randint(2**62, ()))
-            return self._attended(q, k, v, partition(q.shape[-3], seed, device=q.device), seed)
-        if not self.keys:
-            return self.attend(q, k, v)
+            order = random_order(n, seed, device=q.device)
+            return self._in_batches(q, k, v, order, seed)
         # Drawn on the CPU, so that a model answers the same wherever it is loaded.
-        orders = (partition(q.shape[-3], seed_of(key)).to(q.device) for key in self.keys)
-        outs = [self._attended(q, k, v, order) for order in orders]
+        orders = (random_order(n, seed_of(key)).to(q.device) for key in self.keys)
+        outs = [self._in_batches(q, k, v, order) for order in orders]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, order: Tensor, seed=None) -> Tensor:
-        deal = Deal(order, self.size, shared=self.shard == "replicated")
-        options = {"seed": seed, "recompute": self.recompute}
-        return attend_in_batches(self.attend, q, k, v, deal, **options)
-
-
-def partition(n: int, seed: int, *, device: torch.device | str = "cpu") -> Tensor:
-    """Return a random order of n nodes, (n,) int64, from a generator of its own."""
-    identities = _identities.get()
-    if identities is not None:
-        return _by_identity(identities, n, seed).to(device)
-    generator = torch.Generator(device=device).manual_seed(seed)
-    return torch.randperm(n, generator=generator, device=device)
-
-
-def _by_identity(identities: Tensor, n: int, seed: int) -> Tensor:
-    """Order the nodes by a number that each draws for itself (splitmix64 of identity and seed)."""
-    if identities.shape != (n,):
-        raise ZooError(
-            f"node_identities: {tuple(identities.shape)} identities for {n} nodes; give one "
-            "number to each node of a single graph."
+    def _in_batches(self, q, k, v, order: Tensor, seed: int | None = None) -> Tensor:
+        """Run `random_batches`, by its fast twin where the device has one."""
+        if v.device.type not in CHUNK_NUMBERS:
+            return random_batches(self.attend, q, k, v, order, self.size)
+        return attend_in_batches(
+            self.attend,
+            *(q, k, v),
+            order,
+            self.size,
+            shared=self.shard == "replicated",
+            seed=seed,
+            recompute=self.recompute,
         )
-    keys = identities.cpu().numpy().astype(np.uint64)
-    for added in (np.uint64(seed), np.uint64(0x9E3779B97F4A7C15)):
-        keys = keys + added  # wraps around
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
-        keys ^= keys >> np.uint64(31)
-    return torch.from_numpy(np.argsort(keys, kind="stable"))
 
 
-def seed_of(key: tuple[int, ...]) -> int:
-    """Return a seed for a generator of its own, from the numbers that make it different."""
-    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+def local_redeal(model: nn.Module) -> int | None:
+    """Return after how many steps a model's nodes are dealt anew; None where they are not dealt."""
+    inside = (each for each in model.modules() if isinstance(each, RandomBatchAttention))
+    return next((each.redeal for each in inside if each.shard == "local"), None)

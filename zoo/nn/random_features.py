@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from zoo.ops.precision import wide
+from zoo.ops.precision import in_fp32
 
 
 class RandomKernel(nn.Module):
@@ -26,9 +26,10 @@ class RandomKernel(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
         seed = int(torch.randint(2**62, ())) if self.training else self.seed
-        return self.kernel(q, k, v, directions(self.count, q.shape[-1], seed))
+        return self.kernel(q, k, v, random_directions(self.count, q.shape[-1], seed))
 
 
+@in_fp32
 def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
     """Return sum_j (f(q_i) . f(k_j)) v_j / sum_j f(q_i) . f(k_j), q and k divided by D^(1/4).
 
@@ -43,22 +44,19 @@ def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         q: queries (..., N, H, D).
         k: keys (..., N, H, D).
         v: values (..., N, H, D).
-        w: random directions (M, D), see `directions`.
+        w: random directions (M, D), see `random_directions`.
     """
-    with torch.autocast(q.device.type, enabled=False):
-        q, k, values = (wide(each) for each in (q, k, v))
-        w = w.to(q) * q.shape[-1] ** -0.25
-        lengths = k.square().sum(-1, keepdim=True) / q.shape[-1] ** 0.5
-        keys = torch.einsum("...nhd,md->...nhm", k, w) - lengths / 2  # log f(k)
-        mass = keys.logsumexp(-3, keepdim=True)  # (..., 1, H, M), the log of each feature's sum
-        averages = torch.einsum("...nhm,...nhd->...hmd", keys.softmax(-3), values)
-        # The factor exp(-|q|^2 / 2) of f(q) is common to numerator and denominator.
-        shares = (torch.einsum("...nhd,md->...nhm", q, w) + mass).softmax(-1)
-        out = torch.einsum("...nhm,...hmd->...nhd", shares, averages)
-    return out.to(v.dtype)
+    w = w.to(q) * q.shape[-1] ** -0.25
+    lengths = k.square().sum(-1, keepdim=True) / q.shape[-1] ** 0.5
+    keys = torch.einsum("...nhd,md->...nhm", k, w) - lengths / 2  # log f(k)
+    mass = keys.logsumexp(-3, keepdim=True)  # (..., 1, H, M), the log of each feature's sum
+    averages = torch.einsum("...nhm,...nhd->...hmd", keys.softmax(-3), v)
+    # The factor exp(-|q|^2 / 2) of f(q) is common to numerator and denominator.
+    shares = (torch.einsum("...nhd,md->...nhm", q, w) + mass).softmax(-1)
+    return torch.einsum("...nhm,...hmd->...nhd", shares, averages)
 
 
-def directions(count: int, dim: int, seed: int) -> Tensor:
+def random_directions(count: int, dim: int, seed: int) -> Tensor:
     """Return random directions (count, dim) in double precision: orthogonal random features.
 
     Each one is a standard Gaussian; those of a block of `dim` are orthogonal, which lowers the

@@ -1,13 +1,13 @@
-"""Rows dealt into batches, attended to and put back, a few batches at a time.
+"""Attention inside random batches, a chunk of batches at a time: the fast twin of `random_batches`.
 
-What is made of a few batches stays in the caches of a processor while it is needed: the batches of
-all rows are never put side by side. The gradient of each goes straight to its place.
+A chunk of batches is gathered, attended to and scattered back while it is in the caches of the
+processor: the permuted rows of all batches never exist at once. The gradient of each chunk is
+scattered likewise.
 """
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from zoo.system import process_group
+from zoo.system.context import context
 
-_NUMBERS = {"cpu": 2**18, "cuda": 2**26}
-"""Numbers in the values of a few batches; on the CPU no more than its caches hold."""
+CHUNK_NUMBERS = {"cpu": 2**18, "cuda": 2**26}
+"""Numbers in the values of a chunk of batches; on the CPU no more than its caches hold."""
 
 
 _KEPT = 2**30
@@ -28,8 +29,8 @@ Recompute = Literal["auto"] | bool
 """Whether to attend again for the gradient; `auto` asks how much memory it saves."""
 
 
-class Stretch(NamedTuple):
-    """Batches of one size, side by side in the order of a partition: the rows they take up."""
+class EvenBatches(NamedTuple):
+    """Batches of one size, side by side in a random order: the rows they take up."""
 
     rows: range
     size: int
@@ -39,39 +40,39 @@ class Deal:
     """Which row goes to which batch, and which batch to which process.
 
     Args:
-        order: (N,) the rows in the order of a partition.
+        order: (N,) a random permutation of the rows.
         size: rows in a batch at most; batches differ by one at most.
         shared: whether the processes have a share of the batches each, instead of all of them.
     """
 
     def __init__(self, order: Tensor, size: int, *, shared: bool):
-        stretches = batches(len(order), size)
+        every = even_batches(len(order), size)
         count = process_group.count() if shared else 1
-        shares = [_share(stretches, rank, count) for rank in range(count)]
+        shares = [_share(every, rank, count) for rank in range(count)]
         self.order, self.shared = order, count > 1
-        self.own = shares[process_group.rank()] if self.shared else stretches
+        self.own = shares[process_group.rank()] if self.shared else every
         self.sizes = [sum(len(each.rows) for each in share) for share in shares]
         if self.shared:
-            rows = [stretch.rows for share in shares for stretch in share]
+            rows = [each.rows for share in shares for each in share]
             numbers = torch.arange(len(order), device=order.device)
             dealt = order[torch.cat([numbers[each.start : each.stop] for each in rows])]
             self.places = torch.empty_like(order)
             self.places[dealt] = numbers
 
-    def pieces(self, x: Tensor) -> Iterator[Piece]:
-        """Give a few batches at a time, all of them together those of this process.
+    def chunks(self, x: Tensor) -> Iterator[Chunk]:
+        """Iterate over the batches of this process, a chunk at a time.
 
         Args:
-            x: values (..., N, H, D), whose size and device say how many are a few.
+            x: values (..., N, H, D), whose size and device say how many batches a chunk has.
         """
         device, done = x.device, 0
         per_row = max(1, x.numel() // len(self.order))
-        for stretch in self.own:
-            few = max(1, _NUMBERS[device.type] // (per_row * stretch.size)) * stretch.size
-            for start in range(stretch.rows.start, stretch.rows.stop, few):
-                rows = self.order[start : min(start + few, stretch.rows.stop)].to(device)
+        for batches, size in self.own:
+            few = max(1, CHUNK_NUMBERS[device.type] // (per_row * size)) * size
+            for start in range(batches.start, batches.stop, few):
+                rows = self.order[start : min(start + few, batches.stop)].to(device)
                 own = torch.arange(done, done + len(rows), device=device)
-                yield Piece(start, rows, own if self.shared else rows, stretch.size)
+                yield Chunk(start, rows, own if self.shared else rows, size)
                 done += len(rows)
 
     @property
@@ -91,11 +92,11 @@ class Deal:
         return everyone.index_select(-3, self.places.to(x.device))
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """A few batches of one size.
 
     Attributes:
-        start: where their rows begin in the order of the partition.
+        start: where their rows begin in the random order.
         rows: (m,) the rows, batch after batch.
         places: (m,) where what becomes of them is put.
         size: rows in each batch.
@@ -120,22 +121,22 @@ class Piece(NamedTuple):
         room.index_copy_(-3, self.places, x.flatten(-4, -3).to(room.dtype))
 
 
-def batches(n: int, size: int) -> list[Stretch]:
+def even_batches(n: int, size: int) -> list[EvenBatches]:
     """Cut n rows into batches of at most `size` that differ by one at most, the larger first."""
     small, larger = divmod(n, -(-n // size))  # `larger` batches hold one node more
     cut = larger * (small + 1)
-    both = Stretch(range(0, cut), small + 1), Stretch(range(cut, n), small)
+    both = EvenBatches(range(0, cut), small + 1), EvenBatches(range(cut, n), small)
     return [each for each in both if each.rows]
 
 
-def _share(stretches: list[Stretch], rank: int, count: int) -> list[Stretch]:
+def _share(stretches: list[EvenBatches], rank: int, count: int) -> list[EvenBatches]:
     """Return the batches of one process: as many as the others have, or one more or less."""
     counts = [len(rows) // size for rows, size in stretches]
     first, last = (sum(counts) * each // count for each in (rank, rank + 1))
     found = []
     for many, (rows, size) in zip(counts, stretches, strict=True):
         start, stop = (size * min(max(each, 0), many) for each in (first, last))
-        found.append(Stretch(rows[start:stop], size))
+        found.append(EvenBatches(rows[start:stop], size))
         first, last = first - many, last - many
     return [each for each in found if each.rows]
 
@@ -145,8 +146,10 @@ def attend_in_batches(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    deal: Deal,
+    order: Tensor,
+    size: int,
     *,
+    shared: bool = False,
     seed: int | None = None,
     recompute: Recompute = "auto",
 ) -> Tensor:
@@ -157,24 +160,27 @@ def attend_in_batches(
         q: queries (..., N, H, D).
         k: keys (..., N, H, D).
         v: values (..., N, H, D).
-        deal: the batches.
+        order: a random permutation of the nodes, (N,).
+        size: nodes per batch at most.
+        shared: whether the processes attend in a share of the batches each and exchange outputs.
         seed: of what the attention draws, so that the global generators are left alone; None
             where it draws nothing.
         recompute: attend again for the gradient, instead of keeping all that it needs; `auto`
             where that would be more than a GiB on a CPU.
     """
+    deal = Deal(order, size, shared=shared)
     tracked = torch.is_grad_enabled() and any(each.requires_grad for each in (q, k, v))
     device = v.device.type
     modes = {"auto": "auto" if device == "cpu" else "graph", True: "inputs", False: "graph"}
     keep = modes[recompute] if tracked else "nothing"
     widths = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
-    def made(piece: Piece, inputs: tuple[Tensor, ...], gradient: bool):
-        own = [piece.take(each.detach()).requires_grad_(gradient) for each in inputs]
+    def made(chunk: Chunk, inputs: tuple[Tensor, ...], gradient: bool):
+        own = [chunk.take(each.detach()).requires_grad_(gradient) for each in inputs]
         with (
             torch.set_grad_enabled(gradient),
             torch.autocast(device, widths[1], enabled=widths[0]),
-            _drawing(seed, piece.start, v.device),
+            _drawing(seed, chunk.start, v.device),
         ):
             return own, attend(*own)
 
@@ -182,10 +188,10 @@ def attend_in_batches(
 
 
 class _InBatches(torch.autograd.Function):
-    """Each piece has an autograd graph of its own, kept until its gradient, or made again.
+    """Each chunk has an autograd graph of its own, kept until the backward pass, or made again.
 
-    A kept graph goes without its inputs, whose memory is given back in between. Which of them it
-    is may depend on what the first piece keeps.
+    Of a kept graph the inputs are freed, and gathered again in the backward pass. Whether graphs
+    are kept may depend on the bytes that the first chunk's keeps.
     """
 
     @staticmethod
@@ -194,19 +200,19 @@ class _InBatches(torch.autograd.Function):
         ctx.like = [(each.shape, each.dtype) for each in (q, k, v)]
         ctx.save_for_backward(*(() if keep == "nothing" else (q, k, v)))
         ctx.graphs, room = {}, deal.room(v, v.shape, v.dtype)
-        for piece in deal.pieces(v):
+        for chunk in deal.chunks(v):
             with _counting(keep == "auto") as kept:
-                own, out = made(piece, (q, k, v), keep in ("auto", "graph"))
-            piece.put(out.detach(), room)
+                own, out = made(chunk, (q, k, v), keep in ("auto", "graph"))
+            chunk.put(out.detach(), room)
             if keep == "auto":
                 own_storages = {_storage(each) for each in own}
                 size = sum(size for each, size in kept.items() if each not in own_storages)
-                rows = max(deal.rows, _expected.get())
-                keep = "graph" if size * rows <= _KEPT * len(piece.rows) else "inputs"
+                rows = max(deal.rows, context().rows)
+                keep = "graph" if size * rows <= _KEPT * len(chunk.rows) else "inputs"
             if keep == "graph":
                 for each in own:  # a copy of rows that are held elsewhere: taken again
                     each.untyped_storage().resize_(0)
-                ctx.graphs[piece.start] = (own, out)
+                ctx.graphs[chunk.start] = (own, out)
         return deal.collect(room)
 
     @staticmethod
@@ -214,31 +220,18 @@ class _InBatches(torch.autograd.Function):
     def backward(ctx, gradient):
         rooms = [ctx.deal.room(gradient, *each) for each in ctx.like]
         inputs = ctx.saved_tensors
-        for piece in ctx.deal.pieces(gradient):
-            if piece.start in ctx.graphs:
-                own, out = ctx.graphs.pop(piece.start)
+        for chunk in ctx.deal.chunks(gradient):
+            if chunk.start in ctx.graphs:
+                own, out = ctx.graphs.pop(chunk.start)
                 for each, x in zip(own, inputs, strict=True):
-                    piece.take_into(each, x)
+                    chunk.take_into(each, x)
             else:
-                own, out = ctx.made(piece, inputs, True)
+                own, out = ctx.made(chunk, inputs, True)
             if out.requires_grad:  # also where the attention looks at nothing but itself
-                torch.autograd.backward(out, piece.take(gradient).to(out.dtype))
+                torch.autograd.backward(out, chunk.take(gradient).to(out.dtype))
             for each, room in zip(own, rooms, strict=True):
-                piece.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
+                chunk.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
         return None, None, None, *(ctx.deal.collect(room) for room in rooms)
-
-
-@contextlib.contextmanager
-def expecting(rows: int) -> Iterator[None]:
-    """Keep or attend again as if there were so many rows, where there are less: for estimates."""
-    token = _expected.set(rows)
-    try:
-        yield
-    finally:
-        _expected.reset(token)
-
-
-_expected: contextvars.ContextVar[int] = contextvars.ContextVar("rows", default=0)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Dropout whose masks come from 8 or 16 random bits per number: on a CPU, sooner.
+"""Dropout whose masks come from 8 or 16 random bits per number: on a CPU, quicker.
 
 Torch draws a Bernoulli number for each element on one core.
 """
@@ -42,18 +42,17 @@ def relu_dropout(
     *,
     mask: bool = False,
 ) -> Tensor:
-    """Return Drop(ReLU(x)), or onto + Drop(ReLU(x)): the very numbers of `dropout`, sooner.
+    """Return Drop(ReLU(x)), or onto + Drop(ReLU(x)): the very numbers of `dropout`, quicker.
 
-    What is above 0 afterwards was kept: nothing but the result is remembered for the gradient, or a
-    mask, a byte per number, where something was added to it.
+    What is above 0 afterwards was kept: only the output is saved for the gradient, or a byte mask
+    where something was added to it.
 
     Args:
         x: of any shape and floating type.
         rate: as for `dropout`.
         training: as for `dropout`.
         onto: what it is added to, in the shape and type of x.
-        mask: remember a mask in the place of a result that nothing else remembers; a linear map
-            remembers what it is given, a sum does not.
+        mask: save a byte mask instead of the output.
     """
     drawn = training and x.device.type == "cpu" and _drawn(rate)
     if not drawn or x.dtype not in (torch.float32, torch.float64):
@@ -175,8 +174,26 @@ class Dropout(nn.Dropout):
 
 
 class ReluDropout(nn.Dropout):
-    """`relu_dropout` as a module: Drop(ReLU(x)) at the rate `p`; out of training, ReLU(x)."""
+    """Drop(ReLU(x)) at the rate `p`; out of training, ReLU(x).
+
+    Args:
+        p: rate of the dropout.
+        save_mask: save a byte mask for the gradient instead of the output, where nothing else
+            keeps the output: a linear map keeps its input, a sum does not.
+    """
+
+    def __init__(self, p: float, *, save_mask: bool = False):
+        super().__init__(p)
+        self.save_mask = save_mask
 
     def forward(self, x: Tensor) -> Tensor:
         """Return Drop(ReLU(x)), in the shape of x."""
-        return relu_dropout(x, self.p, self.training)
+        return relu_dropout(x, self.p, self.training, mask=self.save_mask)
+
+
+class ReluDropoutAdd(nn.Dropout):
+    """y + Drop(ReLU(x)) at the rate `p`, in one pass; out of training, y + ReLU(x)."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return y + Drop(ReLU(x)), in the shape of x and y."""
+        return relu_dropout(x, self.p, self.training, onto=y)

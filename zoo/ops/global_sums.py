@@ -1,20 +1,19 @@
-"""Sums over all nodes of a graph, where a model is given some of them at a time.
+"""Sums over all nodes of a graph, where a model is given some of the nodes at a time.
 
-An attention that is made of such sums alone goes through `total` and is marked `by_sums`.
+An attention that looks at other nodes by such sums alone is marked `by_sums` and takes `sums`, a
+keyword: None where all nodes are at hand.
 """
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from torch import Tensor
 
 
-class Others(Protocol):
+class Sums(Protocol):
     """Who knows of the nodes that are not at hand.
 
     Attributes:
@@ -27,38 +26,18 @@ class Others(Protocol):
         """Return the sums over all nodes, for those over the nodes at hand."""
 
 
-_others: contextvars.ContextVar[Others | None] = contextvars.ContextVar("others", default=None)
-
-
-@contextlib.contextmanager
-def among(others: Others) -> Iterator[None]:
-    """Let sums be those over all nodes, as long as this lasts."""
-    token = _others.set(others)
-    try:
-        yield
-    finally:
-        _others.reset(token)
-
-
-def divided() -> bool:
-    """Return whether the nodes at hand are some of those that belong together."""
-    return _others.get() is not None
-
-
-def total(*parts: Tensor) -> tuple[Tensor, ...]:
-    """Return sums over all nodes, for sums over those at hand."""
-    others = _others.get()
-    return parts if others is None else others.total(*parts)
-
-
-def count(x: Tensor) -> int:
+def count_nodes(x: Tensor, sums: Sums | None) -> int:
     """Return how many nodes there are in all, for those at hand, x (..., N, H, D)."""
-    others = _others.get()
-    return x.shape[-3] if others is None else others.count
+    return x.shape[-3] if sums is None else sums.count
+
+
+def sum_over_nodes(sums: Sums | None, *parts: Tensor) -> tuple[Tensor, ...]:
+    """Return sums over all nodes, for sums over those at hand."""
+    return parts if sums is None else sums.total(*parts)
 
 
 def by_sums(attend: Callable) -> Callable:
-    """Mark an attention that looks at other nodes by `total` alone."""
+    """Mark an attention `(q, k, v, *, sums=None)` that needs of other nodes only their sums."""
     attend.by_sums = True
     return attend
 

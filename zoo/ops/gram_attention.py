@@ -9,57 +9,47 @@ and backward, five remain, or eight where the values are propagated as well.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.ops.chunks import row_blocks
-from zoo.ops.global_sums import divided
-from zoo.ops.linear import linear_map, sum_of_products
+from zoo.ops.linear import Projected, linear_map, sum_of_products
 
 LARGE = 2**26
 """Multiplications of a product of N rows below which it is not worth it."""
 
+ROWS = 16
+"""Rows for each column below which it is not worth it."""
 
-def pays(z: Tensor) -> bool:
-    """Return whether z (N, D) has so many rows that its Gram matrix is the way to go."""
-    n, width = z.shape
+
+def pays(q: Projected | Tensor, k: Projected | Tensor, v: Projected | Tensor) -> bool:
+    """Return whether all are maps of one input of so many rows that its Gram matrix is quicker."""
+    if not all(isinstance(each, Projected) for each in (q, k, v)):
+        return False
+    n, width = q.x.shape
     return (
-        n >= 16 * width
+        q.x is k.x is v.x
+        and n >= ROWS * width
         and n * width * width >= LARGE
-        and not divided()
-        and z.dtype in (torch.float32, torch.float64)
-        and not torch.is_autocast_enabled(z.device.type)
+        and q.x.dtype in (torch.float32, torch.float64)
+        and not torch.is_autocast_enabled(q.x.device.type)
     )
 
 
-def linear_mean_of_maps(
-    z: Tensor,
-    query: nn.Linear,
-    key: nn.Linear,
-    value: nn.Linear | None,
-    heads: int,
-    base: Literal["own", "all"],
-) -> Tensor:
-    """Return the mean over heads of (b_i + q_i (k^T v)) / (N + q_i (k^T 1)), (N, E).
+def linear_mean_of_maps(q: Projected, k: Projected, v: Projected, base: str) -> Tensor:
+    """Return (b_i + q_i (k^T v)) / (N + q_i (k^T 1)), (N, H, E), for maps of one input (N, D).
 
     q and k are divided by one Frobenius norm each, over all nodes and heads.
 
     Args:
-        z: (N, D).
-        query: from D to H times the width of queries.
-        key: from D to H times the width of queries.
-        value: from D to H E; the values of each head are z itself when left out.
-        heads: H.
+        q: queries (N, H, d).
+        k: keys (N, H, d).
+        v: values (N, H, E).
         base: b_i: `own`, N v_i, or `all`, sum_j v_j.
     """
+    z = q.x
     n, gram = len(z), _Gram.apply(z)
-    queries, keys = (_with_bias(each, heads) for each in (query, key))
-    if value is None:
-        values = torch.eye(z.shape[1], len(gram)).to(gram).expand(heads, -1, -1)
-    else:
-        values = _with_bias(value, heads)
+    queries, keys, values = (_with_bias(each, gram) for each in (q, k, v))
     scale = 1 / (n * _norm(queries, gram) * _norm(keys, gram))  # n: divisors are near 1
     along = keys @ gram  # (H, d, D + 1), whose last column is k^T 1
     above = scale * queries.mT @ (along @ values.mT)  # (H, D + 1, E)
@@ -72,12 +62,15 @@ def linear_mean_of_maps(
         above = torch.cat([above[:, :-1], above[:, -1:] + sums], dim=1)
     above, below = above.mT.to(z.dtype), below.squeeze(-1).to(z.dtype)
     outs = [_Quotient.apply(z, *each) for each in zip(above, below, strict=True)]
-    return outs[0] if heads == 1 else torch.stack(outs).mean(0)
+    return outs[0].unsqueeze(1) if len(outs) == 1 else torch.stack(outs, dim=1)
 
 
-def _with_bias(of: nn.Linear, heads: int) -> Tensor:
+def _with_bias(of: Projected, gram: Tensor) -> Tensor:
     """Return [W, b] of each head, (H, d, D + 1), fp64: the sums of these are over few numbers."""
-    return torch.cat([of.weight, of.bias.unsqueeze(1)], dim=1).double().unflatten(0, (heads, -1))
+    if of.weight is None:
+        return torch.eye(len(gram) - 1, len(gram)).to(gram).expand(of.heads, -1, -1)
+    both = torch.cat([of.weight, of.bias.unsqueeze(1)], dim=1)
+    return both.double().unflatten(0, (of.heads, -1))
 
 
 def _norm(maps: Tensor, gram: Tensor) -> Tensor:
@@ -97,9 +90,9 @@ class _Gram(torch.autograd.Function):
         return gram
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         (z,) = ctx.saved_tensors
-        both = (gradient + gradient.mT)[:-1].to(z.dtype)
+        both = (grad + grad.mT)[:-1].to(z.dtype)
         return linear_map(z, both[:, :-1], both[:, -1])
 
 
@@ -116,19 +109,18 @@ class _Quotient(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         z, above, below, out, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            of_mass = (z @ below[:-1] + below[-1]).unsqueeze(1)
-            again = linear_map(z, above[:, :-1], above[:, -1]) / of_mass
-            inputs = z, above, below
-            return torch.autograd.grad(again, inputs, gradient, create_graph=True)
-        shared, of_mass = torch.empty_like(out), torch.empty_like(share)
-        for given, rows, part, into, mass in row_blocks(gradient, out, share, shared, of_mass):
+            mass = (z @ below[:-1] + below[-1]).unsqueeze(1)
+            again = linear_map(z, above[:, :-1], above[:, -1]) / mass
+            return torch.autograd.grad(again, (z, above, below), grad, create_graph=True)
+        shared, grad_mass = torch.empty_like(out), torch.empty_like(share)
+        for given, rows, part, into, mass in row_blocks(grad, out, share, shared, grad_mass):
             torch.mul(given, part, out=into)
             torch.sum(into * rows, -1, keepdim=True, out=mass)
             mass.neg_()
-        of_z = linear_map(shared, above[:, :-1].mT).addr_(of_mass.squeeze(1), below[:-1])
-        of_above = torch.cat([sum_of_products(shared, z), shared.sum(0).unsqueeze(1)], dim=1)
-        of_below = torch.cat([of_mass.squeeze(1) @ z, of_mass.sum().unsqueeze(0)])
-        return of_z, of_above, of_below
+        grad_z = linear_map(shared, above[:, :-1].mT).addr_(grad_mass.squeeze(1), below[:-1])
+        grad_above = torch.cat([sum_of_products(shared, z), shared.sum(0).unsqueeze(1)], dim=1)
+        grad_below = torch.cat([grad_mass.squeeze(1) @ z, grad_mass.sum().unsqueeze(0)])
+        return grad_z, grad_above, grad_below

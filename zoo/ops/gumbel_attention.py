@@ -14,12 +14,17 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from zoo.ops.precision import in_fp32, wide
+
 _NUMBERS = {"cpu": 2**19, "cuda": 2**26}
 """Numbers of a block, whose features with each noise exist at a time: on the CPU no more than its
 caches hold."""
 
 
-def kernel_mean(q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None = None) -> Tensor:
+@in_fp32
+def gumbel_attention(
+    q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None = None
+) -> Tensor:
     """Return the mean over noises of sum_j f(q_i) f(k_j) u_j v_j / sum_j f(q_i) f(k_j) u_j.
 
     Linear in N. The sums over j are those of each of the M features, so each feature averages the
@@ -32,30 +37,26 @@ def kernel_mean(q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None
         w: random directions (M, D).
         noise: log u, (K, ..., N, H), one for each key; u = 1 when left out.
     """
-    with torch.autocast(q.device.type, enabled=False):
-        values = v.to(_wide(v)).transpose(-3, -2)  # (..., H, N, D), for matrix products
-        queries, keys = (log_features(each.transpose(-3, -2), w) for each in (q, k))
-        shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (..., H, N, K)
-        if noise is not None:
-            shifts = noise.mT.movedim(0, -1).to(keys.dtype)
-        return _Mean.apply(queries, keys, values, shifts).transpose(-3, -2).to(v.dtype)
+    values = v.transpose(-3, -2)  # (..., H, N, D), for matrix products
+    queries, keys = (log_features(each.transpose(-3, -2), w) for each in (q, k))
+    shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (..., H, N, K)
+    if noise is not None:
+        shifts = noise.mT.movedim(0, -1).to(keys.dtype)
+    return _Mean.apply(queries, keys, values, shifts).transpose(-3, -2)
 
 
 def log_features(x: Tensor, w: Tensor) -> Tensor:
     """Return log f(x), (..., M), for x (..., D) and w (M, D): w_m x - |x|^2 / 2, x over D^1/4."""
-    x = x.to(_wide(x)) * x.shape[-1] ** -0.25
-    return x @ w.to(x).mT - x.square().sum(-1, keepdim=True) / 2
+    with torch.autocast(x.device.type, enabled=False):
+        x = wide(x) * x.shape[-1] ** -0.25
+        return x @ w.to(x).mT - x.square().sum(-1, keepdim=True) / 2
 
 
-def gumbel(shape: tuple[int, ...], seed: int, device: torch.device) -> Tensor:
+def gumbel_noise(shape: tuple[int, ...], seed: int, device: torch.device) -> Tensor:
     """Return standard Gumbel noise, fp32, from a generator of its own."""
     generator = torch.Generator(device=device).manual_seed(seed)
     times = torch.empty(shape, device=device).exponential_(generator=generator)
     return -times.clamp(min=torch.finfo(times.dtype).tiny).log()
-
-
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)
 
 
 class _Mean(torch.autograd.Function):
@@ -75,38 +76,38 @@ class _Mean(torch.autograd.Function):
         for rows in _blocks(keys, samples):
             sums = torch.logaddexp(sums, _noisy(keys[rows], shifts[rows]).logsumexp(-3))
         for rows in _blocks(keys, samples):
-            averages += _of_keys(keys[rows], shifts[rows], sums).mT @ values[rows]
+            averages += _key_shares(keys[rows], shifts[rows], sums).mT @ values[rows]
         for rows in _blocks(keys, samples):
-            out[rows] = _of_features(queries[rows], sums) @ averages / samples
+            out[rows] = _feature_shares(queries[rows], sums) @ averages / samples
         ctx.save_for_backward(queries, keys, values, shifts, sums, averages)
         return out
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         queries, keys, values, shifts, sums, averages = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
             inputs = queries, keys, values
             out = _written_out(*inputs, shifts)
-            return *torch.autograd.grad(out, inputs, gradient, create_graph=True), None
+            return *torch.autograd.grad(out, inputs, grad, create_graph=True), None
         samples, count = shifts.shape[-1], keys.shape[-1]
-        of_queries, of_keys, of_values = map(torch.empty_like, (queries, keys, values))
-        of_averages, of_sums = torch.zeros_like(averages), torch.zeros_like(sums)
+        grad_queries, grad_keys, grad_values = map(torch.empty_like, (queries, keys, values))
+        grad_averages, grad_sums = torch.zeros_like(averages), torch.zeros_like(sums)
         split = (samples, count)
         for rows in _blocks(keys, samples):
-            along = gradient[rows] / samples
-            shares = _of_features(queries[rows], sums)
-            of_averages += shares.mT @ along
+            along = grad[rows] / samples
+            shares = _feature_shares(queries[rows], sums)
+            grad_averages += shares.mT @ along
             through = (shares * (along @ averages.mT)).unflatten(-1, split)
             through -= shares.unflatten(-1, split) * through.sum(-1, keepdim=True)
-            of_queries[rows] = through.sum(-2)
-            of_sums += through.sum(-3)
-        of_sums -= (averages * of_averages).sum(-1).unflatten(-1, split)
+            grad_queries[rows] = through.sum(-2)
+            grad_sums += through.sum(-3)
+        grad_sums -= (averages * grad_averages).sum(-1).unflatten(-1, split)
         for rows in _blocks(keys, samples):
-            shares = _of_keys(keys[rows], shifts[rows], sums)
-            of_values[rows] = shares @ of_averages
-            through = values[rows] @ of_averages.mT + of_sums.flatten(-2).unsqueeze(-2)
-            of_keys[rows] = (shares * through).unflatten(-1, split).sum(-2)
-        return of_queries, of_keys, of_values, None
+            shares = _key_shares(keys[rows], shifts[rows], sums)
+            grad_values[rows] = shares @ grad_averages
+            through = values[rows] @ grad_averages.mT + grad_sums.flatten(-2).unsqueeze(-2)
+            grad_keys[rows] = (shares * through).unflatten(-1, split).sum(-2)
+        return grad_queries, grad_keys, grad_values, None
 
 
 def _blocks(keys: Tensor, samples: int) -> Iterator[tuple]:
@@ -123,17 +124,17 @@ def _noisy(keys: Tensor, shifts: Tensor) -> Tensor:
     return keys.unsqueeze(-2) + shifts.unsqueeze(-1)
 
 
-def _of_keys(keys: Tensor, shifts: Tensor, sums: Tensor) -> Tensor:
+def _key_shares(keys: Tensor, shifts: Tensor, sums: Tensor) -> Tensor:
     """Return the shares P of some keys in the averages of features, (..., n, K M)."""
     return (_noisy(keys, shifts) - sums.unsqueeze(-3)).exp().flatten(-2)
 
 
-def _of_features(queries: Tensor, sums: Tensor) -> Tensor:
+def _feature_shares(queries: Tensor, sums: Tensor) -> Tensor:
     """Return the shares W of features in the answers to some queries, (..., n, K M)."""
     return (queries.unsqueeze(-2) + sums.unsqueeze(-3)).softmax(-1).flatten(-2)
 
 
 def _written_out(queries: Tensor, keys: Tensor, values: Tensor, shifts: Tensor) -> Tensor:
     sums = _noisy(keys, shifts).logsumexp(-3)
-    averages = _of_keys(keys, shifts, sums).mT @ values
-    return _of_features(queries, sums) @ averages / shifts.shape[-1]
+    averages = _key_shares(keys, shifts, sums).mT @ values
+    return _feature_shares(queries, sums) @ averages / shifts.shape[-1]

@@ -1,6 +1,8 @@
-"""Linear maps of many rows, and sums over them: on a CPU by oneDNN, sooner than by BLAS."""
+"""Linear maps of many rows: on a CPU by oneDNN, quicker than by BLAS; before they are computed."""
 
 from __future__ import annotations
+
+import functools
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,7 @@ BLOCK = 256
 
 
 def linear_map(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x W^T + b, (N, out_dim): `torch.nn.functional.linear`, sooner.
+    """Return x W^T + b, (N, out_dim): `torch.nn.functional.linear`, quicker.
 
     Args:
         x: (N, in_dim).
@@ -28,7 +30,7 @@ def linear_map(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def sum_of_products(x: Tensor, y: Tensor) -> Tensor:
-    """Return x^T y, (D, E), the sum over rows of their outer products, sooner than by `@`.
+    """Return x^T y, (D, E), the sum over rows of their outer products, quicker than `@`.
 
     Args:
         x: (N, D).
@@ -68,19 +70,78 @@ class _LinearMap(torch.autograd.Function):
         return out.permute(0, 2, 3, 1).reshape(len(x), len(weight))
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        grad_x, grad_weight, grad_bias = ctx.needs_input_grad
         return (
-            linear_map(gradient, weight.T) if of_x else None,
-            sum_of_products(gradient, x) if of_weight else None,
-            gradient.sum(0) if of_bias else None,
+            linear_map(grad, weight.T) if grad_x else None,
+            sum_of_products(grad, x) if grad_weight else None,
+            grad.sum(0) if grad_bias else None,
         )
 
 
 class Linear(nn.Linear):
-    """`linear_map` as a module: W x + b for the rows of x."""
+    """`torch.nn.Linear`, quicker for many rows: W x + b."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (N, out_dim) for x (N, in_dim)."""
-        return linear_map(x, self.weight, self.bias)
+    def forward(self, x: Tensor, shift: Tensor | None = None) -> Tensor:
+        """Return W x + b + shift, (N, out_dim), for x (N, in_dim) and a shift (out_dim,)."""
+        bias = self.bias if shift is None else self.bias + shift
+        return linear_map(x, self.weight, bias)
+
+
+class HeadLinear(nn.Linear):
+    """W x + b for each of H heads, a `Projected` (N, H, D): for queries, keys or values.
+
+    Args:
+        in_dim: columns of x.
+        heads: H.
+        width: D.
+    """
+
+    def __init__(self, in_dim: int, heads: int, width: int):
+        super().__init__(in_dim, heads * width)
+        self.heads = heads
+
+    def forward(self, x: Tensor) -> Projected:
+        """Return the heads (N, H, D) of x (N, in_dim)."""
+        return Projected(x, self.weight, self.bias, self.heads)
+
+
+class HeadIdentity(nn.Module):
+    """x itself for each of H heads, a `Projected` (N, H, D): values without weights."""
+
+    def __init__(self, heads: int):
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, x: Tensor) -> Projected:
+        """Return x (N, D) as each of the heads, (N, H, D)."""
+        return Projected(x, None, None, self.heads)
+
+
+class Projected:
+    """W x + b split into heads, (N, H, D), computed when `tensor` is asked for.
+
+    Linear attention needs sums over nodes only, and may do without: see `zoo.ops.gram_attention`.
+
+    Attributes:
+        x: (N, in_dim).
+        weight: W (H D, in_dim); None: each head is x itself, D = in_dim.
+        bias: b (H D,).
+        heads: H.
+    """
+
+    def __init__(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, heads: int):
+        self.x, self.weight, self.bias, self.heads = x, weight, bias, heads
+
+    @functools.cached_property
+    def tensor(self) -> Tensor:
+        """The heads, (N, H, D)."""
+        if self.weight is None:
+            return self.x.unsqueeze(-2).expand(-1, self.heads, -1)
+        return linear_map(self.x, self.weight, self.bias).unflatten(-1, (self.heads, -1))
+
+
+def as_tensor(x: Tensor | Projected) -> Tensor:
+    """Return the numbers of what may not be computed yet, (..., N, H, D)."""
+    return x.tensor if isinstance(x, Projected) else x

@@ -1,8 +1,12 @@
-"""What linear attentions have in common: means of values by weights that are products q_i . k_j.
+"""Linear attention: means of values by weights that are products q_i . k_j plus a constant.
 
 SGFormer (arXiv 2306.10759) adds N to a node's own weight, DIFFormer-s (arXiv 2301.09474) adds 1 to
-all, Polynormer (arXiv 2403.01232) adds nothing. q (k^T v) is multiplied in whichever order is
-cheaper: scores of small sets, else a state per head, time and memory linear in N.
+all, Polynormer (arXiv 2403.01232) adds nothing. `way` decides how it is computed, by shape alone:
+
+- `scores`: (q k^T) v, for sets of no more nodes than columns;
+- `state`: q (k^T v), a state per head, time and memory linear in N;
+- `gram`: q, k and v are linear maps of one input, and are never computed (`gram_attention`);
+- `sums`: `state` where only some of the nodes are at hand (`global_sums`).
 """
 
 from __future__ import annotations
@@ -12,55 +16,115 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from zoo.ops import gram_attention
 from zoo.ops.chunks import row_blocks
-from zoo.ops.global_sums import count, divided, total
-from zoo.ops.linear import linear_map, sum_of_products
+from zoo.ops.global_sums import Sums, by_sums, count_nodes, sum_over_nodes
+from zoo.ops.linear import Projected, as_tensor, linear_map, sum_of_products
+from zoo.ops.precision import in_fp32
 
 Base = Literal["own", "all", "none"]
+QueryKeyNorm = Literal["frobenius", "row", "none"]
 
 
-def linear_mean(q: Tensor, k: Tensor, v: Tensor, base: Base = "none") -> Tensor:
-    """Return (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (..., N, H, D), for q, k, v of fp32 or wider.
+@by_sums
+def linear_attention(
+    q: Tensor | Projected,
+    k: Tensor | Projected,
+    v: Tensor | Projected,
+    *,
+    qk_norm: QueryKeyNorm,
+    base: Base,
+    sums: Sums | None = None,
+) -> Tensor:
+    """Return (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (..., N, H, E), sums in fp32 or wider.
 
     Args:
         q: queries (..., N, H, D).
         k: keys (..., N, H, D).
-        v: values (..., N, H, D).
+        v: values (..., N, H, E).
+        qk_norm: what queries and keys are divided by first: one `frobenius` norm over their whole
+            set, each `row`'s own norm, or `none`.
         base: b_i and m: `own`, N v_i and N; `all`, sum_j v_j and N; `none`, 0 and 0. The divisor
             is kept above 0.
+        sums: over all nodes, where q, k and v are those of some.
     """
-    if divided():
-        state, keys, values = total(_state(k, v), k.sum(-3), v.sum(-3, keepdim=True))
-        added = values if base == "all" else _base(v, base)
-        return (_through(q, state) + added) * _share(q, keys, base)
-    if q.shape[-3] <= q.shape[-1]:
-        return _by_scores(q, k, v, base)
-    return _LinearMean.apply(q, k, v, base)
+    chosen = way(q, k, v, qk_norm=qk_norm, sums=sums)
+    if chosen == "gram":
+        return gram_attention.linear_mean_of_maps(q, k, v, base)
+    return _normalised_mean(*map(as_tensor, (q, k, v)), qk_norm, base, sums, chosen)
 
 
-def _by_scores(q: Tensor, k: Tensor, v: Tensor, base: Base) -> Tensor:
-    share = _share(q, k.sum(-3), base)  # first: gradients are added up in this order, to the bit
-    scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
-    gathered = torch.einsum("...hnm,...mhd->...nhd", scores, v)
-    return (gathered + _base(v, base)) * share
+linear_attention.takes_projected = True
 
 
-def _base(v: Tensor, base: Base) -> Tensor | float:
-    if base == "own":
-        return count(v) * v
-    return v.sum(-3, keepdim=True) if base == "all" else 0.0
+def way(
+    q: Tensor | Projected,
+    k: Tensor | Projected,
+    v: Tensor | Projected,
+    *,
+    qk_norm: QueryKeyNorm,
+    sums: Sums | None = None,
+) -> Literal["scores", "state", "gram", "sums"]:
+    """Return how `linear_attention` is computed for these arguments."""
+    if sums is not None:
+        return "sums"
+    if qk_norm == "frobenius" and gram_attention.pays(q, k, v):
+        return "gram"
+    q = as_tensor(q)
+    return "scores" if q.shape[-3] <= q.shape[-1] else "state"
 
 
-def _share(q: Tensor, keys: Tensor, base: Base) -> Tensor:
-    """Return one over the divisor, (..., N, H, 1), for the sum of the keys (..., H, D)."""
+@in_fp32
+def _normalised_mean(q, k, v, qk_norm: str, base: Base, sums, chosen: str) -> Tensor:
+    q, k = (_QUERY_KEY_NORMS[qk_norm](each, sums) for each in (q, k))
+    return linear_mean(q, k, v, base, sums=sums, way=chosen)
+
+
+def _frobenius(x: Tensor, sums: Sums | None) -> Tensor:
+    norm = torch.linalg.vector_norm(x, dim=(-3, -2, -1), keepdim=True)
+    if sums is not None:
+        norm = sum_over_nodes(sums, norm.square())[0].sqrt()
+    return x / norm.clamp(min=1e-12)  # a set of zero rows stays zero instead of NaN
+
+
+_QUERY_KEY_NORMS = {
+    "frobenius": _frobenius,
+    "row": lambda x, sums: _NormalisedRows.apply(x)[0],
+    "none": lambda x, sums: x,
+}
+"""Word to what divides queries and keys (..., N, H, D) by their norm."""
+
+
+def linear_mean(
+    q: Tensor, k: Tensor, v: Tensor, base: Base, *, sums: Sums | None = None, way: str = "state"
+) -> Tensor:
+    """Return `linear_attention` of q, k, v of fp32 or wider, without a norm."""
+    if way == "state":
+        return _ByState.apply(q, k, v, base)
+    n = count_nodes(q, sums)
+    state = k.new_empty(0) if way == "scores" else _state(k, v)
+    state, keys, values = sum_over_nodes(sums, state, k.sum(-3), v.sum(-3, keepdim=True))
+    # The share comes first: gradients are added up in this order, to the bit.
+    share = _share(q, keys, base, n)
+    if way == "scores":
+        scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
+        gathered = torch.einsum("...hnm,...mhd->...nhd", scores, v)
+    else:
+        gathered = _through(q, state)
+    added = {"own": n * v, "all": values, "none": 0.0}[base]
+    return (gathered + added) * share
+
+
+def _share(q: Tensor, keys: Tensor, base: Base, n: int) -> Tensor:
+    """Return one over the divisor, (..., N, H, 1), for the sum of n keys (..., H, D)."""
     mass = torch.einsum("...nhd,...hd->...nh", q, keys)
-    mass = mass if base == "none" else mass + count(q)
-    return mass.clamp(min=_least(q, base)).reciprocal().unsqueeze(-1)
+    mass = mass if base == "none" else mass + n
+    return mass.clamp(min=_least(q, base, n)).reciprocal().unsqueeze(-1)
 
 
-def _least(q: Tensor, base: Base) -> float:
+def _least(q: Tensor, base: Base, n: int) -> float:
     """Return the smallest divisor: row-normalised scores reach -1, and a head of zeros has none."""
-    return torch.finfo(q.dtype).tiny if base == "none" else 1e-6 * count(q)
+    return torch.finfo(q.dtype).tiny if base == "none" else 1e-6 * n
 
 
 def _state(k: Tensor, v: Tensor) -> Tensor:
@@ -79,13 +143,13 @@ def _through(q: Tensor, state: Tensor, added: Tensor | None = None) -> Tensor:
     return out if added is None else out.add_(added)
 
 
-class _LinearMean(torch.autograd.Function):
-    """By a state per head; of all that is computed only q, k, v and what is small is remembered."""
+class _ByState(torch.autograd.Function):
+    """By a state per head; only q, k, v and what is small is saved for the backward pass."""
 
     @staticmethod
     def forward(ctx, q, k, v, base):
         state, keys = _state(k, v), k.sum(-3)
-        share = _share(q, keys, base)
+        share = _share(q, keys, base, q.shape[-3])
         values = v.sum(-3, keepdim=True) if base == "all" else None
         ctx.save_for_backward(q, k, v, state, keys, share, values)
         ctx.base = base
@@ -97,27 +161,63 @@ class _LinearMean(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, grad):
         q, k, v, state, keys, share, values = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            out = _through(q, _state(k, v)) + _base(v, ctx.base)
-            out = out * _share(q, k.sum(-3), ctx.base)
-            return *torch.autograd.grad(out, (q, k, v), gradient, create_graph=True), None
-        shared = gradient * share
-        of_q, of_mass = _through(shared, state.mT), torch.empty_like(share)
+            out = linear_mean(q, k, v, ctx.base, way="sums")
+            return *torch.autograd.grad(out, (q, k, v), grad, create_graph=True), None
+        shared = grad * share
+        grad_q, grad_mass = _through(shared, state.mT), torch.empty_like(share)
         keys, added = keys.unsqueeze(-3), v if values is None else values
         times = {"own": v.shape[-3], "all": 1, "none": 0}[ctx.base]
-        # Of the divisor: what is added up, times the gradient, is had without adding it up again.
-        parts = (of_mass, of_q, q, keys, share, shared, added)
-        for into, of_rows, rows, all_keys, part, given, more in row_blocks(*parts):
-            torch.sum(rows * of_rows, -1, keepdim=True, out=into)
+        least = _least(q, ctx.base, q.shape[-3])
+        # The divisor's gradient is the sum over columns of the output times its gradient, which is
+        # had from the parts at hand.
+        parts = (grad_mass, grad_q, q, keys, share, shared, added)
+        for into, grad_rows, rows, all_keys, part, given, more in row_blocks(*parts):
+            torch.sum(rows * grad_rows, -1, keepdim=True, out=into)
             if times:
                 into.add_((given * more).sum(-1, keepdim=True), alpha=times)
-            into.mul_(part).neg_().masked_fill_(part >= 1 / _least(q, ctx.base), 0.0)
-            of_rows.addcmul_(into, all_keys)
-        of_state = _state(q, shared)
-        of_k = _through(v, of_state.mT, torch.einsum("...nhx,...nhd->...xhd", of_mass, q))
-        of_v = _through(k, of_state, shared.sum(-3, keepdim=True) if ctx.base == "all" else None)
+            into.mul_(part).neg_().masked_fill_(part >= 1 / least, 0.0)
+            grad_rows.addcmul_(into, all_keys)
+        grad_state = _state(q, shared)
+        grad_k = _through(v, grad_state.mT, torch.einsum("...nhx,...nhd->...xhd", grad_mass, q))
+        grad_v = _through(
+            k, grad_state, shared.sum(-3, keepdim=True) if ctx.base == "all" else None
+        )
         if ctx.base == "own":
-            of_v.add_(shared, alpha=v.shape[-3])
-        return of_q, of_k, of_v, None
+            grad_v.add_(shared, alpha=v.shape[-3])
+        return grad_q, grad_k, grad_v, None
+
+
+class _NormalisedRows(torch.autograd.Function):
+    """x / |x| and |x| of each row, which are saved instead of x and read less often."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y, norm = torch.empty_like(x), x.new_empty(*x.shape[:-1], 1)
+        for rows, into, lengths in row_blocks(x, y, norm):
+            torch.linalg.vector_norm(rows, dim=-1, keepdim=True, out=lengths)
+            torch.div(rows, lengths.clamp_(min=1e-12), out=into)
+        ctx.save_for_backward(y, norm)
+        ctx.set_materialize_grads(False)
+        return y, norm
+
+    @staticmethod
+    def backward(ctx, grad_y, grad_norm):
+        y, norm = ctx.saved_tensors
+        grad_x = None if grad_norm is None else y * grad_norm  # asked for by second gradients
+        if grad_y is None:
+            return grad_x
+        if torch.is_grad_enabled() or grad_x is not None:
+            across = _across(grad_y, y) / norm
+            return across if grad_x is None else across + grad_x
+        grad_x = torch.empty_like(y)
+        for given, rows, lengths, into in row_blocks(grad_y, y, norm, grad_x):
+            torch.div(_across(given, rows), lengths, out=into)
+        return grad_x
+
+
+def _across(x: Tensor, y: Tensor) -> Tensor:
+    """Return x without its part along y, for rows y of length 1."""
+    return torch.addcmul(x, y, (x * y).sum(-1, keepdim=True), value=-1)

@@ -1,4 +1,4 @@
-"""Studies: measurements with a prediction beside them, by name, for `zoo study`."""
+"""Studies: experiments with a prediction beside each measurement, by name, for `zoo study`."""
 
 from zoo.config.options import Table
 from zoo.studies.batching import batching_study

@@ -1,7 +1,7 @@
-"""What batches of a graph on disk cost, and whether they learn the same, kind beside kind.
+"""Mini-batch strategies on a graph on disk: time, memory and test score of each.
 
-A planted partition is written on disk, and SGFormer takes as many steps on batches of each kind, in
-a process of its own. All are then asked about the same test nodes in the same way.
+SGFormer takes the same number of steps on a stochastic block model with each strategy, in a process
+of its own. All are then evaluated on the same test nodes in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from zoo.config.options import Count, Positive, Rate, pick
@@ -22,27 +21,28 @@ from zoo.datasets.load import load_graph, prepare_on_disk
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.experiments.launch import run_together
+from zoo.registry import Model
 from zoo.studies.study import Row, Study
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.training.mini_batch import Neighbours
 from zoo.weights.create import create_model
 
 ASKED = 20_000
-"""Test nodes that every model is asked about."""
+"""Number of test nodes on which every model is evaluated."""
 
 CLASSES = 4
 
 MOST = 3.0
-"""GiB that a process should hold at most, pages of mapped files aside."""
+"""Memory limit of a process in GiB, without pages of mapped files."""
 
 WAIT = 0.15
-"""Share of a step that it should wait for its batch at most."""
+"""Limit of the share of a step spent waiting for its batch."""
 
 
 class Found(NamedTuple):
-    """Of one kind of batches: steps and what they saw, cost, and the test score after them."""
+    """Result of one strategy: steps, nodes per step, seconds, bytes and the test score."""
 
     steps: int
     nodes: float
@@ -62,17 +62,17 @@ def batching_study(
     noise: Positive = 1.0,
     dropout: Rate = 0.0,
 ) -> Study:
-    """Time, memory and test score of batches of random nodes, of clusters and of neighbours.
+    """Time, memory and test score of mini-batches: random nodes, clusters, sampled neighbours.
 
     Args:
         quick: a hundredth of the nodes, a third of the steps; nothing is claimed.
-        nodes: nodes of the graph, ten edges each.
-        steps: how many each kind takes.
-        dim: features, and width of the model.
-        noise: of the features; at 2 they say little, and what a batch leaves out of the graph is
-            missed.
-        dropout: of the model. A million nodes to train on need none, and what random nodes leave
-            out of the graph is one already.
+        nodes: number of nodes, with ten edges each.
+        steps: training steps with each strategy.
+        dim: number of features, and width of the model.
+        noise: standard deviation of the features' noise; at 2 they say little, and edges that a
+            batch leaves out matter more.
+        dropout: of the model. A million training nodes need none, and random nodes drop edges
+            already.
     """
     if quick:
         nodes, steps = nodes // 100, steps // 3
@@ -93,31 +93,29 @@ def batching_study(
             for name, spec in tqdm(_kinds(nodes).items(), unit="kind", disable=None)
         }
     table = [_line(name, each) for name, each in found.items()]
-    rows = []
-    if not quick:
-        scores = [each.test for each in found.values()]
-        rows = [
-            Row(
-                "points between the best test score and the worst",
-                100 * (max(scores) - min(scores)),
-                1,
-                None,
-            ),
-            Row("a guess by the worst test score", 1 / CLASSES / min(scores), 0.5, None),
-        ]
-        rows += [
+    return Study("batching", [] if quick else _rows(found), table=table)
+
+
+def _rows(found: dict[str, Found]) -> list[Row]:
+    """Return what is claimed of scores, memory and waiting."""
+    scores = [each.test for each in found.values()]
+    apart = 100 * (max(scores) - min(scores))
+    return [
+        Row("points between the best test score and the worst", apart, 1, None),
+        Row("a guess by the worst test score", 1 / CLASSES / min(scores), 0.5, None),
+        *(
             Row(f"GiB of a process, {name}", each.memory / 2**30, MOST, None)
             for name, each in found.items()
-        ]
-        rows += [
+        ),
+        *(
             Row(f"share of a step waited, {name}", each.waited, WAIT, None)
             for name, each in found.items()
-        ]
-    return Study("batching", rows, table=table)
+        ),
+    ]
 
 
 def _kinds(nodes: int) -> dict[str, dict[str, Any]]:
-    """Return batches of a twentieth of the nodes, and of neighbours about as many."""
+    """Return the strategies, with batches of about a twentieth of the nodes each."""
     return {
         "random-nodes": {"name": "random-nodes", "size": nodes // 20},
         "clusters": {"name": "clusters", "parts": 200, "per_batch": 10},
@@ -140,7 +138,7 @@ def _line(name: str, found: Found) -> dict[str, Any]:
 
 
 def _measured(graph: str, batching: dict[str, Any], *options) -> Found:
-    """Return what is found in a process of its own."""
+    """Return the result of one strategy, measured in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "found.json")
         work = json.dumps([str(said), graph, batching, *options])
@@ -149,7 +147,7 @@ def _measured(graph: str, batching: dict[str, Any], *options) -> Found:
 
 
 def _work(said: str, *what) -> None:
-    """What a process does: train, ask, and write down what it has seen."""
+    """Entry point of a process: train, evaluate, and write the result."""
     keep_freed_memory()
     with own_peak() as peak:
         found = _trained(*what)
@@ -168,13 +166,13 @@ def _trained(
         data.classes,
         dim=dim,
         attention="rba",
-        attention_dropout=dropout,
+        dropout=dropout,
         graph_layers=3,
         graph_dropout=dropout,
     )
-    task = pick(TASKS, data.task)
+    on = TrainingData(data, split, pick(TASKS, data.task))
     start = time.perf_counter()
-    over = Steps(model, data, split, task, _same, batching=batching, evaluation="batches")
+    over = Steps(model, on, batching=batching, evaluation="batches")
     ready = time.perf_counter() - start
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     counted = _Counted(over.over, steps)
@@ -184,23 +182,28 @@ def _trained(
         over.train(optimiser, epoch)
         epoch += 1
     seconds = time.perf_counter() - start
-    nodes = split.test[:: max(1, len(split.test) // ASKED)]
-    asked = Neighbours(data, nodes, "cpu", fanouts=[10, 10], size=2_000)
-    model.eval()
-    with torch.no_grad():
-        logits = asked.logits(lambda graph, x: model(graph, x).logits, nodes)
     return {
         "steps": counted.steps,
         "nodes": counted.nodes / counted.steps,
         "ready": ready,
         "step": seconds / counted.steps,
         "waited": counted.over.waited / seconds,
-        "test": task.metric(logits, data.y[nodes]),
+        "test": _test_score(model, on),
     }
 
 
+def _test_score(model: Model, on: TrainingData) -> float:
+    """Return the metric on some test nodes, each answered from its sampled neighbourhood."""
+    nodes = on.split.test[:: max(1, len(on.split.test) // ASKED)]
+    asked = Neighbours(on.data, nodes, "cpu", fanouts=[10, 10], size=2_000)
+    model.eval()
+    with torch.no_grad():
+        logits = asked.logits(lambda graph, x: model(graph, x).logits, nodes)
+    return on.task.metric(logits, on.data.y[nodes])
+
+
 class _Counted:
-    """Batches that are counted and end after so many steps."""
+    """Mini-batches that are counted, and end after a number of steps."""
 
     def __init__(self, over, most: int):
         self.over, self.most, self.steps, self.nodes = over, most, 0, 0
@@ -212,10 +215,6 @@ class _Counted:
             yield part
             if self.steps == self.most:
                 return
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How much of a gain is random batches, and how much is the norm of queries and keys.
+"""Ablation: how much of a gain is due to random batches, and how much to the norm of Q and K.
 
-SGFormer divides queries and keys by one Frobenius norm over all N nodes, which leaves its attention
-term at order 1/N; inside a batch of p nodes the same norm leaves it at 1/p. Random batches thus
-strengthen attention N/p times, and an accuracy beside the published one says nothing of them alone:
-`qk_norm: row`, whose strength does not depend on N, is the control.
+SGFormer divides queries and keys by one Frobenius norm over all N nodes, so that its attention term
+is of order 1/N; inside a batch of p nodes it is of order 1/p. Random batches thus scale the
+attention term by N/p, and a comparison with the published accuracy confounds the two effects. The
+control is `qk_norm: row`, whose scale does not depend on N.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pydantic import Field
 from zoo.config.options import Count, options_of
 from zoo.config.recipe import Recipe, recipe_names
 from zoo.errors import ZooError, unknown
-from zoo.experiments.compare import UNTUNED, Contestant, compare
-from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.compare import UNTUNED, compare, contestant
+from zoo.experiments.resolve import load_recipe, write_out
 from zoo.registry import MODELS, discover
 from zoo.studies.study import Series, Study
 from zoo.weights.create import list_models
@@ -26,7 +26,7 @@ from zoo.weights.create import list_models
 SIZES = (64, 256, 1024)
 QUICK = ["train.epochs=10", "seeds=[0]"]
 SHORT = ["train.epochs=120", "train.patience=40", "seeds=[0, 1, 2]"]
-"""Changes of the recipes: a study compares attentions under one short training."""
+"""Overrides of the recipes: all attentions are compared under one short training."""
 
 
 def rba_control(
@@ -61,7 +61,7 @@ def rba_control(
 
 
 Variants = dict[tuple[str, int | None], list[str]]
-"""Name and batch size to the changes of a recipe."""
+"""Name and batch size to the overrides of a recipe."""
 
 
 def variants(model: str, sizes: list[int], *, full: bool = True) -> Variants:
@@ -89,9 +89,9 @@ def _recipe(model: str, dataset: str, changes: list[str]) -> Recipe:
 
 
 def _compared(recipe: Recipe, chosen: Variants) -> list[dict[str, Any]]:
-    plain = resolve(recipe)
+    plain = write_out(recipe)
     entries = [
-        Contestant(load_recipe(plain, changes).model_copy(update={"name": _label(*key)}))
+        contestant(load_recipe(plain, changes), name=_label(*key))
         for key, changes in chosen.items()
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +116,7 @@ def _row(variant: str, size: int | None, summary: dict[str, Any]) -> dict[str, A
 
 
 def _plot(table: list[dict[str, Any]], dataset: str) -> Series:
-    """Return test score against p; what has no p is a dashed line across."""
+    """Return test score against p; what has no p is a horizontal dashed line."""
     rows = [row for row in table if row["dataset"] == dataset]
     sizes = sorted({row["p"] for row in rows if row["p"]})
     lines: dict[str, tuple[list[float], list[float]]] = {}

@@ -1,9 +1,8 @@
-"""What attention costs in time and memory, forward and backward, against the number of nodes.
+"""Time and memory of attention, forward and backward, as a function of the number of nodes.
 
-One attention by itself, and a whole training step of SGFormer with it in the place of its own.
-
-Random Batch Attention is O(N p) where full attention is O(N^2): the exponents are fitted here, over
-the larger half of the sizes, on whatever device there is.
+Measured for each attention alone, and for a training step of SGFormer that uses it. Random Batch
+Attention is O(N p) where full attention is O(N^2): the exponents are fitted over the larger half of
+the sizes, on the GPU if there is one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from zoo.nn.attention import ATTENTIONS, linear
 from zoo.studies.study import Row, Series, Study
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.weights.create import create_model
 
 BATCH = {"name": "rba", "size": 256}
@@ -40,23 +39,23 @@ METHODS: dict[str, Any] = {
     "rba around softmax": {**BATCH, "inner": "softmax"},
     "rba around linear": {**BATCH, "inner": "linear"},
 }
-"""Name to the spec in `ATTENTIONS`; the plain form, which stores its scores, is written here."""
+"""Name to the spec in `ATTENTIONS`; None is `plain_softmax`, which stores N x N scores."""
 
 EXPONENT = {"softmax": 2.0, "softmax, N x N": 2.0}
-"""Of the time in N; 1 where it is not said."""
+"""Predicted exponent of the time in N; 1 for the others."""
 
 LONGEST = {"quick": 0.25, "full": 20.0}
-"""A method is not taken to a size at which one pass would take longer than this, in seconds."""
+"""Longest pass in seconds: larger sizes of a method are skipped."""
 
 SLOW = 2.0
-"""A pass of as many seconds is not repeated: what is noise in it is small."""
+"""A pass of this many seconds or more is not repeated: its relative noise is small."""
 
 LARGEST = 2**30
-"""Nor to one at which N x N scores would be larger than this, in bytes."""
+"""Largest N x N scores in bytes: larger sizes of `plain_softmax` are skipped."""
 
 
 class Cost(NamedTuple):
-    """Median seconds, and the most bytes held beyond what was there before, where it was asked."""
+    """Median seconds, and peak memory in bytes above the baseline, None if not measured."""
 
     seconds: float
     memory: int | None
@@ -68,10 +67,10 @@ def rba_cost(
     """Time and memory of attention, forward and backward, against N and p.
 
     Args:
-        quick: up to 16,384 nodes, and to a quarter of a second for each pass.
+        quick: up to 16,384 nodes, and a quarter of a second per pass.
         heads: attention heads H.
         dim: width D of each head.
-        largest: number of nodes N up to which the linear methods are taken.
+        largest: largest number of nodes N of the linear methods.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     top, longest = min(largest, 2**14) if quick else largest, LONGEST["quick" if quick else "full"]
@@ -80,7 +79,7 @@ def rba_cost(
     step = functools.partial(_training, dim=heads * dim, device=device)
 
     def curves(measure: Measure) -> tuple[dict[str, dict[int, float]], ...]:
-        """Return what is measured of an attention, and of a step, by method and N."""
+        """Return the measurements of the attentions and of the steps, by method and N."""
         layers, steps = {}, {}
         # tqdm draws on standard error, and nothing at all where that is not a terminal.
         for name, spec in tqdm(METHODS.items(), unit="method", disable=None):
@@ -100,36 +99,36 @@ def rba_cost(
     keep_freed_memory()  # as in training
     took = curves(functools.partial(_seconds, device=device))
     layers, steps = (_joined(*each) for each in zip(took, held, strict=True))
+    plots = [
+        _plot(f"An attention, milliseconds, {device}", "N", layers, _milliseconds),
+        _plot("An attention, peak memory, MiB", "N", layers, _mebibytes),
+        _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
+        _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
+        _against_size(layer, device, quick),
+    ]
+    rows = _rows(layers, 0.75 if quick else 0.25)  # what is small is mostly overhead
+    return Study("rba-cost", rows, plots, _table(layers, steps))
+
+
+def _against_size(layer: Callable, device: torch.device, quick: bool) -> Series:
+    """Return what random batches cost against the nodes p in each, at a fixed number of nodes."""
     sizes = [2**power for power in range(4, 11 if quick else 15, 2)]
     nodes = 2**13 if quick else 2**15
-    against_size = {
-        name: {
-            p: Cost(_seconds(layer({**METHODS[name], "size": p}, nodes), device)[0], None)
-            for p in sizes
-        }
-        for name in METHODS
-        if name.startswith("rba")
-    }
-    return Study(
-        "rba-cost",
-        _rows(layers, 0.75 if quick else 0.25),  # what is small is mostly overhead
-        [
-            _plot(f"An attention, milliseconds, {device}", "N", layers, _milliseconds),
-            _plot("An attention, peak memory, MiB", "N", layers, _mebibytes),
-            _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
-            _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
-            _plot(f"An attention, milliseconds, N = {nodes:,}", "p", against_size, _milliseconds),
-        ],
-        _table(layers, steps),
-    )
+
+    def cost(name: str, size: int) -> Cost:
+        return Cost(_seconds(layer({**METHODS[name], "size": size}, nodes), device)[0], None)
+
+    methods = [name for name in METHODS if name.startswith("rba")]
+    found = {name: {size: cost(name, size) for size in sizes} for name in methods}
+    return _plot(f"An attention, milliseconds, N = {nodes:,}", "p", found, _milliseconds)
 
 
 Measure = Callable[[Callable[[], object]], tuple[float, float]]
-"""Of a call what is measured, and how many seconds it takes."""
+"""A call to its measurement, and to its seconds."""
 
 
 def _seconds(call: Callable[[], object], device: torch.device) -> tuple[float, float]:
-    """Return the median seconds of a call, after one to warm up, twice; one, if it takes long."""
+    """Return the median seconds of a call, twice; after a warm-up, and of one call if slow."""
 
     def seconds() -> float:
         start = time.perf_counter()
@@ -143,7 +142,7 @@ def _seconds(call: Callable[[], object], device: torch.device) -> tuple[float, f
 
 
 def _bytes(call: Callable[[], object], device: torch.device) -> tuple[float, float]:
-    """Return the bytes that a call holds at its peak, and its seconds."""
+    """Return the peak memory of a call in bytes, and its seconds."""
     start = time.perf_counter()
     held = peak_during(call, device)
     return held, time.perf_counter() - start
@@ -157,7 +156,7 @@ def _joined(took: dict[str, dict[int, float]], held: dict[str, dict[int, float]]
 
 
 def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return softmax attention (N, H, D) by way of all N x N scores."""
+    """Return softmax attention (N, H, D), storing all N x N scores."""
     scores = torch.einsum("nhd,mhd->hnm", q, k) / q.shape[-1] ** 0.5
     return torch.einsum("hnm,mhd->nhd", scores.softmax(-1), v)
 
@@ -182,20 +181,16 @@ def _training(spec: Any, nodes: int, *, dim: int, device: torch.device):
     data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=spec).to(device)
-    task = pick(TASKS, data.task)
-    steps = Steps(model, data, split, task, _same, device=device)
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    steps = Steps(model, on, device=device)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     return functools.partial(steps.train, optimiser, 0)
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 def _curve(
     measure: Measure, growth: float, longest: float, prepare: Callable, counts: list[int]
 ) -> dict[int, float]:
-    """Return what is measured for each number of nodes, up to a call that would take too long."""
+    """Return the measurement for each number of nodes, until a call would take too long."""
     found: dict[int, float] = {}
     seconds = last = 0
     for count in counts:
@@ -214,11 +209,11 @@ def exponent(costs: dict[int, Cost]) -> float:
 
 
 def _rows(costs: dict[str, dict[int, Cost]], tolerance: float) -> list[Row]:
-    """Return what is claimed: how softmax and random batches grow, and how much faster they are."""
+    """Return the claims: exponents of softmax and of random batches, and their speed-up."""
     rows = [
         Row(f"exponent of the time in N: {name}", exponent(costs[name]), growth, tolerance)
         for name, growth in (*EXPONENT.items(), *((each, 1.0) for each in costs if "rba" in each))
-        if len(costs[name]) > 1 and name != "softmax, N x N"  # memory slows it down too early
+        if len(costs[name]) > 1 and name != "softmax, N x N"  # it is memory-bound at small N
     ]
     common = max(set(costs["softmax"]) & set(costs["rba around softmax"]))
     faster = costs["softmax"][common].seconds / costs["rba around softmax"][common].seconds
@@ -235,7 +230,7 @@ def _plot(title: str, x_label: str, costs: dict[str, dict[int, Cost]], of) -> Se
 
 
 def _table(layers: dict[str, dict[int, Cost]], steps: dict[str, dict[int, Cost]]) -> list[dict]:
-    """Return, for the numbers of nodes that softmax was taken to, what every method costs."""
+    """Return the cost of every method at the sizes at which softmax was measured."""
     counts = [each for each in layers["softmax"] if each >= 2**12]
     return [
         {

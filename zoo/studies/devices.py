@@ -1,9 +1,9 @@
-"""What several processes gain by sharing random batches: memory, messages and time of each.
+"""Scaling of Random Batch Attention over processes: memory, communication and time of each.
 
-The paper (arXiv 2511.06044, tables 3 and 4) shows that larger batches of the loader fit with more
-devices, and could not show that time is saved, for what they send each other. Here SGFormer takes
-training steps on one graph, in processes of this machine that talk over its loopback: `replicated`
-divides the batches, `local` the nodes. The nodes of a step are what the paper calls a loader batch.
+The paper (arXiv 2511.06044, tables 3 and 4) shows that larger loader batches fit on more devices,
+but no speed-up, because of the communication. Here SGFormer takes training steps on one graph, in
+processes of this machine that communicate over loopback: `replicated` divides the batches, `local`
+the nodes. The nodes of a step are what the paper calls a loader batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Annotated, Any, NamedTuple
 
 import torch
 from pydantic import Field
-from torch import Tensor
 from tqdm import tqdm
 
 from zoo.config.options import Count, Positive, pick
@@ -33,7 +32,7 @@ from zoo.studies.study import Row, Series, Study
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.weights.create import create_model
 
 SIZE = 256
@@ -43,9 +42,9 @@ STEPS = 5
 
 
 class Cost(NamedTuple):
-    """Of one process, the worst of all: bytes of an attention and of a step, bytes sent, seconds.
+    """Maximum over processes: bytes of an attention and of a step, bytes sent, seconds.
 
-    Memory is what is held beyond the graph and its features.
+    Memory is without the graph and its features.
     """
 
     attention: int
@@ -62,14 +61,14 @@ def rba_devices(
     dim: Count = 64,
     budget: Positive = 1.0,
 ) -> Study:
-    """Memory, messages and time of 1, 2, 4 ... processes that share random batches or nodes.
+    """Memory, communication and time of 1, 2, 4 ... processes that share random batches or nodes.
 
     Args:
-        quick: one and two processes, an eighth of the nodes: too few to claim anything of memory.
-        most: processes at most.
-        nodes: nodes of the graph, ten edges each.
+        quick: one and two processes, an eighth of the nodes: too few for a claim on memory.
+        most: largest number of processes.
+        nodes: number of nodes, with ten edges each.
         dim: width of the model.
-        budget: memory that a process may hold, in GiB, for the largest graph that would fit.
+        budget: memory of a process in GiB, for which the largest graph is extrapolated.
     """
     counts = [each for each in (1, 2, 4, 8, 16, 32, 64) if each <= (2 if quick else most)]
     largest = nodes // 8 if quick else nodes
@@ -116,9 +115,9 @@ def _line(shard: str, count: int, costs: dict[int, Cost], nodes: int, budget: fl
 
 
 def _fitting(costs: dict[int, Cost], memory: float) -> int | None:
-    """Return how many nodes a step fits into memory with, two sizes on a straight line.
+    """Return the largest number of nodes whose step fits into memory, extrapolated from two sizes.
 
-    None where memory is less than the smaller size takes, or the line does not rise.
+    None where memory is less than the smaller size takes, or the slope is not positive.
     """
     (small, one), (large, other) = sorted(costs.items())
     slope = (other.step - one.step) / (large - small)
@@ -128,7 +127,7 @@ def _fitting(costs: dict[int, Cost], memory: float) -> int | None:
 
 
 def _confirmed(line: dict[str, Any], dim: int, budget: float) -> Row:
-    """Return the memory of a step on the largest graph, which should be the budget."""
+    """Return the measured memory of a step at the extrapolated size; predicted is the budget."""
     nodes = line[f"largest N in {budget:g} GiB"]
     shard, count = line["shard"], line["processes"]
     cost = _measure((shard,), count, [nodes], dim, timed=False)[shard][nodes]
@@ -163,7 +162,7 @@ def _measure(
 ) -> dict[str, dict[int, Cost]]:
     """Return the costs by shard and number of nodes, measured in processes of their own.
 
-    What is not `timed` has neither seconds nor messages.
+    Without `timed`, seconds and bytes sent are 0.
     """
     ways = [(shard, each) for shard in shards for each in nodes]
     with tempfile.TemporaryDirectory() as folder:
@@ -176,7 +175,7 @@ def _measure(
 
 
 def _work(ways: list[tuple[str, int]], dim: int, folder: str, timed: bool) -> None:
-    """What each process does: measure, memory before time, and write down what it has seen."""
+    """Entry point of a process: measure memory, then time, and write the results."""
     process_group.start()
     give_back_freed_memory()
     memory = [(_of_attention(*way, dim), _of_step(*way, dim)) for way in ways]
@@ -187,12 +186,12 @@ def _work(ways: list[tuple[str, int]], dim: int, folder: str, timed: bool) -> No
 
 
 def _prepared(shard: str, nodes: int, dim: int) -> Callable[[], object]:
-    """Return a step of training, taken once already."""
+    """Return a training step, after one warm-up step."""
     data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     torch.manual_seed(0)
     model = create_model("sgformer", dim, data.classes, dim=dim, attention=_spec(shard))
-    steps = Steps(model, data, split, pick(TASKS, data.task), _same)
+    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     steps.train(optimiser, 0)
     return functools.partial(steps.train, optimiser, 0)
@@ -204,22 +203,23 @@ def _spec(shard: str) -> dict[str, Any]:
 
 def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
     """Return the bytes that are sent in a step, and its seconds."""
-    step = _prepared(shard, nodes, dim)
-    sent, seconds = process_group.sent_bytes(), []
+    step, seconds = _prepared(shard, nodes, dim), []
     for _ in range(STEPS):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    return (process_group.sent_bytes() - sent) // STEPS, statistics.median(seconds)
+    with process_group.SentBytes() as sent:
+        step()
+    return sent.total, statistics.median(seconds)
 
 
 def _of_step(shard: str, nodes: int, dim: int) -> int:
-    """Return the bytes of a step of training, beyond graph and features."""
+    """Return the peak memory of a training step in bytes, without graph and features."""
     return peak_during(_prepared(shard, nodes, dim), torch.device("cpu"))
 
 
 def _of_attention(shard: str, nodes: int, dim: int) -> int:
-    """Return the bytes of an attention forward and backward, queries, keys and values included."""
+    """Return the peak memory of an attention in bytes, forward and backward, with q, k and v."""
     rows = process_group.shares(nodes)[process_group.rank()] if shard == "local" else nodes
     attend = pick(ATTENTIONS, _spec(shard), linear, 0)
 
@@ -230,10 +230,6 @@ def _of_attention(shard: str, nodes: int, dim: int) -> int:
 
     call()
     return peak_during(call, torch.device("cpu"))
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 if __name__ == "__main__":

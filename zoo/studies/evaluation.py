@@ -1,7 +1,7 @@
-"""What an evaluation in random batches is worth: how far predictions move with the partition.
+"""Variance of predictions over random partitions, for each way of evaluating random batches.
 
-A model is trained once. Its weights then answer with `evaluate: fixed` under several seeds, with
-the `mean` over more and more partitions, and with the `full` attention.
+A model is trained once. Its predictions are then made with `inference: fixed` under several seeds,
+with the `mean` over more and more partitions, and with `full` attention.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from torch import Tensor
 
 from zoo.config.options import Count
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe, resolve
-from zoo.experiments.run import prepare, seed_everything
+from zoo.experiments.prepare import prepare
+from zoo.experiments.resolve import Plan, load_recipe, resolve
+from zoo.experiments.run import seed_everything
 from zoo.studies.study import Row, Series, Study
 from zoo.training.epoch import all_logits
 from zoo.training.fit import fit
@@ -27,22 +28,21 @@ from zoo.weights.create import create_model
 def rba_evaluation(
     *, quick: bool = False, recipe: str = "sgformer-digits-rba", partitions: Count = 8
 ) -> Study:
-    """The spread of predictions over partitions, and what averaging them does to it.
+    """Standard deviation of predictions over partitions, and how it falls by averaging.
 
     Args:
-        quick: trains for 20 epochs.
+        quick: train for 20 epochs.
         recipe: a shipped recipe, or a file, whose model has `attention: rba`; its first seed runs.
-        partitions: seeds of partitions over which the spread is taken.
+        partitions: number of partitions (seeds) for the standard deviation.
     """
-    plan = load_recipe(recipe, ["train.epochs=20"] if quick else [])
-    spec = resolve(plan)["model"]
-    attention = spec.get("attention")
+    plan = resolve(load_recipe(recipe, ["train.epochs=20"] if quick else []))
+    attention = plan.model.get("attention")
     if not isinstance(attention, dict) or attention["name"] != "rba":
         raise ZooError(f"{recipe} has no `attention: rba`; choose a recipe that has.")
-    answers = _Answers(plan, spec, attention)
+    answers = _Answers(plan, attention)
     draws = [1, 2, 4, 8]
     table = [answers.row(f"mean of {count}", _mean(count), partitions) for count in draws]
-    table.append(answers.row("full", {"evaluate": "full"}, 1))
+    table.append(answers.row("full", {"inference": "full"}, 1))
     spreads = [row["spread"] for row in table[:-1]]
     slope = float(np.polyfit(np.log(draws), np.log(spreads), 1)[0])
     straight = [spreads[0] * count**-0.5 for count in draws]
@@ -53,25 +53,24 @@ def rba_evaluation(
 
 
 def _mean(draws: int) -> dict[str, Any]:
-    return {"evaluate": "mean", "draws": draws}
+    return {"inference": "mean", "draws": draws}
 
 
 class _Answers:
-    """A trained model, asked again and again with other evaluations of the same weights."""
+    """A trained model whose weights are evaluated in several ways."""
 
-    def __init__(self, plan, spec: dict[str, Any], attention: dict[str, Any]):
-        self.prepared, self.spec, self.attention = prepare(plan), spec, attention
+    def __init__(self, plan: Plan, attention: dict[str, Any]):
+        self.prepared, self.attention = prepare(plan), attention
         self.split = self.prepared.splits[0]
-        seed_everything(plan.seeds[0])
+        seed_everything(plan.recipe.seeds[0])
         model = self._model({})
-        data, task = self.prepared.data, self.prepared.task
-        fit(model, data, self.split, task, augment=self.prepared.augment, **plan.train)
+        fit(model, self.prepared.on(self.split), **plan.train)
         self.weights = copy.deepcopy(model.state_dict())
 
     def row(self, name: str, options: dict[str, Any], partitions: int) -> dict[str, Any]:
-        """Return the test score, its standard deviation and the spread over some partitions."""
+        """Return the test score, and the standard deviations of score and probabilities."""
         start = time.perf_counter()
-        # Seeds far apart, so that no partition of one is a partition of another.
+        # Seeds far apart: no two evaluations share a partition.
         logits = torch.stack(
             [self._logits({**options, "seed": 1000 + i}) for i in range(partitions)]
         )
@@ -81,7 +80,7 @@ class _Answers:
         scores = [metric(each[test], y) for each in logits]
         shares = _probabilities(logits[:, test])
         return {
-            "evaluate": name,
+            "inference": name,
             "test": round(float(np.mean(scores)), 4),
             "std": round(float(np.std(scores)), 4),
             "spread": float(f"{shares.std(0).mean():.3g}") if partitions > 1 else 0.0,
@@ -95,7 +94,7 @@ class _Answers:
 
     def _model(self, options: dict[str, Any]):
         data, task = self.prepared.data, self.prepared.task
-        spec = {**self.spec, "attention": {**self.attention, **options}}
+        spec = {**self.prepared.plan.model, "attention": {**self.attention, **options}}
         return create_model(spec.pop("name"), data.x.shape[1], task.outputs(data.classes), **spec)
 
 

@@ -1,4 +1,4 @@
-"""What a study returns, and how it is written down: a table as CSV and plots as PNG."""
+"""The result of a study, and how it is written: tables as CSV, plots as PNG."""
 
 import csv
 import io
@@ -9,9 +9,9 @@ from zoo.system.files import write_whole
 
 
 class Row(NamedTuple):
-    """A quantity as measured and as predicted.
+    """A measured quantity and its prediction.
 
-    `tolerance` is how far the ratio may be from 1; None where what is predicted is a limit.
+    `tolerance` is how far their ratio may be from 1; None where the prediction is an upper bound.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the ratio is as near to 1 as it should be, or not above it."""
+        """Whether the ratio is within the tolerance of 1, or not above the bound."""
         if self.tolerance is None:
             return self.ratio <= 1
         return abs(self.ratio - 1) <= self.tolerance
@@ -35,8 +35,8 @@ class Row(NamedTuple):
 class Series(NamedTuple):
     """A plot: lines by name, each with its x and y.
 
-    What others are to be compared with is `dashed`; `gcn, from scratch` then has the colour of
-    `gcn`. x is logarithmic, and so is y unless it is `flat`.
+    References are `dashed`; `gcn, from scratch` then has the colour of `gcn`. x is logarithmic, and
+    so is y unless `flat`.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Series(NamedTuple):
 
 
 class Study(NamedTuple):
-    """What was predicted and measured, the plots, and a table of what no one has predicted."""
+    """Measurements with predictions, plots, and a table of measurements without predictions."""
 
     name: str
     rows: list[Row]
@@ -56,10 +56,10 @@ class Study(NamedTuple):
 
 
 def write_study(study: Study, folder: Path) -> list[Path]:
-    """Write into a folder, which is made, what was found; return the paths.
+    """Write a study into a folder, which is created; return the paths.
 
     `NAME.csv` has the rows, `NAME-table.csv` the table, `NAME-lines.csv` every point of the plots,
-    `NAME.png` the plots; what a study does not have is not written.
+    `NAME.png` the plots; empty ones are not written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows = [[*row, row.ratio, row.agrees] for row in study.rows]
@@ -103,7 +103,9 @@ def _draw(study: Study, path: Path) -> None:
     figure = Figure(figsize=(5 * columns, 4 * rows), layout="constrained")
     everything = [(name, plot) for plot in study.plots for name in plot.lines]
     names = dict.fromkeys(_shade(*each) for each in everything)
-    colours = {name: f"C{number % 10}" for number, name in enumerate(names)}  # in every plot alike
+    colours = {
+        name: f"C{number % 10}" for number, name in enumerate(names)
+    }  # the same in every plot
     for number, plot in enumerate(study.plots, start=1):
         _draw_lines(figure.add_subplot(rows, columns, number), plot, colours)
     first, *others = (list(plot.lines) for plot in study.plots)
@@ -117,7 +119,7 @@ def _draw(study: Study, path: Path) -> None:
 
 
 def _shade(name: str, plot: Series) -> str:
-    """Return the name of the line whose colour a line has: its own, or of what it belongs to."""
+    """Return the name of the line whose colour a line has: its own, or its counterpart's."""
     other = name.rpartition(", ")[0]
     return other if name in plot.dashed and other in plot.lines else name
 

@@ -1,10 +1,9 @@
-"""What the paper of Random Batch Attention proves, measured on the zoo's own random batches.
+"""Lemmas and theorem of the paper of Random Batch Attention, checked on the zoo's implementation.
 
 "How Particle-System Random Batch Methods Enhance Graph Transformer" (arXiv 2511.06044) reads
 attention as particles X on the unit sphere, dX_i/dt = 1/(N-1) sum_{j != i} K(X_i, X_j) with
 K(x, y) = exp(x^T W^T y) w (y - <y, x> x); random batches replace the mean over all others by the
-mean over the others of the batch. Every measurement here goes through `random_batch` of
-`zoo.nn.random_batch_attention`.
+mean over the others of the batch. Every measurement calls `RandomBatchAttention`.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from torch import Tensor
 
 from zoo.config.options import Count, Seed
 from zoo.nn.attention import softmax
-from zoo.nn.random_batch_attention import random_batch
+from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.studies.study import Row, Series, Study
 
 DIM = 3
-"""Dimension of the space whose unit sphere the particles live on."""
+"""Dimension D of the space: particles are on its unit sphere."""
 
 
 class Particles(NamedTuple):
@@ -40,7 +39,7 @@ def rba_theory(*, quick: bool = False, seed: Seed = 0, particles: Count = 1024) 
 
     Args:
         quick: fewer draws, in seconds instead of a minute.
-        seed: of all that is drawn.
+        seed: seed of all random draws.
         particles: number N for Lemma 3.
     """
     torch.manual_seed(seed)
@@ -58,8 +57,8 @@ def rba_theory(*, quick: bool = False, seed: Seed = 0, particles: Count = 1024) 
 def co_occurrence(*, nodes: int, size: int, draws: int) -> Study:
     """Lemma 2: two given nodes share a batch with probability (p-1)/(N-1); three likewise."""
     together = {"pair": 0.0, "triple": 0.0}
-    identity = torch.eye(nodes).unsqueeze(1)  # (N, 1, N): each node's value is its name
-    shares = random_batch(_mean_of_set, size)
+    identity = torch.eye(nodes).unsqueeze(1)  # (N, 1, N): each node's value is its one-hot index
+    shares = RandomBatchAttention(_mean_of_set, size)
     for _ in range(draws):
         with_first = shares(identity, identity, identity)[0, 0] > 0  # (N,) in the batch of node 0
         together["pair"] += bool(with_first[1])
@@ -91,7 +90,7 @@ def variance(nodes: int, *, sizes: tuple[int, ...], draws: int) -> Study:
         errors = torch.stack([_force(system, size) - mean for _ in range(draws)])  # (R, N, D)
         measured.append(errors.square().sum(-1).mean().item())
         predicted.append(((1 / (size - 1) - 1 / others) * lambdas).mean().item())
-        # The square of the mean error of R draws is a share 1/R of the variance, if all is noise.
+        # Without bias, the squared mean error of R draws is 1/R of the variance.
         bias = errors.mean(0).square().sum(-1).mean().item() * draws / measured[-1]
         rows.append(Row(f"Lemma 3: variance, p = {size}", measured[-1], predicted[-1], 0.05))
         rows.append(Row(f"Lemma 3: bias over noise, p = {size}", bias, 1.0, 0.25))
@@ -139,14 +138,14 @@ def trajectories(*, nodes: int, sizes: tuple[int, ...], draws: int) -> Study:
 
 
 def softmax_bias(*, nodes: int, sizes: tuple[int, ...], draws: int) -> Study:
-    """The softmax of a batch is a ratio: beside its variance it has a bias of order 1/p."""
+    """Softmax of a batch is a ratio: besides its variance it has a bias of order 1/p."""
     q, k, v = torch.randn(3, nodes, 1, 8, dtype=torch.double)
     exact = softmax(q, k, v)
     biases = []
     for size in sizes:
-        attend = random_batch(softmax, size)
+        attend = RandomBatchAttention(softmax, size)
         errors = torch.stack([attend(q, k, v) - exact for _ in range(draws)])
-        noise = errors.var(0).sum() / draws  # of the mean of the draws
+        noise = errors.var(0).sum() / draws  # variance of the mean of the draws
         squared = (errors.mean(0).square().sum() - noise).clamp(min=1e-12)
         biases.append((squared / nodes).sqrt().item())
     points = [1 / size for size in sizes]
@@ -175,7 +174,7 @@ def _force(system: Particles, size: int) -> Tensor:
     """Return the mean of K over the other members of each particle's batch, (N, D)."""
     x, weights = system.x.unsqueeze(1), system.weights.reshape(-1, 1, 1)  # (N, 1, ...): one head
     attend = functools.partial(_mean_force, system)
-    return random_batch(attend, size)(x, weights, x).squeeze(1)
+    return RandomBatchAttention(attend, size)(x, weights, x).squeeze(1)
 
 
 def _mean_force(system: Particles, x: Tensor, weights: Tensor, _: Tensor) -> Tensor:
@@ -187,7 +186,7 @@ def _mean_force(system: Particles, x: Tensor, weights: Tensor, _: Tensor) -> Ten
 
 
 def _positions(system: Particles, size: int, count: int) -> Iterator[Tensor]:
-    """Yield the positions after each of `count` steps up to time 1, batches dealt in every step."""
+    """Yield the positions after each of `count` steps up to time 1, with new batches in each."""
     for _ in range(count):
         x = system.x + _force(system, size) / count
         system = system._replace(x=x / x.norm(dim=1, keepdim=True))

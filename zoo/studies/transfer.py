@@ -1,8 +1,8 @@
-"""Whether weights of one graph help on another, with few labels: the Twitch graphs.
+"""Transfer learning with few labels: does pretraining on one Twitch graph help on another?
 
-Users of one country's Twitch are trained on first; those of others have the same features and the
-same question, whether a user streams games with explicit language. Each run from the weights has a
-twin from scratch, with the same split, seed and epochs; what counts is the difference of the two.
+Models are pretrained on the users of one country; those of other countries have the same features
+and the same classes, whether a user streams games with explicit language. Each fine-tuned run is
+paired with one from scratch, with the same split, seed and epochs: the result is their difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import Field
 from scipy import stats
 from tqdm import tqdm
 
-from zoo.config.options import Count
+from zoo.config.options import Count, Spec
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
 from zoo.studies.study import Row, Series, Study
@@ -34,32 +34,32 @@ MODELS: dict[str, dict[str, Any]] = {
         "propagation": "gcn",
     },
 }
-"""What is trained, by name: two propagations each, or three gated ones."""
+"""Name to model: two propagations each, or three gated ones."""
 
 BASELINES = ("gcn",)
 
 SOURCE, TARGETS = "twitch-de", "twitch-engb,twitch-fr,twitch-ru"
 
 LABELS = (1, 5, 50)
-"""Percent of the target's labels that are trained on; another 10 choose the epoch."""
+"""Percentages of the target's labels for training; another 10 are for validation."""
 
 TRAIN = {"lr": 0.01, "weight_decay": 5e-4}
 
 
 class Pair(NamedTuple):
-    """Test scores of runs from scratch and from the weights, seed by seed."""
+    """Test scores of runs from scratch and of fine-tuned ones, seed by seed."""
 
     scratch: list[float]
     tuned: list[float]
 
     @property
     def gain(self) -> float:
-        """The mean difference."""
+        """Mean of the paired differences."""
         return statistics.fmean(self._differences())
 
     @property
     def margin(self) -> float:
-        """Half the width of its 95 % interval, by Student's t for paired runs."""
+        """Half the width of its 95 % confidence interval, by a paired t-test."""
         differences = self._differences()
         quantile = stats.t.ppf(0.975, len(differences) - 1)
         return float(quantile * statistics.stdev(differences) / len(differences) ** 0.5)
@@ -76,14 +76,14 @@ def transfer_study(
     seeds: Annotated[int, Field(ge=2)] = 5,
     epochs: Count = 60,
 ) -> Study:
-    """Test score of fine-tuned models and of their twins from scratch, against the labels.
+    """Test score of fine-tuned models and of models from scratch, against the share of labels.
 
     Args:
         quick: two models, one target, one share of the labels, two seeds, few epochs.
-        source: the data set that is trained on first.
-        targets: data sets with the same features and classes, with commas between.
-        seeds: pairs of runs.
-        epochs: of every training on a target; the source gets twice as many.
+        source: the data set of the pretraining.
+        targets: data sets with the same features and classes, separated by commas.
+        seeds: number of pairs of runs.
+        epochs: of every training on a target; pretraining has twice as many.
     """
     names = [each.strip() for each in targets.split(",")]
     labels, models = LABELS, list(MODELS)
@@ -99,18 +99,18 @@ def transfer_study(
             bar.update()
             for target in names:
                 for share in labels:
-                    split = f"ratio-{share}-10-{90 - share}"
+                    split = {"name": "ratio", "train": share, "val": 10, "test": 90 - share}
                     found[model, target, share] = _pair(
                         at, model, target, split, Path(weights["folder"]), seeds, epochs
                     )
                     bar.update()
     table = [_line(*key, pair) for key, pair in found.items()]
-    rows = [] if quick else _rows(found, names)  # two pairs make nothing clear
+    rows = [] if quick else _rows(found, names)  # two pairs are too few for a claim
     return Study("transfer", rows, [_plot(found, each) for each in names], table)
 
 
 def _pair(
-    at: Path, model: str, target: str, split: str, weights: Path, seeds: int, epochs: int
+    at: Path, model: str, target: str, split: Spec, weights: Path, seeds: int, epochs: int
 ) -> Pair:
     every = list(range(seeds))
     scratch = _train(at, model, target, split, every, epochs)
@@ -127,12 +127,12 @@ def _train(
     at: Path,
     model: str,
     dataset: str,
-    split: str,
+    split: Spec,
     seeds: list[int],
     epochs: int,
     weights: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a recipe, which is what `zoo train` and `zoo finetune` do too; return its summary."""
+    """Run a recipe, as `zoo train` and `zoo finetune` do; return its summary."""
     recipe = {
         "dataset": {"name": dataset, "split": split},
         "model": MODELS[model],
@@ -144,7 +144,7 @@ def _train(
 
 
 def _rows(found: dict[tuple[str, str, int], Pair], targets: list[str]) -> list[Row]:
-    """Return on how many targets the best transformer wins clearly with the fewest labels."""
+    """Return on how many targets the best transformer gains significantly with fewest labels."""
     fewest = min(share for _, _, share in found)
     wins = {
         model: sum(_wins(found[model, target, fewest]) for target in targets)

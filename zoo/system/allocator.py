@@ -29,8 +29,43 @@ _MOST, _NEVER = 2**31 - 1, -1
 _APART = 2**16
 """Bytes of a block that is large enough for pages of its own, where memory is to be measured."""
 
-_threshold = 2**25
+_USUAL = 2**25
 """Bytes of a block that comes from the system itself: what the C library would arrive at."""
+
+
+class CLibrary:
+    """The allocator of the C library, and what it was told of large blocks.
+
+    A process has one, `C_LIBRARY`. `mallopt` tells it what to do and nothing asks it back, so that
+    what it was told last is remembered here, and nowhere else.
+
+    Attributes:
+        threshold: bytes of a block from which on it comes from the system itself (`mmap`), and goes
+            back there as soon as it is freed.
+    """
+
+    def __init__(self):
+        self.threshold = _USUAL
+
+    def tell(self, threshold: int) -> bool:
+        """Set the threshold; return whether the C library could be told."""
+        told = _mallopt(_MMAP_THRESHOLD, threshold)
+        self.threshold = threshold if told else self.threshold
+        return told
+
+    @contextlib.contextmanager
+    def told(self, threshold: int) -> Iterator[None]:
+        """Set the threshold as long as this lasts."""
+        before = self.threshold
+        self.tell(threshold)
+        try:
+            yield
+        finally:
+            self.tell(before)
+
+
+C_LIBRARY = CLibrary()
+"""That of this process."""
 
 
 def preload(words: list[str]) -> None:
@@ -71,7 +106,7 @@ def in_use() -> str:
     return "jemalloc" if _mallctl() else "C library"
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
     """Have large blocks used again instead of returned to the system at once.
 
     The price is a higher peak. For the whole process, before anything large is made; jemalloc
@@ -81,16 +116,14 @@ def keep_freed_memory() -> bool:
     Returns:
         Whether it will be so.
     """
-    global _threshold
     if _mallctl():
         return os.environ.get("MALLOC_CONF") == _OPTIONS
     if _told():
         return False
-    _threshold = _MOST
-    return _tell(_MMAP_THRESHOLD, _MOST) and _tell(_TRIM_THRESHOLD, _NEVER)
+    return library.tell(_MOST) and _mallopt(_TRIM_THRESHOLD, _NEVER)
 
 
-def give_back_freed_memory() -> bool:
+def give_back_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
     """Have the C library return every large block to the system as soon as it is freed.
 
     What `peak_during` of `zoo.system.memory` finds then is what a call holds, from the start of
@@ -99,22 +132,15 @@ def give_back_freed_memory() -> bool:
     Returns:
         Whether the C library could be told.
     """
-    global _threshold
-    _threshold = _APART
-    return _tell(_MMAP_THRESHOLD, _APART)
+    return library.tell(_APART)
 
 
-@contextlib.contextmanager
-def exact() -> Iterator[None]:
+def exact(library: CLibrary = C_LIBRARY) -> contextlib.AbstractContextManager[None]:
     """Have the C library return large blocks as soon as they are freed, as long as this lasts.
 
     What is held is then what is in use; jemalloc keeps to it closely by itself.
     """
-    _tell(_MMAP_THRESHOLD, _APART)
-    try:
-        yield
-    finally:
-        _tell(_MMAP_THRESHOLD, _threshold)
+    return library.told(_APART)
 
 
 def give_back() -> None:
@@ -135,7 +161,7 @@ def _mallctl():
     return getattr(ctypes.CDLL(None), "mallctl", None)
 
 
-def _tell(option: int, value: int) -> bool:
+def _mallopt(option: int, value: int) -> bool:
     """Set an option of glibc's `mallopt`; return whether it could be told."""
     try:
         return bool(ctypes.CDLL(None).mallopt(option, value))

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.utils._python_dispatch import TorchDispatchMode
 
-_sent = 0
 _PARENT_ENDED = 1  # of prctl, sys/prctl.h
 
 
@@ -61,9 +61,38 @@ def wait() -> None:
         distributed.barrier()
 
 
-def sent_bytes() -> int:
-    """Return how many bytes this process has sent so far, by ring algorithms as gloo has them."""
-    return _sent
+class SentBytes(TorchDispatchMode):
+    """Counts, as long as it lasts, the bytes that this process sends.
+
+        with SentBytes() as sent:
+            step()
+        print(sent.total)
+
+    The collectives are taken to be ring algorithms, as gloo has them. Every operation of torch
+    passes through here and takes longer: time it elsewhere.
+
+    Attributes:
+        total: the bytes so far.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        """Count and run an operation."""
+        sent = _SENT.get(function.name().partition(".")[0])
+        if sent is not None:
+            self.total += sent(count(), arguments)
+        return function(*arguments, **(options or {}))
+
+
+_SENT = {
+    "c10d::allgather_": lambda r, given: (r - 1) * given[1][0].nbytes,  # of the own rows
+    "c10d::reduce_scatter_": lambda r, given: (r - 1) * given[0][0].nbytes,  # of the own sum
+    "c10d::allreduce_": lambda r, given: 2 * (r - 1) * given[0][0].nbytes // r,
+}
+"""Collective to `(processes R, its arguments) -> bytes that a process sends`."""
 
 
 def shares(total: int) -> list[int]:
@@ -87,7 +116,6 @@ def gather(x: Tensor, sizes: list[int]) -> Tensor:
     if len(own) < longest:  # every process must send as much
         own = torch.cat([own, own.new_zeros(longest - len(own), *x.shape[1:])])
     distributed.all_gather(list(everyone), own)
-    _count((count() - 1) * own.nbytes)
     return torch.cat([rows[:size] for rows, size in zip(everyone, sizes, strict=True)])
 
 
@@ -101,7 +129,6 @@ def sum_own(x: Tensor, sizes: list[int]) -> Tensor:
         rows[: len(part)] = part
     own = torch.empty_like(everyone[0])
     distributed.reduce_scatter(own, list(everyone))
-    _count((count() - 1) * own.nbytes)
     return own[: sizes[rank()]]
 
 
@@ -128,7 +155,6 @@ def total(x: Tensor) -> Tensor:
     if count() > 1:
         x = x.clone()
         distributed.all_reduce(x)
-        _count(2 * (count() - 1) * x.nbytes // count())
     return x
 
 
@@ -152,8 +178,3 @@ def average_buffers(model: nn.Module) -> None:
     buffers = [each for each in model.buffers() if each.is_floating_point()]
     if count() > 1 and buffers:
         vector_to_parameters(total(parameters_to_vector(buffers)) / count(), buffers)
-
-
-def _count(sent: int) -> None:
-    global _sent
-    _sent += sent

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec, pick
-from zoo.nn.attention import ATTENTIONS, linear, per_graph
-from zoo.nn.random_batch_attention import Attention
+from zoo.graphs.examples import edgeless
+from zoo.nn.attend import Attend
+from zoo.nn.attention import ATTENTIONS, Attention, linear
 from zoo.testing import promises
 from zoo.testing.promises import Broken, Promise, keep, keep_close
 
@@ -78,7 +79,7 @@ def graphs_of_a_batch_do_not_see_each_other(spec: Spec) -> None:
     sizes = [20, 3, 1, 20, 0, 8]
     q, k, v = _tensors(sum(sizes), 2, 4)
     attend = _build(spec)
-    together = per_graph(attend, sizes)(q, k, v)
+    together = Attend(attend)(edgeless(sizes), q, k, v)
     start = 0
     for size in sizes:
         rows = slice(start, start + size)

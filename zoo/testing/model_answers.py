@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from zoo.errors import ZooError
 from zoo.graphs.examples import batch, odd_graphs, renamed, short_path, tiny_graph
-from zoo.nn.random_batch_attention import node_identities
 from zoo.registry import Model
+from zoo.system.context import using
 from zoo.testing.cases import CLASSES, FEATURES, Case, tiny
 from zoo.testing.promises import Broken, keep, keep_close
 
@@ -61,9 +61,9 @@ def renaming_nodes_renames_logits(case: Case) -> None:
     order = torch.randperm(12)
     # Random batches that are drawn by what nodes are, not by where they stand, move with them.
     identities = torch.arange(12) ** 2
-    with node_identities(identities):
+    with using(identities=identities):
         before = model(graph, x).logits[order]
-    with node_identities(identities[order]):
+    with using(identities=identities[order]):
         after = model(renamed(graph, order), x[order]).logits
     keep_close(
         after,
@@ -108,7 +108,7 @@ def a_batch_of_graphs_equals_one_by_one(case: Case) -> None:
         apart,
         "in a batch of graphs a node's logits change by {by}: the graphs see each other. A mean, a "
         "norm or an attention goes over all rows; take it over the rows of each graph, whose "
-        "numbers are `graph.batch_num_nodes()`, as `per_graph` of zoo.nn.attention does, and keep "
+        "numbers are `graph.batch_num_nodes()`, as `Attend` of zoo.nn does, and keep "
         f"running means in a batch norm.{hint}",
         rtol=1e-4,
         atol=1e-5,

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from zoo.config.options import options_of
 from zoo.datasets.tasks import TASKS
-from zoo.nn.random_batch_attention import node_identities
 from zoo.registry import MODELS
+from zoo.system.context import using
 from zoo.testing.cases import CLASSES, FEATURES, Case, tiny
 from zoo.testing.promises import keep
 from zoo.weights.create import create_model
@@ -81,7 +81,7 @@ def it_memorises_the_tiny_graph(case: Case) -> None:
             break
     found = []
     for _ in range(16):
-        with node_identities(torch.randint(2**62, (12,))):
+        with using(identities=torch.randint(2**62, (12,))):
             found.append(model.eval()(graph, x).logits.argmax(1) == y)
     rate = torch.stack(found).float().mean()
     keep(

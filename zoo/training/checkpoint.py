@@ -1,12 +1,12 @@
-"""What a training needs to go on where it was ended, in one file that is replaced as a whole.
+"""The state of a training between two epochs, in one file that is replaced as a whole.
 
-The file is safetensors: tensors by number, and in its header, as JSON, what they belong to. Nothing
-in it is ever unpickled.
+The file is written by `torch.save` and read by `torch.load(weights_only=True)`: torch's restricted
+unpickler makes tensors and plain data only, and calls nothing else that a file names.
 """
 
 from __future__ import annotations
 
-import json
+import pickle
 import random
 import time
 from collections.abc import Callable
@@ -15,9 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from zoo.errors import ZooError
 from zoo.system.files import write_whole
@@ -40,9 +37,7 @@ class Checkpoint:
     def offer(self, state: Callable[[], dict[str, Any]]) -> None:
         """Write what `state` returns if it is time to; its values are plain data and tensors."""
         if time.monotonic() - self._written >= self.every:
-            tensors: dict[str, Tensor] = {}
-            header = {"state": json.dumps(_flat(state(), tensors))}
-            write_whole(self.path, lambda draft: save_file(tensors, draft, metadata=header))
+            write_whole(self.path, lambda draft: _save(state(), draft))
             self._written = time.monotonic()
 
     def read(self) -> dict[str, Any] | None:
@@ -54,12 +49,15 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with safe_open(self.path, framework="pt") as file:
-                return _whole(json.loads(file.metadata()["state"]), file.get_tensor)
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            raise ZooError(
-                f"{self.path} is damaged ({error}); delete it, and its seed begins anew."
-            ) from None
+            state = torch.load(self.path, map_location="cpu", weights_only=True)
+            if isinstance(state, dict):
+                return state
+            cause = f"it holds a {type(state).__name__}"
+        except pickle.UnpicklingError:
+            cause = "it is not tensors and plain data"
+        except Exception as error:  # torch raises what the bytes suggest
+            cause = str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
+        raise ZooError(f"{self.path} is damaged ({cause}); delete it, and its seed begins anew.")
 
     def epochs(self) -> int:
         """Return how many epochs the state that was written last has seen."""
@@ -85,32 +83,13 @@ def generators() -> dict[str, Any]:
 
 def restore_generators(state: dict[str, Any]) -> None:
     """Give the global generators a state that `generators` returned."""
-    version, keys, following = state["python"]
-    random.setstate((version, tuple(keys), following))
+    random.setstate(state["python"])
     np.random.set_state(tuple(state["numpy"]))
     torch.set_rng_state(state["torch"])
     if state["cuda"]:
         torch.cuda.set_rng_state_all(state["cuda"])
 
 
-def _flat(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return a value as JSON has it: mappings as pairs, tensors as numbers of a table."""
-    if isinstance(value, Tensor):
-        name = str(len(tensors))
-        tensors[name] = value.detach().cpu().clone()  # safetensors refuses shared memory
-        return {"tensor": name}
-    if isinstance(value, dict):
-        return {"pairs": [[key, _flat(each, tensors)] for key, each in value.items()]}
-    if isinstance(value, list | tuple):
-        return [_flat(each, tensors) for each in value]
-    return value
-
-
-def _whole(value: Any, tensor: Callable[[str], Tensor]) -> Any:
-    if isinstance(value, list):
-        return [_whole(each, tensor) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if "tensor" in value:
-        return tensor(value["tensor"])
-    return {key: _whole(each, tensor) for key, each in value["pairs"]}
+def _save(state: dict[str, Any], path: Path) -> None:
+    with path.open("wb") as file:  # by a path, torch refuses names that begin with a point
+        torch.save(state, file)

@@ -1,8 +1,8 @@
-"""What an epoch does: a step for each part of the graph that it goes over, and the evaluation.
+"""A training epoch and an evaluation: forward, loss, backward, optimiser step, for each mini-batch.
 
-A run goes over the whole graph at once or over batches of its nodes, which several processes
-divide. Where the model's random batches are divided instead, processes go over the whole graph side
-by side, or over a share of the nodes each if the random batches are `local` to them.
+The mini-batch strategy is the whole graph at once or batches of its nodes, which several processes
+divide. Where the model's random batches are divided instead, each process takes the whole graph, or
+a share of the nodes if the random batches are `local` to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,29 +29,52 @@ from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
 
 
-@dataclasses.dataclass
-class Steps:
-    """A training pass and an evaluation over one split.
+def identity(x: Tensor) -> Tensor:
+    """Return x: features that are not augmented."""
+    return x
 
-    Args:
-        model: what is trained, on the device.
+
+class TrainingData(NamedTuple):
+    """What a model learns from, and what it is measured by.
+
+    Attributes:
         data: the graph, its features and labels, on the CPU.
         split: the training, validation and test nodes.
         task: loss and metric.
-        augment: applied to the features x (n, F) in training only.
-        precision: `fp32` or `bf16`.
-        clip: largest norm of the gradient.
-        device: where.
-        batching: what an epoch goes over, see `zoo.training.mini_batch.BATCHING`.
-        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches);
-            `layers`, the same in bounded memory; or `batches`, as training does.
+        augment: data augmentation, applied to the features x (n, F) in training only.
     """
 
-    model: Model
     data: Dataset
     split: Split
     task: Task
-    augment: Callable[[Tensor], Tensor]
+    augment: Callable[[Tensor], Tensor] = identity
+
+
+@dataclasses.dataclass
+class Steps:
+    """The training epochs and the evaluation of a model on one split.
+
+    Args:
+        model: what is trained, on the device.
+        on: what it learns from.
+        precision: `fp32`, or `bf16` for automatic mixed precision.
+        clip: largest norm of the gradient.
+        device: where.
+        batching: the mini-batch strategy, a word of `zoo.training.mini_batch.BATCHING`.
+        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches);
+            `layerwise`, the same in bounded memory; or `batches`, as training does.
+
+    Attributes:
+        over: the mini-batch strategy of training.
+        asked: that of evaluation; None in a process that leaves it to the first.
+
+    Raises:
+        ZooError: the model cannot be evaluated `layerwise`, or an option is wrong.
+    """
+
+    model: Model
+    on: TrainingData
+    _: dataclasses.KW_ONLY
     precision: str = "fp32"
     clip: float | None = None
     device: torch.device | str = "cpu"
@@ -60,21 +83,26 @@ class Steps:
 
     def __post_init__(self):
         redeal = local_redeal(self.model) if process_group.count() > 1 else None
-        given = (self.data, self.split.train, self.device)
+        data, split = self.on.data, self.on.split
+        given = (data, split.train, self.device)
         if redeal is None:
             self.over = self.asked = pick(BATCHING, self.batching, *given)
         else:
             self.over = self.asked = Shared(*given, redeal)
-        if self.evaluation == "layers":
-            self.asked = Layerwise(self.data, self.device)
-            _asked(self.model, self.asked, self.precision, self.asked.check)
+        if self.evaluation == "layerwise":
+            self.asked = Layerwise(data, self.device)
+            _infer(self.model, self.asked, self.precision, self.asked.check)
         elif self.evaluation == "full" and isinstance(self.over, Batches):
-            self.asked = Whole(self.data, self.split.train, "cpu")
+            self.asked = Whole(data, split.train, "cpu")
         if self.asked is not self.over and process_group.rank() > 0:
             self.asked = None  # one process is enough for what is not divided
 
     def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
-        """Take the steps of an epoch; return the mean of their losses."""
+        """Take the optimiser steps of an epoch; return the mean of their losses.
+
+        Raises:
+            ZooError: the loss is not finite.
+        """
         self.model.train()
         losses: list[float] = []
         found: Tensor | None = None
@@ -93,26 +121,26 @@ class Steps:
         return statistics.fmean(losses)
 
     def evaluate(self) -> Callable[[str], float]:
-        """Predict once; return the metric as a function of the part: train, val or test.
+        """Run inference once; return the metric as a function of the part: train, val or test.
 
-        All processes have to call both; they get what the first one has found.
+        All processes have to call both; they get the first one's metric.
         """
         if self.asked is None:
             return lambda part: process_group.of_first(0.0)
-        parts = [getattr(self.split, each) for each in PARTS]
+        parts = [getattr(self.on.split, each) for each in PARTS]
         nodes = torch.cat(parts)
         logits = _logits(self.model, self.asked, nodes, self.precision)
-        y = self.data.y[nodes].to(logits.device)
+        y = self.on.data.y[nodes].to(logits.device)
         sizes = [len(each) for each in parts]
         pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
-        return lambda part: process_group.of_first(self.task.metric(*pairs[part]))
+        return lambda part: process_group.of_first(self.on.task.metric(*pairs[part]))
 
     def _loss(self, part: Part) -> Tensor:
         with _autocast(part.x.device, self.precision):
-            logits, penalty = self.model(part.graph, self.augment(part.x))
+            logits, penalty = self.model(part.graph, self.on.augment(part.x))
         # Of a share without training nodes the loss has no weight; its gradients are zeros.
         rows = part.rows
-        loss = self.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
+        loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
         return part.weight * loss + part.share * penalty
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
@@ -123,18 +151,18 @@ class Steps:
 
 
 def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
-    """Return the logits of every node, (N, C) fp32 where the data is, model in evaluation mode."""
+    """Return the logits of every node, (N, C) fp32 where the data is, model in eval mode."""
     nodes = torch.arange(len(data.x), device=data.x.device)
     return _logits(model, Whole(data, nodes, data.x.device), nodes, precision)
 
 
 def _logits(model: Model, over: Whole, nodes: Tensor, precision: str) -> Tensor:
-    return _asked(model, over, precision, lambda answer: over.logits(answer, nodes))
+    return _infer(model, over, precision, lambda answer: over.logits(answer, nodes))
 
 
 @torch.no_grad()
-def _asked(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
-    """Return what is found by a function that asks the model."""
+def _infer(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
+    """Run inference in eval mode: return what `ask` makes of `(graph, x) -> logits`."""
     trained_on = next(model.parameters()).device
     model.to(over.device).eval()
     with _autocast(over.device, precision):

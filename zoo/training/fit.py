@@ -1,7 +1,6 @@
-"""The training loop: it knows no model, data set or task by name.
+"""The training loop, with early stopping, checkpoints and the best validation epoch's weights.
 
-`fit` trains a model on one split and leaves it with the weights of its best validation epoch.
-The test nodes are looked at for that epoch only.
+It knows no model, data set or task by name. The test nodes are looked at for the best epoch only.
 """
 
 import copy
@@ -12,14 +11,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.options import Count, NonNegative, Positive, Spec, pick
-from zoo.datasets import Dataset
-from zoo.datasets.splits import Split
-from zoo.datasets.tasks import Task
 from zoo.registry import Model
 from zoo.training.checkpoint import Checkpoint, generators, restore_generators
-from zoo.training.epoch import Steps
+from zoo.training.epoch import Steps, TrainingData
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
@@ -49,16 +46,26 @@ class Fit(NamedTuple):
     interrupted: bool
 
 
+class Hooks(NamedTuple):
+    """What the caller of `fit` does at fixed places of the training loop.
+
+    Attributes:
+        watch: called after every epoch.
+        arrange: `(the model's parameter groups, lr)` to the parameter groups of the optimiser.
+        checkpoint: where training resumes from if it holds a state; it is offered the state after
+            every epoch. None: no state is kept.
+    """
+
+    watch: Callable[[Epoch], None] = lambda epoch: None
+    arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups
+    checkpoint: Checkpoint | None = None
+
+
 def fit(
     model: Model,
-    data: Dataset,
-    split: Split,
-    task: Task,
+    on: TrainingData,
+    hooks: Hooks = Hooks(),  # noqa: B008 (frozen)
     device: torch.device | str = "cpu",
-    augment: Callable[[Tensor], Tensor] = lambda x: x,
-    watch: Callable[[Epoch], None] = lambda epoch: None,
-    arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups,
-    checkpoint: Checkpoint | None = None,
     *,
     epochs: Count = 500,
     lr: Positive = 0.01,
@@ -69,7 +76,7 @@ def fit(
     clip: Positive | None = None,
     evaluate_every: Count = 1,
     batching: Annotated[Spec, BATCHING] = "full",
-    evaluate: Literal["full", "layers", "batches"] = "full",
+    evaluate: Literal["full", "layerwise", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
@@ -78,15 +85,9 @@ def fit(
 
     Args:
         model: any model of the contract, on any device.
-        data: the graph, its features and labels.
-        split: the training, validation and test nodes.
-        task: loss and metric.
+        on: the graph, its split, loss and metric, and data augmentation.
+        hooks: what is called meanwhile.
         device: where to train.
-        augment: applied to the features x (N, F) in training only.
-        watch: called after every epoch.
-        arrange: the model's parameter groups and `lr` to those of the optimiser.
-        checkpoint: where the training begins if it holds a state, and what is offered all of it
-            after every epoch.
         epochs: passes over the training nodes.
         lr: learning rate.
         weight_decay: of the parameter groups that do not set their own.
@@ -95,75 +96,94 @@ def fit(
         patience: stop after this many epochs without a better validation score.
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
-        batching: what an epoch goes over: the `full` graph in one step, or batches of nodes.
+        batching: mini-batch strategy: the `full` graph in one step, or batches of nodes.
         evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches);
-            `layers`, the same in bounded memory; or in `batches`, as training does.
+            `layerwise`, the same in bounded memory; or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
     model.to(device)
-    steps = Steps(model, data, split, task, augment, precision, clip, device, batching, evaluate)
-    groups = arrange(model.parameter_groups(), lr)
+    steps = Steps(model, on, precision=precision, clip=clip, device=device, batching=batching,
+                  evaluation=evaluate)  # fmt: skip
+    groups = hooks.arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
-    best = _Best(model, optimiser, model.phase_starts())
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))
-    seconds: list[float] = []
-    state = checkpoint.read() if checkpoint else None
-    if state is not None:
-        _restore(state, model, optimiser, rates, best)
-        seconds += state["seconds"]
+    state = _State(model, optimiser, rates, _Best(model, optimiser, model.phase_starts()))
+    if hooks.checkpoint and (stored := hooks.checkpoint.read()) is not None:
+        state.resume(stored)
     interrupted = False
     try:
-        for epoch in range(len(seconds), epochs):
-            if patience is not None and best.scores and epoch - best.epoch > patience:
+        for epoch in range(len(state.seconds), epochs):
+            if patience is not None and state.best.stale(epoch) > patience:
                 break
-            start, rate = time.perf_counter(), rates.get_last_lr()[-1]
-            if epoch in best.starts:
-                best.rewind()
-            model.begin_epoch(epoch)
-            loss = steps.train(optimiser, epoch)
-            rates.step()
-            train = val = None
-            if (epoch + 1) % evaluate_every == 0 or epoch + 1 == epochs:
-                score = steps.evaluate()
-                train, val = score("train"), score("val")
-                best.offer(epoch, train, val, lambda: score("test"))  # noqa: B023 (called at once)
-            seconds.append(time.perf_counter() - start)
-            watch(Epoch(epoch, epochs, loss, train, val, rate, seconds[-1]))
-            if checkpoint:
-                checkpoint.offer(lambda: _state(model, optimiser, rates, best, seconds))
+            due = (epoch + 1) % evaluate_every == 0 or epoch + 1 == epochs
+            hooks.watch(_epoch(steps, state, epoch, epochs, due))
+            if hooks.checkpoint:
+                hooks.checkpoint.offer(state.stored)
     except KeyboardInterrupt:
-        if not best.scores:
+        if not state.best.scores:
             raise
         interrupted = True
-    best.restore()
-    cost = statistics.median(seconds) if seconds else float("nan")
-    return Fit(best.epoch, **best.scores, epochs=len(seconds), seconds_per_epoch=cost,
-               interrupted=interrupted)  # fmt: skip
+    return state.finish(interrupted)
 
 
-def _state(model, optimiser, rates, best, seconds) -> dict[str, Any]:
-    """Return all that a training needs to go on, between two epochs."""
-    return {
-        "epochs": len(seconds),
-        "seconds": seconds,
-        "model": model.state_dict(),
-        "optimiser": optimiser.state_dict(),
-        "rates": rates.state_dict(),
-        "best": best.state(),
-        "generators": generators(),
-    }
+class _State:
+    """All that changes in training; stored between two epochs, training resumes from it.
+
+    Attributes:
+        seconds: what each epoch took.
+    """
+
+    def __init__(self, model: Model, optimiser: torch.optim.Optimizer, rates: LRScheduler, best):
+        self.model, self.optimiser, self.rates, self.best = model, optimiser, rates, best
+        self.seconds: list[float] = []
+
+    def stored(self) -> dict[str, Any]:
+        """Return all of it, the random number generators' states included."""
+        return {
+            "epochs": len(self.seconds),
+            "seconds": self.seconds,
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "rates": self.rates.state_dict(),
+            "best": self.best.state(),
+            "generators": generators(),
+        }
+
+    def resume(self, stored: dict[str, Any]) -> None:
+        """Go on from what `stored` returned, as if nothing had happened."""
+        self.model.load_state_dict(stored["model"])
+        self.optimiser.load_state_dict(stored["optimiser"])
+        self.rates.load_state_dict(stored["rates"])
+        self.best.resume(stored["best"])
+        self.seconds += stored["seconds"]
+        restore_generators(stored["generators"])
+
+    def finish(self, interrupted: bool) -> Fit:
+        """Give the model its best weights and return its scores and the cost."""
+        self.best.restore()
+        cost = statistics.median(self.seconds) if self.seconds else float("nan")
+        return Fit(self.best.epoch, **self.best.scores, epochs=len(self.seconds),
+                   seconds_per_epoch=cost, interrupted=interrupted)  # fmt: skip
 
 
-def _restore(state, model, optimiser, rates, best) -> None:
-    """Go on from a state, as if nothing had happened."""
-    model.load_state_dict(state["model"])
-    optimiser.load_state_dict(state["optimiser"])
-    rates.load_state_dict(state["rates"])
-    best.go_on(state["best"])
-    restore_generators(state["generators"])
+def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool) -> Epoch:
+    """Train one epoch; evaluate, and keep the weights if they are the best, where that is due."""
+    start, rate = time.perf_counter(), state.rates.get_last_lr()[-1]
+    if epoch in state.best.starts:
+        state.best.rewind()
+    state.model.begin_epoch(epoch)
+    loss = steps.train(state.optimiser, epoch)
+    state.rates.step()
+    train = val = None
+    if due:
+        score = steps.evaluate()
+        train, val = score("train"), score("val")
+        state.best.offer(epoch, train, val, lambda: score("test"))
+    state.seconds.append(time.perf_counter() - start)
+    return Epoch(epoch, epochs, loss, train, val, rate, state.seconds[-1])
 
 
 class _Best:
@@ -205,12 +225,16 @@ class _Best:
         """Give the model its best weights back."""
         self.model.load_state_dict(self.weights)
 
+    def stale(self, epoch: int) -> int:
+        """Return how many epochs before this one the best score was found, 0 without a score."""
+        return epoch - self.epoch if self.scores else 0
+
     def state(self) -> dict[str, Any]:
         """Return all of it."""
         kept = ("starts", "epoch", "scores", "weights", "moments")
         return {name: getattr(self, name) for name in kept}
 
-    def go_on(self, state: dict[str, Any]) -> None:
-        """Take over what `state` returned."""
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
         for name, value in state.items():
             setattr(self, name, value)

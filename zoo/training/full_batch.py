@@ -1,4 +1,4 @@
-"""What a pass goes over: the whole graph, or a share of it in each process."""
+"""Full-batch training: the whole graph in one step, or a share of its nodes in each process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from zoo.datasets import Dataset
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph, Shard
-from zoo.nn.random_batch_attention import partition, seed_of
+from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 
 
 class Part(NamedTuple):
-    """What a model is given at a time in training.
+    """A mini-batch: what a model is given at a time in training.
 
     Attributes:
         graph: the graph, or a part of it.
@@ -48,7 +48,7 @@ class Whole:
         self.train = train.to(device)
 
     def parts(self, epoch: int) -> Iterator[Part]:
-        """Give what an epoch goes over."""
+        """Give the mini-batches of an epoch: one."""
         yield Part(self.data.graph, self.data.x, self.data.y, self.train)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class Whole:
         return answer(self.data.graph, self.data.x)[nodes.to(self.device)]
 
     def combine(self, model: nn.Module) -> None:
-        """Bring together what the processes have found in a step: they have found the same."""
+        """Reduce gradients over processes. No-op: they are identical on every rank."""
 
     def total(self, loss: Tensor) -> float:
         """Return the loss of all processes."""
@@ -67,7 +67,7 @@ class Divided(Whole):
     """Work that the processes divide among them."""
 
     def combine(self, model: nn.Module) -> None:
-        """Add up the gradients of all processes; running means become their mean."""
+        """All-reduce the gradients; running means of buffers become their mean over processes."""
         process_group.sum_gradients(model.parameters())
         process_group.average_buffers(model)
 
@@ -107,7 +107,7 @@ class Shared(Divided):
         return self.fixed.in_place(answer(self.fixed, self.data.x[own]))[nodes.to(self.device)]
 
     def _deal(self, number: int) -> Shard:
-        order = partition(len(self.data.x), seed_of((self.seed, number)))
+        order = random_order(len(self.data.x), seed_of((self.seed, number)))
         return Shard(self.data.graph, order)
 
 

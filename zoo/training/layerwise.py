@@ -1,9 +1,9 @@
-"""The exact answers of a model for a graph whose layers do not fit into memory.
+"""Layer-wise inference in bounded memory: exact logits of a graph whose layers do not fit.
 
 A model looks beyond the nodes that it is given only where it gathers from their neighbours, or sums
-over all nodes. So the nodes are gone through in stretches, once for each such place in the model:
-what all stretches give there is written to a file, from which the next round takes the rows that a
-stretch gathers from, or added up.
+over all nodes. So the nodes are taken in row chunks, one pass over all chunks for each such place
+in the model: what the chunks hold there is written to a file, from which the next pass gathers the
+rows that a chunk needs, or is added up.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import contained, leading
 from zoo.graphs.shard import Graph, Shard
 from zoo.known_graphs import remember
-from zoo.ops.global_sums import among
 from zoo.training.full_batch import Whole
 
 EDGES = 2**18
-"""Edges that lead to the nodes of a stretch, but where one node has more."""
+"""In-edges of the nodes of a row chunk at most, but where one node has more."""
 
 
-class Stretch(Shard):
+class RowChunk(Shard):
     """Consecutive nodes and the edges that lead to them, in the place of the graph.
 
     Attributes:
         graph: the whole graph of N nodes.
-        nodes: (n,) those of the stretch, its rows.
+        nodes: (n,) those of the chunk, its rows.
         reached: (m,) the nodes from which their edges come, in increasing order.
-        block: a DGL block from the nodes reached to those of the stretch.
+        block: a DGL block from the nodes reached to those of the chunk.
         count: N.
     """
 
@@ -53,12 +52,17 @@ class Stretch(Shard):
         remember(self)
 
     @property
+    def sums(self) -> RowChunk:
+        """Who sums over all nodes: `total` of this chunk."""
+        return self
+
+    @property
     def order(self) -> Tensor:
         """Refuse: walks of several edges lead beyond what is reached."""
         raise ZooError(
-            "`layers` follows single edges and this model walks along several. Write `orders: 1` "
-            "where the model has it, or `evaluate: batches`, or `full`; in the place of "
-            "`--layers`, `--batch-size`."
+            "`layerwise` follows single edges and this model walks along several. Write "
+            "`orders: 1` where the model has it, or `evaluate: batches`, or `full`; in the place "
+            "of `--layerwise`, `--batch-size`."
         )
 
     def batch_num_nodes(self) -> Tensor:
@@ -66,7 +70,7 @@ class Stretch(Shard):
         return torch.tensor([len(self.nodes)])
 
     def all_rows(self, x: Tensor) -> Tensor:
-        """Return the rows reached, (m, ...), where this stretch gives x (n, ...).
+        """Return the rows reached, (m, ...), where this chunk gives x (n, ...).
 
         Raises:
             _Waits: the others have not come to this place yet.
@@ -74,7 +78,7 @@ class Stretch(Shard):
         return torch.from_numpy(self._next(x, gathers=True)[self.reached.numpy()]).to(x)
 
     def total(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """Return the sums over all stretches.
+        """Return the sums over all chunks.
 
         Raises:
             _Waits: the others have not come to this place yet.
@@ -92,7 +96,7 @@ class Stretch(Shard):
 
 
 class _Waits(Exception):
-    """What a stretch gives where it needs all others: rows that they gather, or parts of sums."""
+    """What a chunk gives where it needs all others: rows that they gather, or partial sums."""
 
     def __init__(self, given: Tensor, gathers: bool):
         super().__init__()
@@ -100,7 +104,7 @@ class _Waits(Exception):
 
 
 class Layerwise(Whole):
-    """The whole graph, a stretch of nodes at a time; files take N rows for each gathering.
+    """The whole graph, a row chunk at a time; files take N rows for each gathering.
 
     They lie in the folder for temporary files, TMPDIR, and in fp32. The work of a layer is done
     again for each gathering that follows.
@@ -109,11 +113,11 @@ class Layerwise(Whole):
     def __init__(self, data: Dataset, device: torch.device | str):
         self.data, self.device = data, torch.device(device)
         self.graph = data.graph.formats("csc")
-        self.stretches = list(_stretches(neighbours(self.graph)[0]))
+        self.chunks = list(_row_chunks(neighbours(self.graph)[0]))
 
     def size(self) -> tuple[int, float]:
-        """Return how many nodes are at hand with the first stretch, and edges for each of them."""
-        reached, block = leading(self.graph, self.stretches[0])
+        """Return how many nodes are at hand with the first chunk, and edges for each of them."""
+        reached, block = leading(self.graph, self.chunks[0])
         return len(reached), block.num_edges() / len(reached)
 
     def check(self, answer: Callable[[Graph, Tensor], Tensor]) -> None:
@@ -141,9 +145,11 @@ class Layerwise(Whole):
                 known.append(found)
 
     def _round(self, answer, asked: Tensor, known: list, folder: Path) -> Tensor | np.ndarray:
-        """Go through all stretches; return logits of those asked, or what all of them wait for."""
+        """Go through all chunks; return logits of those asked, or what all of them wait for."""
         room = None
-        for nodes in tqdm(self.stretches, f"layers, {len(known) + 1}", leave=False, disable=None):
+        for nodes in tqdm(
+            self.chunks, f"layer-wise, pass {len(known) + 1}", leave=False, disable=None
+        ):
             try:
                 found = self._answer(answer, nodes, known)
             except _Waits as place:
@@ -166,20 +172,19 @@ class Layerwise(Whole):
         size, free = 4 * math.prod(shape), shutil.disk_usage(path.parent).free
         if size > free:  # a mapped file that finds no room ends the program without a word
             raise ZooError(
-                f"`layers` has to write {size:,} bytes to {path.parent.parent}, where {free:,} are "
-                "free. Name a folder with more room in TMPDIR, or write `evaluate: batches`; in "
-                "the place of `--layers`, `--batch-size`."
+                f"`layerwise` has to write {size:,} bytes to {path.parent.parent}, where {free:,} "
+                "are free. Name a folder with more room in TMPDIR, or write `evaluate: batches`; "
+                "in the place of `--layerwise`, `--batch-size`."
             )
         return np.lib.format.open_memmap(path, "w+", np.float32, shape)
 
     def _answer(self, answer, nodes: range, known: list[np.ndarray]) -> Tensor:
-        stretch = Stretch(self.graph, nodes, known)
-        with among(stretch):
-            return answer(stretch, self.data.x[nodes.start : nodes.stop].float().to(self.device))
+        chunk = RowChunk(self.graph, nodes, known)
+        return answer(chunk, self.data.x[nodes.start : nodes.stop].float().to(self.device))
 
 
-def _stretches(offsets: Tensor) -> Iterator[range]:
-    """Cut the nodes, whose in-neighbours begin at these offsets (N+1,), into stretches."""
+def _row_chunks(offsets: Tensor) -> Iterator[range]:
+    """Cut the nodes, whose in-neighbours begin at these offsets (N+1,), into row chunks."""
     start, end = 0, len(offsets) - 1
     while start < end:
         edges = min(int(offsets[start]) + EDGES, int(offsets[-1]))

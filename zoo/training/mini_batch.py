@@ -1,4 +1,4 @@
-"""Batches of nodes: at random, clusters, or what is drawn around some training nodes.
+"""Mini-batch strategies: random nodes, clusters (METIS), or neighbours sampled around seeds.
 
 A batch is a graph by itself, with the features, encodings and labels of its nodes; what a model
 does inside of it, attention included, knows nothing of the rest.
@@ -19,15 +19,14 @@ from torch import Tensor
 
 from zoo.config.options import Count, Table
 from zoo.datasets import Dataset
-from zoo.distributed.part_server import join
-from zoo.distributed.partition import open_partition
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.message_passing import place
-from zoo.graphs.sampling import clusters, contained, induced, neighbourhood, walked
+from zoo.graphs.metis_clusters import clusters
+from zoo.graphs.sampling import contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
 from zoo.known_graphs import derived
-from zoo.nn.random_batch_attention import partition, seed_of
+from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole
 
@@ -57,15 +56,15 @@ class Batches(Divided):
 
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch; any without training nodes is left out."""
-        plan = self._planned(seed_of((self.seed, epoch)))
-        with_training = [each for each in plan if self.training[each].any()]
+        batches = self._planned(seed_of((self.seed, epoch)))
+        with_training = [each for each in batches if self.training[each].any()]
         return self._ahead(lambda work: self._part(*work), self._dealt(with_training, epoch))
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
         asked, back = nodes.unique(return_inverse=True)
-        plan = [each for each in self._answered(asked) if contained(each, asked).any()]
-        own = plan[process_group.rank() :: process_group.count()] or plan[:1]
+        batches = [each for each in self._answered(asked) if contained(each, asked).any()]
+        own = batches[process_group.rank() :: process_group.count()] or batches[:1]
         room = None
         for chosen, graph, x, rows in self._ahead(self._asked, own):
             found = answer(graph, x)[rows]
@@ -73,7 +72,7 @@ class Batches(Divided):
             wanted = contained(chosen, asked)
             places = torch.searchsorted(asked, chosen[wanted])
             room[places.to(self.device)] = found[wanted.to(self.device)]
-        if process_group.rank() >= len(plan):
+        if process_group.rank() >= len(batches):
             room.zero_()  # others have answered
         return process_group.total(room)[back.to(self.device)]
 
@@ -89,12 +88,12 @@ class Batches(Divided):
         """Return the nodes that a batch of these, in increasing order, consists of; their graph."""
         return chosen, induced(self.graph, chosen)
 
-    def _dealt(self, plan: list[Tensor], epoch: int) -> Iterator[tuple]:
+    def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
         """Give this process its batches of each step, with their weight in it."""
         rank, count = process_group.rank(), process_group.count()
         together = self.per_step * count
-        for start in range(0, len(plan), together):
-            step = [*enumerate(plan[start : start + together], start)]
+        for start in range(0, len(batches), together):
+            step = [*enumerate(batches[start : start + together], start)]
             trained = [int(self.training[each].sum()) for _, each in step]
             weights = [each / sum(trained) for each in trained]
             work = [*zip(step, weights, strict=True)][rank::count] or [(step[0], 0.0)]
@@ -154,7 +153,7 @@ class RandomNodes(Batches):
         self.size = size
 
     def _planned(self, seed: int) -> list[Tensor]:
-        order = partition(len(self.data.x), seed)
+        order = random_order(len(self.data.x), seed)
         return list(order.tensor_split(-(-len(order) // self.size)))
 
 
@@ -179,7 +178,7 @@ class Clusters(Batches):
         self.per_batch = per_batch
 
     def _planned(self, seed: int) -> list[Tensor]:
-        order = partition(len(self.clusters), seed).tolist()
+        order = random_order(len(self.clusters), seed).tolist()
         groups = [order[i : i + self.per_batch] for i in range(0, len(order), self.per_batch)]
         return [torch.cat([self.clusters[i] for i in group]) for group in groups]
 
@@ -211,7 +210,7 @@ class Neighbours(Batches):
         self.fanouts, self.size = fanouts, size
 
     def _planned(self, seed: int) -> list[Tensor]:
-        order = self.train[partition(len(self.train), seed)]
+        order = self.train[random_order(len(self.train), seed)]
         return list(order.tensor_split(-(-len(order) // self.size)))
 
     def _answered(self, asked: Tensor) -> list[Tensor]:
@@ -245,6 +244,9 @@ class Distributed(Neighbours):
         size: Count,
         per_step: Count = 1,
     ):
+        from zoo.distributed.part_server import join  # nobody else needs DGL's protocol
+        from zoo.distributed.partition import open_partition
+
         super().__init__(data, train, device, fanouts=fanouts, size=size, per_step=per_step)
         open_partition(config).check(data)
         self.servers = join(Path(config).absolute())
@@ -267,4 +269,4 @@ BATCHING = Table(
         "distributed": Distributed,
     },
 )
-"""Word to builder `(data, train, device, *, options) -> what an epoch goes over`."""
+"""Word to builder `(data, train, device, *, options) -> mini-batch strategy`."""

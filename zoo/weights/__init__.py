@@ -1,1 +1,1 @@
-"""A folder of weights: write, read, carry over, fine-tune, publish."""
+"""Weights on disk: save, load whole or in part, fine-tune, model card, Hugging Face Hub."""

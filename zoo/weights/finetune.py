@@ -1,7 +1,7 @@
-"""Fine-tuning: what a model takes over from other weights, what is frozen, how fast layers learn.
+"""Fine-tuning: weights to start from, frozen layers, layer-wise learning-rate decay.
 
-Stem and head are carried over where they mean the same: features and encoding, task and classes
-have to agree in number, and by name where names are known. Everything else always is.
+Stem and head are loaded where they mean the same: features and encoding, task and classes have to
+agree in number, and by name where names are known. All other weights are always loaded.
 """
 
 import fnmatch
@@ -24,19 +24,19 @@ FREEZES: dict[str, Callable[[str], bool]] = {
     "backbone": lambda name: not name.startswith(DATA_SIZED),
     "except-head": lambda name: not name.startswith("head"),
 }
-"""Word to whether a weight of a name is frozen; other words are patterns of names."""
+"""Word to whether the weight of a name is frozen; any other word is a pattern of names."""
 
 
 class Start(NamedTuple):
-    """Where a fine-tuning began: every weight by name, and the learning rate of each layer.
+    """How a fine-tuning starts: what became of every weight, and the learning rate of each layer.
 
     Attributes:
-        weights: the folder they are from.
-        sha256: its checksum.
-        loaded: carried over.
-        fresh: drawn anew, for their shape or meaning is another.
-        frozen: carried over, and not trained.
-        unused: in the folder, and not carried over.
+        weights: the folder of the pretrained weights.
+        sha256: checksum of their file.
+        loaded: names of the weights that were loaded.
+        fresh: initialised at random, as their shape or meaning differs.
+        frozen: loaded, and not trained.
+        unused: in the folder, but not loaded.
         rates: factor of the learning rate of each layer.
     """
 
@@ -50,17 +50,17 @@ class Start(NamedTuple):
 
 
 def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
-    """Give a model the weights that its recipe starts from, and freeze what it freezes.
+    """Load the weights that a recipe starts from into a model, and freeze layers.
 
     Args:
         model: a new model; it is changed in place.
-        name: its word.
-        how: what the recipe says.
-        about: the task and the data that it is going to be trained on.
+        name: the word of the model.
+        how: `start_from` of the recipe.
+        about: the task and the data that it will be trained on.
 
     Raises:
-        ZooError: weights of another model, or with other options; a pattern that freezes nothing,
-            or what is still fresh, or everything.
+        ZooError: weights of another model, or with other options; a pattern that freezes no weight,
+            a freshly initialised one, or all of them.
     """
     stored = read_folder(locate(how.weights).folder)
     if stored.model != name:
@@ -85,9 +85,9 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
 def finetuning(
     folder: Path, data: str | dict[str, Any], freeze: str | list[str], lr_decay: float
 ) -> dict[str, Any]:
-    """Return the recipe that trains weights on, on other data: what `load_recipe` reads.
+    """Return the recipe of a fine-tuning on other data, which `load_recipe` reads.
 
-    Model, encoding, features and training are as they were for the weights.
+    Model, encoding, features and training are those of the pretrained weights.
 
     Args:
         folder: a folder of weights.
@@ -111,15 +111,15 @@ def finetuning(
 
 
 def layered(model: Model, decay: float) -> Arrange:
-    """Return what gives each layer its learning rate and leaves out what is frozen.
+    """Return a function that makes parameter groups with layer-wise learning-rate decay.
 
     Each module of the model, and each element of a list of modules, is a layer, in the order in
-    which the model defines them; all stems come first and all heads last. The head learns at the
-    full rate, the layer before it at `decay` times that, and so on. A group's own `weight_decay`
-    is kept.
+    which the model defines them; all stems come first and all heads last. The head has the full
+    learning rate, the layer before it `decay` times that, and so on. Frozen weights are in no
+    group; the `weight_decay` of a group is kept.
 
     Args:
-        model: whose parameters are in the groups.
+        model: has the parameters of the groups.
         decay: factor per layer, from the head down.
     """
     depths = _depths([key for key, _ in model.named_parameters()])
@@ -132,13 +132,13 @@ def layered(model: Model, decay: float) -> Arrange:
             for level in sorted({depth[id(each)] for each in learning}, reverse=True):
                 params = [each for each in learning if depth[id(each)] == level]
                 found.append({**group, "params": params, "lr": group.get("lr", lr) * decay**level})
-        return sorted(found, key=lambda group: group["lr"])  # the last is the rate that is told
+        return sorted(found, key=lambda group: group["lr"])  # the last one is logged
 
     return arrange
 
 
 def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
-    """Return which of stem and head mean the same here as where the weights are from."""
+    """Return which of stem and head mean the same in the model and in the stored weights."""
     theirs = stored.about
     known = theirs.features is not None
     stem = model.config["in_dim"] == stored.config["in_dim"] and _agree(
@@ -153,7 +153,7 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
 
 
 def _agree(*pairs: tuple[Any, Any]) -> bool:
-    """Whether all pairs are equal in which both are known."""
+    """Whether the pairs of which both are known are equal."""
     return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 

@@ -1,8 +1,8 @@
-"""A folder of weights as it lies on disk, and where a name or a run finds one.
+"""A folder of weights on disk: reading, writing, and finding it by path, run or name.
 
-`model.safetensors` holds the numbers; `config.json` the model's name, `in_dim`, `out_dim` and
-options, and beside them `sha256`, that of the numbers, and `about`, what else is known. What is
-read here comes from anywhere: nothing is unpickled, imported or run.
+`model.safetensors` holds the weights; `config.json` the model's name, `in_dim`, `out_dim` and
+options, `sha256` of the weights, and `about`, the metadata. Files may come from anywhere: nothing
+is unpickled, imported or run.
 """
 
 import functools
@@ -30,11 +30,11 @@ CARD = "README.md"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The weights that come with the zoo: a folder for each, and `index.json`."""
 
-_LONGEST = 16 * 2**20  # bytes of a config.json: it holds words and small numbers
+_LONGEST = 16 * 2**20  # largest config.json in bytes
 
 
 class Stored(NamedTuple):
-    """What a folder of weights holds: the word of a model, how to make it, and its numbers."""
+    """Content of a folder of weights: name of the model, its config, metadata and state dict."""
 
     folder: Path
     model: str
@@ -44,28 +44,28 @@ class Stored(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A folder of weights, and how it was chosen, empty where it was named."""
+    """A folder of weights, and how it was chosen: empty where it was given."""
 
     folder: Path
     why: str
 
 
 class Entry(BaseModel):
-    """What the index says of weights that come with the zoo."""
+    """Entry of the index of the pretrained weights that come with the zoo."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    model: str = Field(description="word of the model")
+    model: str = Field(description="name of the model")
     data: str = Field(description="what they were trained on")
     metric: str = Field(description="what the scores measure")
-    val: float = Field(description="score of the validation nodes")
-    test: float = Field(description="score of the test nodes")
+    val: float = Field(description="validation score")
+    test: float = Field(description="test score")
     bytes: Count = Field(description="size of model.safetensors")
     sha256: str = Field(description="its checksum")
 
 
 def index() -> dict[str, Entry]:
-    """Return what there is to know of the weights that come with the zoo, by name.
+    """Return the index of the pretrained weights that come with the zoo, by name.
 
     Raises:
         ZooError: the index is damaged.
@@ -76,8 +76,8 @@ def index() -> dict[str, Entry]:
 def locate(source: Path | str) -> Located:
     """Find a folder of weights by its path, by that of a run, or by name.
 
-    A path that exists is taken first. Of the seeds of a run it is the one with the best validation
-    score.
+    An existing path has precedence over a name. Of the seeds of a run, the one with the best
+    validation score is taken.
 
     Raises:
         ZooError: there is no such folder or name, or nothing says which seed is best.
@@ -98,7 +98,7 @@ def locate(source: Path | str) -> Located:
 
 
 def read_folder(folder: Path) -> Stored:
-    """Read a folder of weights; whether the numbers fit the model is not looked at.
+    """Read a folder of weights, without checking that the weights fit the model.
 
     Raises:
         ZooError: a file is missing, damaged or not what it should be.
@@ -117,7 +117,7 @@ def read_folder(folder: Path) -> Stored:
 
 
 def write_folder(folder: Path, config: dict[str, Any], state: dict[str, Tensor], card: str) -> None:
-    """Write a folder of weights, each file whole; `config` is given the checksum."""
+    """Write a folder of weights, each file atomically; the checksum is added to `config`."""
     write_whole(folder / WEIGHTS, lambda path: safetensors.torch.save_file(state, path))
     text = json.dumps({**config, "sha256": sha256_of(folder / WEIGHTS)}, indent=2) + "\n"
     write_whole(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
@@ -138,7 +138,7 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a `config.json`; `about` is checked and always there.
+    """Read a `config.json`; `about` is validated, and empty where it is missing.
 
     Raises:
         ZooError: the file is missing or holds no model.
@@ -168,7 +168,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _best(configs: list[Path]) -> Located:
-    """Choose the seed with the best validation score, the first where several have it."""
+    """Choose the seed with the best validation score; the first of several."""
     if len(configs) == 1:
         return Located(configs[0].parent, f"the only seed of {configs[0].parent.parent}")
     scores = {path.parent: read_config(path)["about"].scores or {} for path in configs}
@@ -207,7 +207,7 @@ def _json(path: Path) -> Any:
 
 
 def _file(path: Path) -> Path:
-    """Return a path that leads to a file: no folder, no pipe, no link that leads nowhere."""
+    """Return the path if it is a regular file: no folder, pipe or broken link."""
     if os.path.isfile(path):  # unlike Path.is_file it answers where nothing may be read
         return path
     what = "is no file" if os.path.lexists(path) else "is missing"

@@ -1,4 +1,4 @@
-"""Weights to and from the Hugging Face Hub, where `huggingface_hub` is installed and asked for.
+"""Push weights to the Hugging Face Hub and pull them, by `huggingface_hub` (an optional extra).
 
 The files are named as `huggingface_hub.PyTorchModelHubMixin` names them.
 """
@@ -20,12 +20,12 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
     """Upload the three files of a folder of weights and return the address of the commit.
 
     Args:
-        folder: what `zoo.save` wrote; it is loaded first, so that nothing broken is published.
-        repository: `OWNER/NAME`; it is made if there is none.
-        private: whether a new one is for its owner only.
+        folder: written by `zoo.save`; it is loaded first, so that no broken one is published.
+        repository: `OWNER/NAME`; it is created if it does not exist.
+        private: whether a new repository is private.
 
     Raises:
-        ZooError: the folder is broken, the network is forbidden, or the Hub refuses.
+        ZooError: the folder is broken, `ZOO_OFFLINE` is set, or the Hub refuses.
     """
     hub = _hub(repository)
     load(folder)
@@ -34,21 +34,21 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
         done = hub.upload_folder(
             repo_id=repository, folder_path=str(folder), allow_patterns=list(FILES)
         )
-    except Exception as error:  # what the Hub and the network answer
+    except Exception as error:  # any error of the Hub or the network
         raise _refused(repository, error) from None
     return str(done)
 
 
 def pull(repository: str, folder: Path | str) -> None:
-    """Download a folder of weights, which appears only when it is whole and can be loaded.
+    """Download a folder of weights; it is created only when it is complete and can be loaded.
 
     Args:
         repository: `OWNER/NAME`.
-        folder: where; it must not exist.
+        folder: destination; it must not exist.
 
     Raises:
-        ZooError: the folder exists, the network is forbidden, the Hub refuses, or what comes is no
-            weights of the zoo.
+        ZooError: the folder exists, `ZOO_OFFLINE` is set, the Hub refuses, or the repository holds
+            no weights of the zoo.
     """
     folder = Path(folder)
     if os.path.lexists(folder):
@@ -59,7 +59,7 @@ def pull(repository: str, folder: Path | str) -> None:
         try:
             for name in FILES:
                 hub.hf_hub_download(repository, name, local_dir=draft)
-        except Exception as error:  # what the Hub and the network answer
+        except Exception as error:  # any error of the Hub or the network
             raise _refused(repository, error) from None
         load(draft)
         folder.mkdir()

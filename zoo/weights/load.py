@@ -1,7 +1,7 @@
-"""Weights on disk: safetensors, JSON and a page for people, in a folder that anyone can load.
+"""Save and load models: a folder with safetensors, JSON and a model card.
 
-Nothing is ever unpickled, and nothing that a file names is imported: `config.json` holds the name
-of a registered model and plain options.
+Nothing is unpickled, and nothing that a file names is imported: `config.json` holds the name of a
+registered model and plain options.
 """
 
 from pathlib import Path
@@ -21,9 +21,9 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
     """Write a registered model into a folder: `model.safetensors`, `config.json`, `README.md`.
 
     Args:
-        model: any model of a registered class; what it is and was trained on is kept with it.
-        folder: where; the three files are replaced.
-        about: what it was trained on; left out it is `model.about`, what it was loaded with.
+        model: any model of a registered class.
+        folder: destination; the three files are replaced.
+        about: metadata, what it was trained on; by default `model.about`, that it was loaded with.
 
     Raises:
         ZooError: the model's class is not registered, so that it could not be loaded again.
@@ -36,18 +36,18 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
             '`@register_model("a-name")` above the class.'
         )
     about = about or model.about
-    # Cloned, because safetensors refuses tensors that share memory.
+    # Cloned: safetensors refuses tensors that share memory.
     state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
     config = {"model": name, **model.config, "about": about.model_dump(exclude_defaults=True)}
     write_folder(Path(folder), config, state, card(name, model, about))
 
 
 def load(source: Path | str) -> Model:
-    """Make the model that `save` wrote; it comes back in evaluation mode.
+    """Load a model that `save` wrote, in evaluation mode.
 
     Args:
-        source: a folder that `save` wrote; a run, of whose seeds the best is taken; or the name of
-            weights that come with the zoo.
+        source: a folder that `save` wrote; a run, of which the best seed is taken; or the name of
+            pretrained weights that come with the zoo.
 
     Raises:
         ZooError: a file is missing or damaged, or the weights do not fit the model.

@@ -1,4 +1,4 @@
-"""The page that lies beside weights, for people: what they are, how they came about, how to use."""
+"""The model card, README.md of a folder of weights: data, training, scores, use, citation."""
 
 import inspect
 import re
@@ -10,12 +10,12 @@ from zoo.registry import MODELS, Model
 
 
 def card(name: str, model: Model, about: About) -> str:
-    """Return the Markdown page of a model's weights.
+    """Return the model card of some weights, in Markdown.
 
     Args:
         name: word of the model.
-        model: the model itself.
-        about: what is known of its weights.
+        model: the model with its weights.
+        about: metadata of its weights.
     """
     weights = sum(each.numel() for each in model.parameters())
     parts = [
@@ -99,5 +99,5 @@ def _word(spec: str | dict) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep a user's text on its line and out of Markdown's way."""
+    """Quote a user's text as code on one line, so that it is no Markdown."""
     return f"`{' '.join(text.replace('`', '').split())}`"

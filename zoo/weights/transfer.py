@@ -1,4 +1,4 @@
-"""Which weights of one model another takes over: those that fit by name and by shape."""
+"""Loading a state dict in part: the weights that agree in name and shape."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ from zoo.errors import ZooError
 from zoo.weights.folder import Stored
 
 DATA_SIZED = ("stem", "head")
-"""What the names of weights begin with whose shape depends on `in_dim`, and on `out_dim`."""
+"""Prefixes of the names of weights whose shape depends on `in_dim`, and on `out_dim`."""
 
 _UNMADE = (RuntimeError, NotImplementedError, ValueError, TypeError, ArithmeticError, MemoryError)
-"""What a model may raise while it is made of options that do not go together."""
+"""Errors that the constructor of a model may raise for options that do not fit together."""
 
 
 class Transfer(NamedTuple):
-    """What `transfer` did, name by name: weights loaded, left fresh, and not used."""
+    """Names of the weights that were loaded, are still fresh (as initialised), and are unused."""
 
     loaded: list[str]
     fresh: list[str]
@@ -28,12 +28,12 @@ class Transfer(NamedTuple):
 def transfer(
     model: nn.Module, state: dict[str, Tensor], keep: Callable[[str], bool] = lambda name: True
 ) -> Transfer:
-    """Load into a model every weight that fits by name and shape; the others stay as they are.
+    """Load every weight that agrees in name and shape; the others are unchanged.
 
     Args:
-        model: what is changed, in place.
-        state: weights by name.
-        keep: whether weights of a name are wanted at all.
+        model: changed in place.
+        state: a state dict.
+        keep: whether to load the weight of a name at all.
     """
     report = compare(model, {name: each for name, each in state.items() if keep(name)})
     unused = [name for name in state if name not in report.loaded]
@@ -42,7 +42,7 @@ def transfer(
 
 
 def compare(model: nn.Module, state: dict[str, Tensor]) -> Transfer:
-    """Return what `transfer` would do, and change nothing."""
+    """Return what `transfer` would do, without doing it."""
     own = model.state_dict()
     loaded = [name for name in own if name in state and state[name].shape == own[name].shape]
     fresh = [name for name in own if name not in loaded]
@@ -52,13 +52,13 @@ def compare(model: nn.Module, state: dict[str, Tensor]) -> Transfer:
 def rebuild(
     stored: Stored, make: Callable[..., nn.Module], counts: Iterable[str], changes: dict[str, Any]
 ) -> nn.Module:
-    """Make the model of a folder and give it its weights.
+    """Make the model of a folder and load its weights.
 
     Args:
-        stored: what the folder holds; it is trusted in nothing.
+        stored: content of the folder; everything in it is validated.
         make: `(name, **config)` to a model.
-        counts: the keys of its config that are numbers of weights: widths, layers.
-        changes: what of the config is to be another; stem and head may then stay fresh.
+        counts: the options that are sizes: widths, numbers of layers.
+        changes: options that differ from the config; stem and head may then stay fresh.
 
     Raises:
         ZooError: the folder does not hold what it says, or its weights do not fit the changes.
@@ -71,7 +71,7 @@ def rebuild(
         hint = f" Its recipe imports {sources}; import that first." if sources else ""
         raise ZooError(f"{stored.folder}: {error}{hint}") from None
     if not changes:
-        with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
+        with torch.random.fork_rng(devices=[]):  # the initial weights are replaced
             model = make(stored.model, **stored.config)
         model.about = stored.about
     else:
@@ -83,7 +83,7 @@ def rebuild(
 
 
 def _check_counts(stored: Stored, counts: Iterable[str]) -> None:
-    """Refuse widths and numbers of layers that the weights cannot fill, whatever they are."""
+    """Refuse widths and numbers of layers that are larger than the number of all weights."""
     numbers = sum(each.numel() for each in stored.state.values())
     for key in counts:
         size = stored.config.get(key, 1)
@@ -92,11 +92,11 @@ def _check_counts(stored: Stored, counts: Iterable[str]) -> None:
 
 
 def _shapes(stored: Stored, make: Callable[..., nn.Module]) -> nn.Module:
-    """Make the model without memory, so that a wrong size costs nothing."""
+    """Make the model on the meta device, without memory: a wrong size costs nothing."""
     try:
         with torch.device("meta"):
             return make(stored.model, **stored.config)
-    except _UNMADE:  # a model that reads its own numbers while it is made has to have some
+    except _UNMADE:  # a constructor that reads its own weights needs real ones
         pass
     try:
         with torch.random.fork_rng(devices=[]):
@@ -110,15 +110,15 @@ def _shapes(stored: Stored, make: Callable[..., nn.Module]) -> nn.Module:
 def carry_over(
     model: nn.Module, state: dict[str, Tensor], parts: Iterable[str] = DATA_SIZED
 ) -> Transfer:
-    """Give a model all weights of another of its kind; only stem and head may stay fresh.
+    """Load all weights of another model of the same class; only stem and head may stay fresh.
 
     Args:
-        model: what is changed, in place.
-        state: the other's weights by name.
-        parts: which of `stem` and `head` may be carried over, where they fit.
+        model: changed in place.
+        state: the state dict of the other model.
+        parts: which of `stem` and `head` to load, where their shapes agree.
 
     Raises:
-        ZooError: another weight is fresh, or the model has no place for one: nothing is changed.
+        ZooError: a weight of the body is missing or unexpected; the model is then unchanged.
     """
     report = compare(model, state)
     missing = [name for name in report.fresh if not name.startswith(DATA_SIZED)]
@@ -135,7 +135,7 @@ def carry_over(
 
 
 def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
-    """Compare weights with the model that they are to fill: all of it, and with finite numbers.
+    """Check a state dict against a model: complete, of the right shapes and types, and finite.
 
     Raises:
         ZooError: a name, a shape or a type that does not fit, or a number that is not finite.
@@ -156,6 +156,6 @@ def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
 
 
 def listed(names: list[str], most: int = 6) -> str:
-    """Return names as a text, not too many of them."""
+    """Return names as a text, abbreviated where there are many."""
     shown = ", ".join(name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"

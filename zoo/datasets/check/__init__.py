@@ -1,1 +1,1 @@
-"""What `zoo data check` looks at."""
+"""The checks of `zoo data check`."""

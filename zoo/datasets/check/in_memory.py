@@ -1,4 +1,4 @@
-"""What `zoo data check` looks at: a graph's size, edges, features, labels and splits.
+"""The checks of `zoo data check`: size, edges, features, labels, homophily and splits.
 
 Each finding has a verdict: `good`; `look`, something to know that may be as it should be; or `fix`,
 something that the zoo refuses or that makes scores meaningless. What is wrong is told as a finding
@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets import Parts
-from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
-from zoo.datasets.files.parts import (
-    SPLITS,
+from zoo.datasets import GraphArrays
+from zoo.datasets.files.graph_arrays import (
+    PARTS,
     check_edges,
     check_features,
     check_ids,
     check_masks,
     check_names,
 )
+from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
 from zoo.errors import ZooError
 
 _FEW = 5
@@ -52,31 +52,31 @@ class Shape(NamedTuple):
     loops: int
 
 
-def check_graph(parts: Parts) -> list[Finding]:
+def check_graph(arrays: GraphArrays) -> list[Finding]:
     """Return all findings on a graph as `zoo.datasets.read_graph` reads it."""
-    nodes = len(parts.labels)
-    task = parts.task or infer_task(parts.labels)
-    ids = refused_by("ids", lambda: parts.ids is None or check_ids(parts.ids, nodes))
-    edges = refused_by("edges", lambda: check_edges(parts.edges, nodes))
-    labels = refused_by("labels", lambda: check_task(check_labels(parts.labels, task), task))
-    names = [] if labels else refused_by("names", lambda: check_names(parts))
+    nodes = len(arrays.labels)
+    task = arrays.task or infer_task(arrays.labels)
+    ids = refused_by("ids", lambda: arrays.ids is None or check_ids(arrays.ids, nodes))
+    edges = refused_by("edges", lambda: check_edges(arrays.edges, nodes))
+    labels = refused_by("labels", lambda: check_task(check_labels(arrays.labels, task), task))
+    names = [] if labels else refused_by("names", lambda: check_names(arrays))
     if names:  # the rest is told without them
-        parts = parts._replace(label_names=None, feature_names=None)
+        arrays = arrays._replace(label_names=None, feature_names=None)
     found = [*ids, *edges, *names]
-    shape = None if edges else shape_of(parts)
+    shape = None if edges else shape_of(arrays)
     if shape:
         found += check_shape(shape)
-    found += check_columns(parts)
-    found += labels or check_balance(parts, task)
-    if shape and not labels and parts.labels.ndim == 1 and task != REGRESSION:
-        found += check_homophily(shape, parts.labels)
-    return found + check_splits(parts, task)
+    found += check_columns(arrays)
+    found += labels or check_balance(arrays, task)
+    if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
+        found += check_homophily(shape, arrays.labels)
+    return found + check_splits(arrays, task)
 
 
-def shape_of(parts: Parts) -> Shape:
+def shape_of(arrays: GraphArrays) -> Shape:
     """Return the pattern of edges that are numbers of nodes."""
-    nodes = len(parts.labels)
-    source, target = parts.edges.astype(np.int64).T
+    nodes = len(arrays.labels)
+    source, target = arrays.edges.astype(np.int64).T
     other = source != target
     repeated = len(source) - len(np.unique(source * nodes + target))
     ends = np.r_[source[other], target[other]], np.r_[target[other], source[other]]
@@ -121,14 +121,14 @@ def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any
     return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
 
 
-def check_columns(parts: Parts) -> list[Finding]:
+def check_columns(arrays: GraphArrays) -> list[Finding]:
     """Look at the features: how many, what they range over, which are missing or constant."""
-    count = parts.features.shape[1] if parts.features.ndim == 2 else 0
+    count = arrays.features.shape[1] if arrays.features.ndim == 2 else 0
     if count == 0:
         fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
         return [Finding("features", "look", "none", fix, {"features": 0})]
-    x = parts.features.toarray() if sparse.issparse(parts.features) else parts.features
-    names = parts.feature_names or tuple(f"column {each}" for each in range(count))
+    x = arrays.features.toarray() if sparse.issparse(arrays.features) else arrays.features
+    names = arrays.feature_names or tuple(f"column {each}" for each in range(count))
     finite = np.isfinite(x)
     missing = (~finite).sum(axis=0)
     known = np.where(finite, x, np.nan)
@@ -139,7 +139,7 @@ def check_columns(parts: Parts) -> list[Finding]:
     values = {"features": count, "least": float(low.min(initial=np.inf)),
               "most": float(high.max(initial=-np.inf))}  # fmt: skip
     text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
-    refused = refused_by("features", lambda: check_features(parts.features, len(parts.labels)))
+    refused = refused_by("features", lambda: check_features(arrays.features, len(arrays.labels)))
     found = [] if refused and not missing.any() else [scales(text, spread, values)]
     if missing.any():
         worst = [f"{names[each]} ({missing[each]:,})" for each in (-missing).argsort()[:5]]
@@ -155,9 +155,9 @@ def check_columns(parts: Parts) -> list[Finding]:
     return found + refused
 
 
-def check_balance(parts: Parts, task: str) -> list[Finding]:
+def check_balance(arrays: GraphArrays, task: str) -> list[Finding]:
     """Look at labels that fit their task: how many are known, and of how many each class is."""
-    labels = parts.labels
+    labels = arrays.labels
     known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
     some = known if labels.ndim == 1 else known.any(axis=1)
     values = {"task": task, "labelled": int(some.sum())}
@@ -172,9 +172,9 @@ def check_balance(parts: Parts, task: str) -> list[Finding]:
         shares = np.nanmean(labels, axis=0)
         text = f"{labels.shape[1]} targets, yes in {shares.min():.1%} to {shares.max():.1%}"
         return [*found, Finding("targets", "good", text, values={"yes": shares.tolist()})]
-    classes = max(int(labels.max()) + 1, len(parts.label_names or ()))
+    classes = max(int(labels.max()) + 1, len(arrays.label_names or ()))
     counts = np.bincount(labels[known], minlength=classes)
-    names = parts.label_names or tuple(map(str, range(classes)))
+    names = arrays.label_names or tuple(map(str, range(classes)))
     order = (-counts).argsort(kind="stable")
     text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
     text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
@@ -206,24 +206,24 @@ def homophily(share: float, ends: np.ndarray) -> Finding:
     return Finding("homophily", "good", text, values={"share": share, "chance": chance})
 
 
-def check_splits(parts: Parts, task: str) -> list[Finding]:
+def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
     """Look at the splits that come with the graph: their sizes, and nodes in two parts."""
-    if not parts.masks:
+    if not arrays.masks:
         text = "none of its own: ratio-60-20-20 deals the labelled nodes at random"
         return [Finding("split", "good", text)]
-    refused = refused_by("split", lambda: check_masks(parts.masks, len(parts.labels)))
+    refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
     if refused:
         return refused
-    sizes = {part: int(parts.masks[part][0].sum()) for part in SPLITS}
+    sizes = {part: int(arrays.masks[part][0].sum()) for part in PARTS}
     text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
-    text += f", in {len(parts.masks['train'])} splits" if len(parts.masks["train"]) > 1 else ""
-    values = {**sizes, "splits": len(parts.masks["train"])}
+    text += f", in {len(arrays.masks['train'])} splits" if len(arrays.masks["train"]) > 1 else ""
+    values = {**sizes, "splits": len(arrays.masks["train"])}
     found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
-    if parts.labels.ndim == 1 and task != REGRESSION and parts.labels.dtype.kind in "iu":
-        train = np.unique(parts.labels[parts.masks["train"][0]])
-        unseen = np.setdiff1d(parts.labels[parts.labels >= 0], train)
+    if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
+        train = np.unique(arrays.labels[arrays.masks["train"][0]])
+        unseen = np.setdiff1d(arrays.labels[arrays.labels >= 0], train)
         if len(unseen):
-            named = [str((parts.label_names or range(max(unseen) + 1))[each]) for each in unseen]
+            named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
             text = f"training has no node of {', '.join(named[:5])}"
             fix = "nothing can learn such a class: put nodes of it into train"
             found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))

@@ -1,4 +1,4 @@
-"""What `zoo data check` looks at in an on-disk graph: every number of it, a block at a time."""
+"""The checks of `zoo data check` on a memory-mapped graph: every number, block by block."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from zoo.datasets import Dataset, Parts
+from zoo.datasets import Dataset, GraphArrays
 from zoo.datasets.check.in_memory import (
     QUANTILES,
     Finding,
@@ -18,10 +18,10 @@ from zoo.datasets.check.in_memory import (
     scales,
 )
 from zoo.datasets.files.labels import REGRESSION
-from zoo.datasets.mapped.buckets import ranges
-from zoo.datasets.mapped.disk_meta import Meta, mapped, read_meta
-from zoo.datasets.mapped.disk_writer import NUMBERS, blocks, sha256
-from zoo.datasets.mapped.on_disk import read_on_disk
+from zoo.datasets.mapped.external_sort import ranges
+from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
+from zoo.datasets.mapped.reader import read_on_disk
+from zoo.datasets.mapped.writer import NUMBERS, blocks, sha256
 
 _AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
 
@@ -61,7 +61,7 @@ def check_on_disk(folder: Path) -> list[Finding]:
         found += check_edges(folder, meta, data)
     masks = data.masks and {part: mask.numpy() for part, mask in data.masks.items()}
     nothing = np.zeros((0, 2), np.int64), np.zeros((meta.nodes, 0), np.float32)
-    known = Parts(nothing[0], data.y.numpy(), nothing[1], masks, label_names=data.labels)
+    known = GraphArrays(nothing[0], data.y.numpy(), nothing[1], masks, label_names=data.labels)
     found += check_rows(folder, meta)
     return found + check_balance(known, data.task) + check_splits(known, data.task)
 

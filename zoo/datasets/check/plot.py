@@ -1,10 +1,10 @@
-"""The picture of `zoo data check --plot`: how many edges nodes have, and how many nodes classes."""
+"""The plot of `zoo data check --plot`: degree distribution and class balance."""
 
 from pathlib import Path
 
 import numpy as np
 
-from zoo.datasets import Parts
+from zoo.datasets import GraphArrays
 from zoo.datasets.check.in_memory import shape_of
 from zoo.datasets.files.labels import REGRESSION, infer_task
 from zoo.system.files import write_whole
@@ -13,14 +13,14 @@ _MOST = 20
 """Classes that a picture has room to name."""
 
 
-def draw(parts: Parts, path: Path) -> None:
+def draw(arrays: GraphArrays, path: Path) -> None:
     """Draw degrees and labels of a graph whose edges are numbers of nodes into a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _draw_degrees(left, np.diff(shape_of(parts).pattern.indptr))
-    _draw_labels(right, parts)
+    _draw_degrees(left, np.diff(shape_of(arrays).pattern.indptr))
+    _draw_labels(right, arrays)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120))
@@ -38,9 +38,9 @@ def _draw_degrees(axes, degree: np.ndarray) -> None:
     axes.locator_params(axis="y", integer=True)
 
 
-def _draw_labels(axes, parts: Parts) -> None:
-    labels, names = parts.labels, parts.label_names
-    if (parts.task or infer_task(labels)) == REGRESSION:
+def _draw_labels(axes, arrays: GraphArrays) -> None:
+    labels, names = arrays.labels, arrays.label_names
+    if (arrays.task or infer_task(labels)) == REGRESSION:
         for target in labels.reshape(len(labels), -1).T:
             known = target[np.isfinite(target)]
             axes.hist(known, bins=int(np.clip(len(known) ** 0.5, 5, 40)), histtype="step")

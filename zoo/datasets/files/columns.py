@@ -1,12 +1,12 @@
-"""Columns of a node table to ids, labels, features and splits."""
+"""Parse the columns of a node table: ids, labels, features and splits."""
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zoo.datasets.files.graph_arrays import PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
-from zoo.datasets.files.parts import SPLITS, Parts
 from zoo.errors import ZooError, suggestion
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Columns(NamedTuple):
         return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
 
 
-def node_parts(table: "pyarrow.Table", choice: Columns, where: str) -> Parts:
+def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArrays:
     """Return everything of a graph but its edges, which are none yet; ids are as they stand.
 
     Args:
@@ -83,7 +83,7 @@ def node_parts(table: "pyarrow.Table", choice: Columns, where: str) -> Parts:
     masks = _masks(_texts(table[split[0]]), f"{where}: {split[0]!r}") if split else None
     features, feature_names = _features(table, choice, where)
     edges = np.zeros((0, 2), np.int64)
-    return Parts(edges, labels, features, masks, ids, label_names, feature_names, choice.task)
+    return GraphArrays(edges, labels, features, masks, ids, label_names, feature_names, choice.task)
 
 
 def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
@@ -209,13 +209,13 @@ def _numbers(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
 
 
 def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
-    other = sorted(set(np.unique(texts)) - {"", *SPLITS})
+    other = sorted(set(np.unique(texts)) - {"", *PARTS})
     if other:
         raise ZooError(
             f"{where} holds {other[0]!r}; write train, val or test, or nothing for nodes in none: "
-            f"{suggestion(other[0], SPLITS)}"
+            f"{suggestion(other[0], PARTS)}"
         )
-    masks = {part: (texts == part)[None] for part in SPLITS}
+    masks = {part: (texts == part)[None] for part in PARTS}
     absent = [part for part, mask in masks.items() if not mask.any()]
     if absent:
         raise ZooError(

@@ -1,4 +1,4 @@
-"""A file of `dgl.save_graphs` to plain arrays, in a process of its own.
+"""Read a file of `dgl.save_graphs` as plain arrays, in a subprocess.
 
 DGL's reader trusts what it reads: a damaged file may end the whole process. So this file is run as
 a program, and what it leaves is read like any other `.npz`.

@@ -1,4 +1,4 @@
-"""Tables on disk, CSV or Parquet, as Arrow tables: text columns as they stand, numbers as numbers.
+"""Read CSV and Parquet files as Arrow tables: text stays text, numbers are parsed.
 
 Arrow reads strictly: a row with a cell too few or too many is an error, never a guess.
 """

@@ -1,27 +1,25 @@
-"""Labels: classes, targets of 0 and 1, or numbers; what is wrong with them is said with its fix."""
+"""Tasks and their labels, validated and encoded: classes, multi-label targets, or numbers."""
 
 import numpy as np
 
 from zoo.errors import ZooError, unknown
 
+CLASSIFICATION = "node-classification"
+BINARY = "node-binary"
+MULTILABEL = "node-multilabel"
 REGRESSION = "node-regression"
 
-METRICS = {
-    "node-classification": "accuracy",
-    "node-binary": "roc-auc",
-    "node-multilabel": "roc-auc",
-    REGRESSION: "r2",
-}
-"""Word of a task to the metric that it is measured by."""
+METRICS = {CLASSIFICATION: "accuracy", BINARY: "roc-auc", MULTILABEL: "roc-auc", REGRESSION: "r2"}
+"""Every task, and the metric that it is measured by; `zoo.datasets.tasks` computes them."""
 
 _MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
-_DIMENSIONS = {"node-multilabel": (2,), REGRESSION: (1, 2)}
+_DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}
 
 
 def infer_task(labels: np.ndarray) -> str:
     """Return the task that labels are for: one class per node (N,), or many targets (N, T)."""
-    return "node-multilabel" if labels.ndim == 2 else "node-classification"
+    return MULTILABEL if labels.ndim == 2 else CLASSIFICATION
 
 
 def check_labels(labels: np.ndarray, task: str | None = None) -> np.ndarray:
@@ -69,7 +67,7 @@ def check_task(labels: np.ndarray, task: str) -> None:
             f"`node_labels` has {labels.ndim} dimensions and {task} needs {wanted[0]}; write the "
             f"task {infer_task(labels)}, or labels of shape {_SHAPES[wanted[0]]}."
         )
-    if task == "node-binary" and (labels > 1).any():
+    if task == BINARY and (labels > 1).any():
         node = first_true(labels > 1)[0]
         raise ZooError(
             f"`node_labels` holds {labels[node]} at node {node} and node-binary knows 0, 1 and -1 "

@@ -1,4 +1,4 @@
-"""Graphs that other libraries hold in memory, and dicts of tensors, as plain arrays."""
+"""Convert in-memory graphs of DGL, NetworkX and SciPy, and dicts of tensors, to plain arrays."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.columns import Columns, node_parts
+from zoo.datasets.files.columns import Columns, node_arrays
+from zoo.datasets.files.graph_arrays import PARTS, GraphArrays, checked
 from zoo.datasets.files.labels import encode_text, unlabelled
-from zoo.datasets.files.parts import SPLITS, Parts, checked
 from zoo.datasets.files.tables import join
 from zoo.errors import ZooError, suggestion
 
@@ -33,8 +33,8 @@ def from_arrays(
     ids: Any = None,
     feature_names: Collection[str] | None = None,
     task: str | None = None,
-) -> Parts:
-    """Return arrays, lists or tensors as parts; nodes without features have none.
+) -> GraphArrays:
+    """Return arrays, lists or tensors as `GraphArrays`; nodes without features have none.
 
     Args:
         edges: (E, 2) numbers of nodes, or ids where these are given.
@@ -71,12 +71,12 @@ def from_arrays(
         features = checked(sparse.csr_array(features))
     masks = masks and {part: np.atleast_2d(_array(mask)) for part, mask in masks.items()}
     feature_names = feature_names and tuple(feature_names)
-    return Parts(edges, labels, features, masks, ids, names, feature_names, task)
+    return GraphArrays(edges, labels, features, masks, ids, names, feature_names, task)
 
 
 def from_dgl(
     graph: Any, label: str | None = None, feature: str | None = None, weights: str | None = None
-) -> Parts:
+) -> GraphArrays:
     """Return a DGLGraph with its node data; masks are `train_mask`, `val_mask`, `test_mask`.
 
     Args:
@@ -103,8 +103,8 @@ def from_tensors(
     nodes: int,
     label: str | None = None,
     feature: str | None = None,
-) -> Parts:
-    """Return node data by name, such as DGL's or PyG's, as parts; see `from_dgl`."""
+) -> GraphArrays:
+    """Return node data by name, such as DGL's or PyG's, as `GraphArrays`; see `from_dgl`."""
     nodes = _plausible(nodes, len(edges))
     named = _named(data, label, LABELS, "label")
     labels = unlabelled(nodes) if named is None else _array(data[named])
@@ -114,8 +114,8 @@ def from_tensors(
     features = np.zeros((nodes, 0), np.float32) if named is None else _array(data[named])
     if features.ndim == 1:
         features = features[:, None]
-    masks = {part: data[f"{part}_mask"] for part in SPLITS if f"{part}_mask" in data}
-    if 0 < len(masks) < len(SPLITS):
+    masks = {part: data[f"{part}_mask"] for part in PARTS if f"{part}_mask" in data}
+    if 0 < len(masks) < len(PARTS):
         raise ZooError(
             f"of the masks only {', '.join(f'{each}_mask' for each in masks)} are there; write "
             "train_mask, val_mask and test_mask, or none."
@@ -124,10 +124,10 @@ def from_tensors(
     masks = {part: _array(mask).T.reshape(-1, nodes) for part, mask in masks.items()} or None
     if masks and not all(each.dtype == bool for each in masks.values()):
         masks = {part: mask.astype(bool) for part, mask in masks.items()}
-    return Parts(edges.astype(np.int64), labels, features, masks)
+    return GraphArrays(edges.astype(np.int64), labels, features, masks)
 
 
-def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> Parts:
+def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> GraphArrays:
     """Return a NetworkX graph; node attributes are columns, and the nodes themselves the ids.
 
     Raises:
@@ -149,13 +149,15 @@ def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> Pa
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
     table = pyarrow.table(columns) if columns else pyarrow.table({"": pyarrow.nulls(len(rows))})
     choice = choice._replace(id=None, columns=choice.columns if columns else [])
-    parts = node_parts(table, choice, "the nodes")
+    arrays = node_arrays(table, choice, "the nodes")
     places = {node: place for place, node in enumerate(graph.nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
-    return parts._replace(edges=edges, ids=ids)
+    return arrays._replace(edges=edges, ids=ids)
 
 
-def from_scipy(adjacency: Any, nodes: Parts | None = None, weights: str | None = None) -> Parts:
+def from_scipy(
+    adjacency: Any, nodes: GraphArrays | None = None, weights: str | None = None
+) -> GraphArrays:
     """Return an adjacency matrix (N, N) as edges, with the nodes' labels and features if given.
 
     Raises:
@@ -175,7 +177,7 @@ def from_scipy(adjacency: Any, nodes: Parts | None = None, weights: str | None =
     edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
     count = _plausible(adjacency.shape[0], len(edges))
     if nodes is None:
-        return Parts(edges, unlabelled(count), np.zeros((count, 0), np.float32))
+        return GraphArrays(edges, unlabelled(count), np.zeros((count, 0), np.float32))
     if len(nodes.labels) != count:
         raise ZooError(
             f"the matrix has {count:,} nodes, and the table of nodes {len(nodes.labels):,} rows; "

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from zoo.datasets.files.graph_arrays import PARTS, GraphArrays, check_arrays, checked
 from zoo.datasets.files.labels import check_plain
-from zoo.datasets.files.parts import SPLITS, Parts, check_parts, checked
 from zoo.errors import ZooError
 from zoo.system.files import write_whole
 
@@ -29,7 +29,7 @@ _BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, Runtime
 """All that zipfile and numpy raise for bytes that are not what they seem."""
 
 
-def read_prepared(path: Path) -> Parts:
+def read_prepared(path: Path) -> GraphArrays:
     """Read a prepared file and check all of it.
 
     Raises:
@@ -37,17 +37,17 @@ def read_prepared(path: Path) -> Parts:
             to write instead.
     """
     try:
-        return check_parts(read_unchecked(path))
+        return check_arrays(read_unchecked(path))
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
 
 
-def read_unchecked(path: Path) -> Parts:
+def read_unchecked(path: Path) -> GraphArrays:
     """Read a prepared file as it is; raise ZooError, without the path, if it cannot be read."""
     with _open(path) as stored:
         labels = _array(stored, "node_labels")
         check_plain("node_labels", labels)
-        return Parts(
+        return GraphArrays(
             _array(stored, "edges"),
             labels,
             _features(stored),
@@ -59,23 +59,23 @@ def read_unchecked(path: Path) -> Parts:
         )
 
 
-def write_prepared(parts: Parts, path: Path | str) -> None:
+def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     """Write a prepared file, whole or not at all; features mostly of zeros are stored sparse.
 
     Raises:
-        ZooError: the parts are no graph, or the path does not end in `.npz`.
+        ZooError: the arrays are no graph, or the path does not end in `.npz`.
     """
     path = Path(path)
     if path.suffix != ".npz":
         raise ZooError(f"{path} is no name of a prepared graph; write {path.name}.npz.")
-    parts = check_parts(parts)
-    arrays = {"edges": parts.edges, "node_labels": parts.labels, **_stored(parts.features)}
-    arrays |= {f"{part}_masks": mask for part, mask in (parts.masks or {}).items()}
-    named = {"label_names": parts.label_names, "feature_names": parts.feature_names}
-    arrays |= {key: np.array(names, str) for key, names in named.items() if names is not None}
-    arrays |= {"node_ids": parts.ids} if parts.ids is not None else {}
-    arrays |= {"task": np.array(parts.task)} if parts.task is not None else {}
-    write_whole(path, lambda draft: np.savez_compressed(draft, **arrays))
+    arrays = check_arrays(arrays)
+    content = {"edges": arrays.edges, "node_labels": arrays.labels, **_stored(arrays.features)}
+    content |= {f"{part}_masks": mask for part, mask in (arrays.masks or {}).items()}
+    named = {"label_names": arrays.label_names, "feature_names": arrays.feature_names}
+    content |= {key: np.array(names, str) for key, names in named.items() if names is not None}
+    content |= {"node_ids": arrays.ids} if arrays.ids is not None else {}
+    content |= {"task": np.array(arrays.task)} if arrays.task is not None else {}
+    write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 
 
 def _open(path: Path) -> NpzFile:
@@ -87,8 +87,8 @@ def _open(path: Path) -> NpzFile:
         raise ZooError("the file may not be read; change its permissions.") from None
     except _BROKEN as error:
         raise ZooError(
-            f"this is no .npz file, or a part of one ({_line(error)}). The zoo reads plain arrays "
-            "only and never unpickles: fetch the file again, or write it with "
+            f"this is no .npz file, or a part of one ({_line(error)}). Plain arrays are read, and "
+            "objects never unpickled: fetch the file again, or write it with "
             "zoo.datasets.write_prepared."
         ) from None
     if not isinstance(stored, NpzFile):
@@ -112,8 +112,8 @@ def _array(stored: NpzFile, key: str) -> np.ndarray:
     except _BROKEN as error:
         if "pickle" in str(error):
             raise ZooError(
-                f"`{key}` holds pickled Python objects, and the zoo never unpickles: they could "
-                "run any program. Write a plain array of numbers instead."
+                f"`{key}` holds Python objects, which are never unpickled: they could run any "
+                "program. Write a plain array of numbers instead."
             ) from None
         raise ZooError(
             f"`{key}` cannot be read ({_line(error)}): the file is damaged. Fetch it, or write "
@@ -142,9 +142,9 @@ def _features(stored: NpzFile) -> np.ndarray | sparse.csr_array:
 
 
 def _masks(stored: NpzFile) -> dict[str, np.ndarray] | None:
-    if not any(f"{part}_masks" in stored.files for part in SPLITS):
+    if not any(f"{part}_masks" in stored.files for part in PARTS):
         return None
-    return {part: _array(stored, f"{part}_masks") for part in SPLITS}
+    return {part: _array(stored, f"{part}_masks") for part in PARTS}
 
 
 def _words(stored: NpzFile, key: str) -> tuple[str, ...] | None:

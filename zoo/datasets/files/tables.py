@@ -1,13 +1,13 @@
-"""A graph of one's own as two tables, of nodes and of edges, in CSV or Parquet."""
+"""Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from zoo.datasets.files.columns import Columns, id_array, node_parts
+from zoo.datasets.files.columns import Columns, id_array, node_arrays
 from zoo.datasets.files.frames import SUFFIXES, header, need, read_table
-from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.errors import ZooError
 
 
@@ -26,7 +26,7 @@ def read_tables(
     target: str = "target",
     weights: Literal["ignore"] | None = None,
     separator: str | None = None,
-) -> Parts:
+) -> GraphArrays:
     """Read a table of nodes and a table of edges.
 
     Edges have no direction, once or twice is the same; self-loops are of no account.
@@ -51,12 +51,12 @@ def read_tables(
         raise ZooError(f"this is a table of nodes; write `{{name: {path}, edges: PATH}}`.")
     edges_path = Path(edges).expanduser() if edges else _inside(path, "edges")
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task)
-    parts = _read_nodes(nodes_path, choice, separator)
+    arrays = _read_nodes(nodes_path, choice, separator)
     ends = _read_edges(edges_path, source, target, weights, separator)
-    return parts._replace(edges=join(parts.ids, ends, edges_path.name))
+    return arrays._replace(edges=join(arrays.ids, ends, edges_path.name))
 
 
-def read_node_table(path: Path, choice: Columns, separator: str | None = None) -> Parts:
+def read_node_table(path: Path, choice: Columns, separator: str | None = None) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
@@ -96,7 +96,7 @@ def join(ids: np.ndarray, ends: tuple[np.ndarray, np.ndarray], where: str) -> np
     return edges
 
 
-def _read_nodes(path: Path, choice: Columns, separator: str | None) -> Parts:
+def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArrays:
     names = header(path, separator)
     for option in ("id", "label", "split_column", "columns", "one_hot"):
         given = getattr(choice, option)
@@ -105,7 +105,7 @@ def _read_nodes(path: Path, choice: Columns, separator: str | None) -> Parts:
     text = choice.text(names)
     wanted = {*text, *choice.features(names)}
     only = [each for each in names if each in wanted]
-    return node_parts(read_table(path, text, only, separator), choice, path.name)
+    return node_arrays(read_table(path, text, only, separator), choice, path.name)
 
 
 def _read_edges(path: Path, source, target, weights, separator) -> tuple[np.ndarray, np.ndarray]:

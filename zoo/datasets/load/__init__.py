@@ -3,6 +3,7 @@
 from zoo.datasets.load.by_name import (
     DATASETS,
     dataset_problems,
+    default_split,
     load_graph,
     on_disk_folder,
     own_graph,
@@ -17,6 +18,7 @@ __all__ = [
     "READERS",
     "STREAMS",
     "dataset_problems",
+    "default_split",
     "load_graph",
     "on_disk_folder",
     "own_graph",

@@ -16,29 +16,29 @@ from zoo.config.options import (
 )
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.features import FEATURES
-from zoo.datasets.files.labels import infer_task
-from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import obtain
 from zoo.datasets.load.readers import READERS, reader_of
-from zoo.datasets.mapped.disk_meta import is_on_disk, read_meta
-from zoo.datasets.mapped.on_disk import read_on_disk
+from zoo.datasets.mapped.metadata import is_on_disk, read_meta
+from zoo.datasets.mapped.reader import read_on_disk
 from zoo.errors import Problem, ZooError, unknown
 from zoo.system.files import data_folders
 
-Task = Literal["node-classification", "node-binary", "node-multilabel", "node-regression"]
+TaskName = Literal[tuple(METRICS)]
 
 
 def _builder(name: str) -> Callable[..., Dataset]:
     def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
-        record = NAMED[name]
-        path = _find(name) or obtain(name, record.source, record.nodes)
+        known = NAMED[name]
+        path = _find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
-            return read_on_disk(path, features=features, task=record.task)
-        parts = read_prepared(path)
-        return _made(path, name, parts, record.task, record.split, features)
+            return read_on_disk(path, features=features, task=known.task)
+        arrays = read_prepared(path)
+        return _made(path, name, arrays, known.task, known.split, features)
 
     what, nodes = NAMED[name].what, NAMED[name].nodes
     build.__name__ = build.__qualname__ = name
@@ -91,8 +91,8 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
         ) from None
 
 
-def read_graph(spec: Spec | Path) -> Parts:
-    """Read a graph of one's own as it is in its files; `zoo.datasets.check_parts` checks it.
+def read_graph(spec: Spec | Path) -> GraphArrays:
+    """Read a graph of one's own as it is in its files; `zoo.datasets.check_arrays` checks it.
 
     Raises:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
@@ -107,7 +107,7 @@ def read_graph(spec: Spec | Path) -> Parts:
     own, common = _divided(spec)
     task = common.get("task")
     try:
-        parts = reader_of(path)(path, task, **own)
+        arrays = reader_of(path)(path, task, **own)
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
     except MemoryError:
@@ -117,34 +117,34 @@ def read_graph(spec: Spec | Path) -> Parts:
         raise ZooError(
             f"{path}: the file is damaged, or is not what it ends in ({cause}). Write it again."
         ) from None
-    return parts._replace(task=task or parts.task)
+    return arrays._replace(task=task or arrays.task)
 
 
-def own_graph(name: str, parts: Parts, features: Spec = "raw") -> Dataset:
-    """Make a data set of the parts that a path, or a prepared graph's name, was read to.
+def own_graph(name: str, arrays: GraphArrays, features: Spec = "raw") -> Dataset:
+    """Make a data set of the arrays that a path, or a prepared graph's name, was read to.
 
     One that is called like a named graph has its task and default split.
 
     Raises:
-        ZooError: the parts are no graph, or the labels not those of the task.
+        ZooError: the arrays are no graph, or the labels not those of the task.
     """
     path = _path(name)
     stem = path.resolve().name if path.is_dir() else path.stem
-    record = NAMED.get(stem)
-    task = parts.task or (record and record.task)
-    return _made(path, stem, parts, task, record and record.split, features)
+    known = NAMED.get(stem)
+    task = arrays.task or (known and known.task)
+    return _made(path, stem, arrays, task, known and known.split, features)
 
 
-def _made(path, name: str, parts: Parts, task, split, features: Spec) -> Dataset:
-    task = task or infer_task(parts.labels)
+def _made(path, name: str, arrays: GraphArrays, task, split, features: Spec) -> Dataset:
+    task = task or infer_task(arrays.labels)
     try:
-        return make_dataset(name, parts, task=task, split=split, features=features)
+        return make_dataset(name, arrays, task=task, split=split, features=features)
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
 
 
 def common_options(
-    *, features: Annotated[Spec, FEATURES] = "raw", task: Task | None = None
+    *, features: Annotated[Spec, FEATURES] = "raw", task: TaskName | None = None
 ) -> None:
     """Say what may be set for every graph of one's own, whatever reads it.
 
@@ -187,25 +187,26 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
 
 
 def resolved_dataset(spec: Spec) -> dict[str, Any]:
-    """Return a checked spec with every option and the default split written out."""
+    """Return a checked spec with every option written out; the split is none of them."""
     name = spec if isinstance(spec, str) else spec["name"]
     if name in DATASETS:
-        split = NAMED[name].split if name in NAMED else MASKLESS_SPLIT
-        return {**resolved(DATASETS, spec), "split": split}
+        return resolved(DATASETS, spec)
     own, common = _divided(spec)
     options = {
         **resolved_options(common_options, common),
         **resolved_options(reader_of(_path(name)), own),
     }
-    return {"name": name, **options, "split": _split(spec, name)}
+    return {"name": name, **options}
 
 
-def _split(spec: Spec, name: str) -> str:
+def default_split(name: str) -> str | None:
+    """Return the split of a recipe that names none; None if the graph has to be read to know."""
+    if name in DATASETS:
+        return NAMED[name].split if name in NAMED else MASKLESS_SPLIT
     if folder := on_disk_folder(name):
         return read_meta(folder).split
-    if _path(name).stem in NAMED:
-        return NAMED[_path(name).stem].split
-    return MASKLESS_SPLIT if read_graph(spec).masks is None else "benchmark"
+    stem = _path(name).stem
+    return NAMED[stem].split if stem in NAMED else None
 
 
 def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:

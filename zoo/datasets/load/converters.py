@@ -1,7 +1,8 @@
-"""Published files of the named graphs to arrays, one function per collection.
+"""Convert the published files of the named graphs to arrays, one function per collection.
 
-Each takes the downloaded paths in the order of its `Source`. Nothing here is ever unpickled: of
-`.npz` files only plain arrays are read, and `.mat` files hold no code.
+Each takes the downloaded paths in the order of its `Source`. Nothing here is unpickled: of `.npz`
+files only plain arrays are read, and `.mat` files hold no code. Planetoid's pickles are read by
+`planetoid`, whose unpickler knows a closed list of names.
 """
 
 import gzip
@@ -13,16 +14,16 @@ from typing import IO
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.parts import Parts, checked
+from zoo.datasets.files.graph_arrays import GraphArrays, checked
 from zoo.datasets.files.prepared import read_prepared
 
 
-def convert_heterophilous(paths: list[Path]) -> Parts:
+def convert_heterophilous(paths: list[Path]) -> GraphArrays:
     """Read a graph of yandex-research/heterophilous-graphs: it is a prepared file already."""
     return read_prepared(paths[0])
 
 
-def convert_gnn_benchmark(paths: list[Path]) -> Parts:
+def convert_gnn_benchmark(paths: list[Path]) -> GraphArrays:
     """Read an Amazon or Coauthor graph of shchur/gnn-benchmark (Shchur et al., 1811.05868).
 
     Features are 1 where the file has a positive count, as in all published results on them.
@@ -38,10 +39,10 @@ def convert_gnn_benchmark(paths: list[Path]) -> Parts:
             for key in ("adj", "attr")
         )
         labels = stored["labels"].astype(np.int64)
-    return Parts(_edges_of(adjacency), labels, (counts > 0).astype(np.float32))
+    return GraphArrays(_edges_of(adjacency), labels, (counts > 0).astype(np.float32))
 
 
-def convert_wikics(paths: list[Path]) -> Parts:
+def convert_wikics(paths: list[Path]) -> GraphArrays:
     """Read WikiCS (Mernyei and Cangea, 2007.02901): JSON lists per node and per split.
 
     The validation nodes are the published ones and those published for early stopping, together:
@@ -56,10 +57,10 @@ def convert_wikics(paths: list[Path]) -> Parts:
     masks = {"train": train, "val": val | stop, "test": test}
     labels = np.array(content["labels"], np.int64)
     features = np.array(content["features"], np.float32)
-    return Parts(np.array(links, np.int64).reshape(-1, 2), labels, features, masks)
+    return GraphArrays(np.array(links, np.int64).reshape(-1, 2), labels, features, masks)
 
 
-def convert_twitch(paths: list[Path]) -> Parts:
+def convert_twitch(paths: list[Path]) -> GraphArrays:
     """Read a Twitch graph of MUSAE (Rozemberczki et al., 1909.13021) from its three files.
 
     The columns of the 3,170 features mean the same in all countries, so that those which are zero
@@ -77,19 +78,19 @@ def convert_twitch(paths: list[Path]) -> Parts:
     rows = [node for node, columns in owned.items() for _ in columns if node < nodes]
     columns = [each for node, columns in owned.items() for each in columns if node < nodes]
     counts = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(nodes, 3170))
-    return Parts(edges, labels, (counts.tocsr() > 0).astype(np.float32))
+    return GraphArrays(edges, labels, (counts.tocsr() > 0).astype(np.float32))
 
 
-def convert_deezer(paths: list[Path]) -> Parts:
+def convert_deezer(paths: list[Path]) -> GraphArrays:
     """Read deezer-europe (Rozemberczki and Sarkar, 2005.07959): a MATLAB file of three arrays."""
     from scipy.io import loadmat
 
     content = loadmat(paths[0], variable_names=("A", "label", "features"))
     labels = content["label"].ravel().astype(np.int64)
-    return Parts(_edges_of(checked(content["A"])), labels, checked(content["features"]))
+    return GraphArrays(_edges_of(checked(content["A"])), labels, checked(content["features"]))
 
 
-def convert_ogb(paths: list[Path]) -> Parts:
+def convert_ogb(paths: list[Path]) -> GraphArrays:
     """Read a node data set of the Open Graph Benchmark (Hu et al., 2005.00687) from its zip.
 
     OGB's own loader is not used: it asks questions on the terminal, and it unpickles. A graph
@@ -110,7 +111,7 @@ def convert_ogb(paths: list[Path]) -> Parts:
             masks[part] = np.isin(np.arange(nodes), index)[None]
     if labels.shape[1] == 1:
         labels = np.where(np.isnan(labels), -1, labels).astype(np.int64).ravel()
-    return Parts(edges, labels, features, masks)
+    return GraphArrays(edges, labels, features, masks)
 
 
 def _edges_of(adjacency: sparse.csr_array) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Fetch a file over HTTP, whole or not at all, on connections that break."""
+"""Download a file over HTTP with resume and retries; it is written whole or not at all."""
 
 import hashlib
 import http.client

@@ -7,14 +7,13 @@ versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
 
 from typing import NamedTuple
 
+from zoo.datasets.files.labels import BINARY, CLASSIFICATION, MULTILABEL
 from zoo.datasets.load import converters
 from zoo.datasets.load.obtain import Source
 from zoo.datasets.load.planetoid import convert_planetoid
 
-CLASSES, BINARY, MULTILABEL = "node-classification", "node-binary", "node-multilabel"
 
-
-class Record(NamedTuple):
+class NamedGraph(NamedTuple):
     """One named graph; `source` is None where no stable public address is known."""
 
     what: str
@@ -52,89 +51,89 @@ _DEEZER = Source("non-homophily", ("deezer-europe.mat",), converters.convert_dee
 
 # fmt: off
 NAMED = {
-    "cora": Record(
+    "cora": NamedGraph(
         "papers and citations, 7 topics",
-        2_708, CLASSES, "per-class-20", _planetoid("cora")),
-    "citeseer": Record(
+        2_708, CLASSIFICATION, "per-class-20", _planetoid("cora")),
+    "citeseer": NamedGraph(
         "papers and citations, 6 topics",
-        3_327, CLASSES, "per-class-20", _planetoid("citeseer")),
-    "pubmed": Record(
+        3_327, CLASSIFICATION, "per-class-20", _planetoid("citeseer")),
+    "pubmed": NamedGraph(
         "papers and citations on diabetes, 3 topics",
-        19_717, CLASSES, "per-class-20", _planetoid("pubmed")),
-    "computer": Record(
+        19_717, CLASSIFICATION, "per-class-20", _planetoid("pubmed")),
+    "computer": NamedGraph(
         "computers bought together, 10 categories",
-        13_752, CLASSES, "ratio-60-20-20", _shchur("amazon_electronics_computers")),
-    "photo": Record(
+        13_752, CLASSIFICATION, "ratio-60-20-20", _shchur("amazon_electronics_computers")),
+    "photo": NamedGraph(
         "cameras bought together, 8 categories",
-        7_650, CLASSES, "ratio-60-20-20", _shchur("amazon_electronics_photo")),
-    "cs": Record(
+        7_650, CLASSIFICATION, "ratio-60-20-20", _shchur("amazon_electronics_photo")),
+    "cs": NamedGraph(
         "authors in computer science, 15 fields",
-        18_333, CLASSES, "ratio-60-20-20", _shchur("ms_academic_cs")),
-    "physics": Record(
+        18_333, CLASSIFICATION, "ratio-60-20-20", _shchur("ms_academic_cs")),
+    "physics": NamedGraph(
         "authors in physics, 5 fields",
-        34_493, CLASSES, "ratio-60-20-20", _shchur("ms_academic_phy")),
-    "wikics": Record(
+        34_493, CLASSIFICATION, "ratio-60-20-20", _shchur("ms_academic_phy")),
+    "wikics": NamedGraph(
         "Wikipedia pages on computer science, 10 branches",
-        11_701, CLASSES, "benchmark", _WIKICS),
-    "actor": Record(
+        11_701, CLASSIFICATION, "benchmark", _WIKICS),
+    "actor": NamedGraph(
         "actors on the same Wikipedia pages, 5 kinds",
-        7_600, CLASSES, "benchmark", _yandex("actor")),
-    "chameleon": Record(
+        7_600, CLASSIFICATION, "benchmark", _yandex("actor")),
+    "chameleon": NamedGraph(
         "Wikipedia pages on chameleons, 5 bins of traffic",
-        890, CLASSES, "benchmark", _yandex("chameleon_filtered")),
-    "squirrel": Record(
+        890, CLASSIFICATION, "benchmark", _yandex("chameleon_filtered")),
+    "squirrel": NamedGraph(
         "Wikipedia pages on squirrels, 5 bins of traffic",
-        2_223, CLASSES, "benchmark", _yandex("squirrel_filtered")),
-    "roman-empire": Record(
+        2_223, CLASSIFICATION, "benchmark", _yandex("squirrel_filtered")),
+    "roman-empire": NamedGraph(
         "the words of a long article, 18 roles in the sentence",
-        22_662, CLASSES, "benchmark", _yandex("roman_empire")),
-    "amazon-ratings": Record(
+        22_662, CLASSIFICATION, "benchmark", _yandex("roman_empire")),
+    "amazon-ratings": NamedGraph(
         "products bought together, 5 ratings",
-        24_492, CLASSES, "benchmark", _yandex("amazon_ratings")),
-    "minesweeper": Record(
+        24_492, CLASSIFICATION, "benchmark", _yandex("amazon_ratings")),
+    "minesweeper": NamedGraph(
         "a grid with mines to find",
         10_000, BINARY, "benchmark", _yandex("minesweeper")),
-    "tolokers": Record(
+    "tolokers": NamedGraph(
         "workers on the same tasks, banned or not",
         11_758, BINARY, "benchmark", _yandex("tolokers")),
-    "questions": Record(
+    "questions": NamedGraph(
         "users who answered each other, still active or not",
         48_921, BINARY, "benchmark", _yandex("questions")),
-    "ogbn-arxiv": Record(
+    "ogbn-arxiv": NamedGraph(
         "arXiv papers in computer science, 40 subjects, split by year",
-        169_343, CLASSES, "benchmark", _ogb("arxiv")),
-    "ogbn-products": Record(
+        169_343, CLASSIFICATION, "benchmark", _ogb("arxiv")),
+    "ogbn-products": NamedGraph(
         "products bought together, 47 categories, split by sales",
-        2_449_029, CLASSES, "benchmark", _ogb("products")),
-    "ogbn-papers100M": Record(
+        2_449_029, CLASSIFICATION, "benchmark", _ogb("products")),
+    "ogbn-papers100M": NamedGraph(
         "papers and citations, 172 subjects of those on arXiv, split by year",
-        111_059_956, CLASSES, "benchmark", None),
-    "ogbn-proteins": Record(
+        111_059_956, CLASSIFICATION, "benchmark", None),
+    "ogbn-proteins": NamedGraph(
         "associated proteins of 8 species, 112 functions",
         132_534, MULTILABEL, "benchmark", _ogb("proteins")),
-    "twitch-de": Record(
+    "twitch-de": NamedGraph(
         "German streamers and friendships, mature content or not",
         9_498, BINARY, "ratio-50-25-25", _twitch("DE")),
-    "twitch-engb": Record(
+    "twitch-engb": NamedGraph(
         "English streamers and friendships, mature content or not",
         7_126, BINARY, "ratio-50-25-25", _twitch("ENGB")),
-    "twitch-es": Record(
+    "twitch-es": NamedGraph(
         "Spanish streamers and friendships, mature content or not",
         4_648, BINARY, "ratio-50-25-25", _twitch("ES")),
-    "twitch-fr": Record(
+    "twitch-fr": NamedGraph(
         "French streamers and friendships, mature content or not",
         6_549, BINARY, "ratio-50-25-25", _twitch("FR")),
-    "twitch-ptbr": Record(
+    "twitch-ptbr": NamedGraph(
         "Portuguese streamers and friendships, mature content or not",
         1_912, BINARY, "ratio-50-25-25", _twitch("PTBR")),
-    "twitch-ru": Record(
+    "twitch-ru": NamedGraph(
         "Russian streamers and friendships, mature content or not",
         4_385, BINARY, "ratio-50-25-25", _twitch("RU")),
-    "deezer-europe": Record(
+    "deezer-europe": NamedGraph(
         "listeners in Europe and friendships, gender",
-        28_281, CLASSES, "ratio-50-25-25", _DEEZER),
-    "pokec": Record(
+        28_281, CLASSIFICATION, "ratio-50-25-25", _DEEZER),
+    "pokec": NamedGraph(
         "a Slovak social network, gender",
-        1_632_803, CLASSES, "ratio-50-25-25", None),
+        1_632_803, CLASSIFICATION, "ratio-50-25-25", None),
 }
 # fmt: on

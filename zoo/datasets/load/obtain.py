@@ -1,17 +1,17 @@
-"""Where the named graphs come from: download, convert, and keep as a prepared file."""
+"""Download the named graphs, convert them, and cache each as a prepared file."""
 
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.datasets.files.parts import Parts
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import KEYS, write_prepared
 from zoo.datasets.load.http import download
 from zoo.errors import ZooError
 from zoo.system.files import data_folders
 
-ADDRESSES = {
+URLS = {
     "planetoid": "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data",
     "gnn-benchmark": "https://github.com/shchur/gnn-benchmark/raw/master/data/npz",
     "wikics": "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset",
@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
     collection: str
     files: tuple[str, ...]
-    convert: Callable[[list[Path]], Parts]
+    convert: Callable[[list[Path]], GraphArrays]
 
 
 def obtain(name: str, source: Source | None, nodes: int) -> Path:
@@ -55,7 +55,7 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as raw:
             paths = [Path(raw) / Path(file).name for file in source.files]
             for file, path in zip(source.files, paths, strict=True):
-                download(f"{ADDRESSES[source.collection]}/{file}", path)
+                download(f"{URLS[source.collection]}/{file}", path)
             write_prepared(_converted(source, paths, nodes), folder / f"{name}.npz")
     except ZooError as error:
         raise _by_hand(name, str(error)) from None
@@ -64,19 +64,19 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
     return folder / f"{name}.npz"
 
 
-def _converted(source: Source, paths: list[Path], nodes: int) -> Parts:
+def _converted(source: Source, paths: list[Path], nodes: int) -> GraphArrays:
     try:
-        parts = source.convert(paths)
+        arrays = source.convert(paths)
     except (ZooError, MemoryError):
         raise
     except Exception as error:  # readers of eight formats raise nearly anything
         cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         raise ZooError(f"what was downloaded is not in the published layout ({cause})") from error
-    if len(parts.labels) != nodes:
+    if len(arrays.labels) != nodes:
         raise ZooError(
-            f"what was downloaded has {len(parts.labels):,} nodes and not the {nodes:,} published"
+            f"what was downloaded has {len(arrays.labels):,} nodes and not the {nodes:,} published"
         )
-    return parts
+    return arrays
 
 
 def _by_hand(name: str, cause: str) -> ZooError:

@@ -1,8 +1,8 @@
 """Read the Planetoid files of Cora, CiteSeer and PubMed, which are published as pickles only.
 
-No other public source has these three graphs with their splits, so the pickles are parsed with a
-closed list of names: whatever a file calls for is answered with the inert records below, nothing
-is imported or called on its behalf, and any other name in it is refused.
+No other public source has these three graphs with their splits. A restricted unpickler reads them:
+a file may name what is in `_NAMES` only and gets a stand-in for it; nothing is imported or called
+on its behalf.
 """
 
 import pickle
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.parts import Parts, checked
+from zoo.datasets.files.graph_arrays import GraphArrays, checked
 from zoo.errors import ZooError
 
 
-def convert_planetoid(paths: list[Path]) -> Parts:
+def convert_planetoid(paths: list[Path]) -> GraphArrays:
     """Return a graph with its public split from `x, tx, allx, y, ty, ally, graph, test.index`.
 
     `allx` and `ally` hold all nodes but the test nodes, training nodes first; `tx` and `ty` hold
@@ -39,7 +39,7 @@ def convert_planetoid(paths: list[Path]) -> Parts:
     train = x.shape[0]
     indices = {"train": np.arange(train), "val": np.arange(train, train + 500), "test": test}
     masks = {part: np.isin(np.arange(nodes), index)[None] for part, index in indices.items()}
-    return Parts(edges, labels, features.tocsr(), masks)
+    return GraphArrays(edges, labels, features.tocsr(), masks)
 
 
 class _Array:

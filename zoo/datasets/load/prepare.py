@@ -1,4 +1,4 @@
-"""What an on-disk graph is written from: what is larger than memory, or any graph that is not."""
+"""Write on-disk graphs: from streams that are larger than memory, or from any loaded data set."""
 
 import zipfile
 import zlib
@@ -12,14 +12,16 @@ from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.load.by_name import common_options, load_graph
 from zoo.datasets.mapped.array_folder import array_folder, is_array_folder
-from zoo.datasets.mapped.buckets import ranges
-from zoo.datasets.mapped.disk_writer import Stream, blocks, write_on_disk
 from zoo.datasets.mapped.edge_list import SEPARATORS, edge_list, ending
-from zoo.datasets.mapped.planted import planted
+from zoo.datasets.mapped.external_sort import ranges
+from zoo.datasets.mapped.sbm import sbm_stream
+from zoo.datasets.mapped.writer import Stream, blocks, write_on_disk
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 
-STREAMS = Table("kind of graph", {"sbm": planted, "edge list": edge_list, "arrays": array_folder})
+STREAMS = Table(
+    "kind of graph", {"sbm": sbm_stream, "edge list": edge_list, "arrays": array_folder}
+)
 """What is never all in memory while it is written: what it is to function `-> Stream`."""
 
 

@@ -1,4 +1,4 @@
-"""Files of other programs, by what they end in; none is ever unpickled."""
+"""Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
 
 import zipfile
 from collections.abc import Callable
@@ -8,19 +8,19 @@ from typing import Literal
 from zoo.config.options import Table
 from zoo.datasets.files.columns import Columns
 from zoo.datasets.files.dgl_file import dgl_arrays
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrix_market import read_coordinates
 from zoo.datasets.files.objects import from_networkx, from_scipy, from_tensors, refuse_weights
-from zoo.datasets.files.parts import Parts
 from zoo.datasets.files.prepared import read_unchecked
 from zoo.datasets.files.tables import read_node_table, read_tables
-from zoo.datasets.mapped.disk_meta import is_on_disk
-from zoo.datasets.mapped.on_disk import read_whole
+from zoo.datasets.mapped.metadata import is_on_disk
+from zoo.datasets.mapped.reader import read_whole
 from zoo.errors import ZooError
 
 Weights = Literal["ignore"] | None
 
 
-def read_npz(path: Path, task: str | None) -> Parts:
+def read_npz(path: Path, task: str | None) -> GraphArrays:
     """Read a prepared file.
 
     Args:
@@ -37,7 +37,7 @@ def read_scipy(
     nodes: str | None = None,
     label: str | list[str] | None = None,
     weights: Weights = None,
-) -> Parts:
+) -> GraphArrays:
     """Read an adjacency matrix that `scipy.sparse.save_npz` has written.
 
     Args:
@@ -59,7 +59,7 @@ def read_matrix_market(
     nodes: str | None = None,
     label: str | list[str] | None = None,
     weights: Weights = None,
-) -> Parts:
+) -> GraphArrays:
     """Read an adjacency matrix in the Matrix Market format.
 
     Args:
@@ -79,7 +79,7 @@ def read_dgl(
     label: str | None = None,
     feature: str | None = None,
     weights: Weights = None,
-) -> Parts:
+) -> GraphArrays:
     """Read the one graph that `dgl.save_graphs` has written.
 
     Args:
@@ -101,7 +101,7 @@ def read_pyg(
     label: str | None = None,
     feature: str | None = None,
     weights: Weights = None,
-) -> Parts:
+) -> GraphArrays:
     """Read the tensors of a PyG graph: `torch.save(data.to_dict(), path)`.
 
     Args:
@@ -143,7 +143,7 @@ def read_graphml(
     one_hot: list[str] | None = None,
     unknown: str | int | None = None,
     weights: Weights = None,
-) -> Parts:
+) -> GraphArrays:
     """Read GraphML; node attributes are labels and features.
 
     Args:
@@ -172,7 +172,7 @@ def read_gml(
     one_hot: list[str] | None = None,
     unknown: str | int | None = None,
     weights: Weights = None,
-) -> Parts:
+) -> GraphArrays:
     """Read GML; node attributes are labels and features. What GML calls `label` is a node's id.
 
     Args:
@@ -214,10 +214,10 @@ READERS = Table(
         ".gml": read_gml,
     },
 )
-"""What a path ends in, to function `(path, task, *, options) -> Parts`, unchecked."""
+"""What a path ends in, to function `(path, task, *, options) -> GraphArrays`, unchecked."""
 
 
-def reader_of(path: Path) -> Callable[..., Parts]:
+def reader_of(path: Path) -> Callable[..., GraphArrays]:
     """Return the reader of an existing folder or file.
 
     Raises:
@@ -245,7 +245,7 @@ def _is_scipy(path: Path) -> bool:
         return False
 
 
-def _nodes(path: str | None, label: str | list[str] | None, task: str | None) -> Parts | None:
+def _nodes(path: str | None, label: str | list[str] | None, task: str | None) -> GraphArrays | None:
     if path is None:
         return None
     return read_node_table(Path(path).expanduser(), Columns(label=label, task=task))

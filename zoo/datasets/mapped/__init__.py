@@ -1,1 +1,1 @@
-"""Graphs on disk, mapped and never read whole."""
+"""On-disk graphs: memory-mapped CSR arrays and features, for graphs larger than memory."""

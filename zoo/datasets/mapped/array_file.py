@@ -1,4 +1,4 @@
-"""Plain arrays in files, written and read a piece at a time; no array of objects is ever opened."""
+"""Stream `.npy` and `.npz` arrays, written and read block by block; object arrays are refused."""
 
 import os
 import zipfile
@@ -13,7 +13,7 @@ from zoo.errors import ZooError
 
 
 class ArrayFile:
-    """An `.npy` file that grows by rows; how many there are is written when it is closed."""
+    """An `.npy` file that rows are appended to; the header is completed when it is closed."""
 
     def __init__(self, path: Path, kind: type, columns: tuple[int, ...] = ()):
         """Begin a file of numbers of a kind whose rows have the shape `columns`."""
@@ -94,7 +94,7 @@ class Stored(NamedTuple):
 
 
 def stored(path: Path, member: str | None = None) -> Stored:
-    """Look at the head of an array in a file.
+    """Read the header of an array in a file.
 
     Raises:
         ZooError: it is no plain array of numbers.
@@ -109,7 +109,7 @@ def stored(path: Path, member: str | None = None) -> Stored:
         raise ZooError(f"{path} is no plain array in a file of numpy ({cause}).") from None
     if kind.kind not in "iufb":
         raise ZooError(
-            f"{path} holds {kind}, and the zoo never unpickles; write a plain array of numbers."
+            f"{path} holds {kind}, and objects are never unpickled; write a plain array of numbers."
         )
     if not shape:
         raise ZooError(f"{path} holds one number; write an array.")

@@ -1,4 +1,4 @@
-"""A folder of plain arrays, as the largest sets of the Open Graph Benchmark have it unzipped.
+"""Stream a folder of plain arrays: the raw format of OGB's largest sets, such as papers100M.
 
 `edge_index` (2, E), `node_feat` (N, F) and `node_label` (N,) or (N, T), each an `.npy` of its own
 (`node-feat.npy`) or in `data.npz` or `node-label.npz`, in the folder or in `raw` in it; the splits
@@ -14,8 +14,8 @@ import numpy as np
 
 from zoo.datasets.files.labels import REGRESSION, unlabelled
 from zoo.datasets.mapped.array_file import Stored, stored
-from zoo.datasets.mapped.buckets import BLOCK, edges_within
-from zoo.datasets.mapped.disk_writer import Stream, no_features
+from zoo.datasets.mapped.external_sort import BLOCK, edges_within
+from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.errors import ZooError
 
 _EDGES, _FEATURES, _LABELS = "edge_index", "node_feat", "node_label"

@@ -1,4 +1,4 @@
-"""A list of edges of any length, in text: two numbers of nodes a line."""
+"""Stream an edge list in text (CSV, TSV, blanks, gzip) of any length: two node ids per line."""
 
 import gzip
 import itertools
@@ -13,8 +13,8 @@ import numpy as np
 from zoo.config.options import Count
 from zoo.datasets.files.labels import unlabelled
 from zoo.datasets.mapped.array_file import stored
-from zoo.datasets.mapped.buckets import BLOCK, edges_within
-from zoo.datasets.mapped.disk_writer import Stream, no_features
+from zoo.datasets.mapped.external_sort import BLOCK, edges_within
+from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.errors import ZooError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+"}

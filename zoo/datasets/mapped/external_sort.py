@@ -1,7 +1,10 @@
-"""Edges of any number to the sorted neighbours of each node, in bounded memory.
+"""Edge list to CSR in bounded memory: an external bucket sort.
 
-Both directions of each edge are dealt to files, one for each range of nodes, as whole numbers
-`target * N + source`; then each file is sorted by itself, and what is there twice left out.
+Both directions of each edge are written to bucket files, one for each range of target nodes, as
+keys `target * N + source`; then each bucket is sorted in memory and its duplicates are dropped.
+
+`SELECT DISTINCT key ORDER BY key` of DuckDB takes more than three times as long, and more memory
+than it is allowed, see `benchmarks/libraries.py`; Arrow sorts in memory only.
 """
 
 import itertools
@@ -101,7 +104,7 @@ def _keys(block: np.ndarray, nodes: int) -> np.ndarray:
 def _deal(
     blocks: Iterable[np.ndarray], first: int, last: int, nodes: int, stem: Path
 ) -> tuple[list[tuple[Path, int, int]], int]:
-    """Append keys to one file for each range of nodes; return path and range of each, and a count.
+    """Append keys to the bucket file of their range of nodes; return the buckets and a count.
 
     Keys outside of first to last are none's.
     """
@@ -126,9 +129,9 @@ def _deal(
 def _sorted(
     path: Path, first: int, last: int, nodes: int, limit: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Give where the neighbours of each node of a bucket end, and the neighbours; remove its file.
+    """Sort a bucket: yield the end of each node's neighbours, and the neighbours; delete its file.
 
-    A bucket above the limit is dealt again, to narrower ranges.
+    A bucket above the limit is divided again, into narrower ranges.
     """
     size = path.stat().st_size
     if size > limit and last - first > 1:

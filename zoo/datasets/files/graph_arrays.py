@@ -1,6 +1,6 @@
-"""The arrays that a graph comes as, and the door: what is wrong with them is said with its fix.
+"""A graph as plain NumPy arrays, and their validation: each error says what to write instead.
 
-The sentences name the keys of a prepared file, where nearly all arrays come from.
+Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from scipy import sparse
 from zoo.datasets.files.labels import check_labels, check_plain, first_true
 from zoo.errors import ZooError
 
-SPLITS = ("train", "val", "test")
+PARTS = ("train", "val", "test")
 
 
-class Parts(NamedTuple):
+class GraphArrays(NamedTuple):
     """A graph as arrays: what a prepared file holds, and what `write_prepared` writes.
 
     Attributes:
@@ -39,19 +39,19 @@ class Parts(NamedTuple):
     task: str | None = None
 
 
-def check_parts(parts: Parts) -> Parts:
-    """Return the parts in the types of a data set, all checked against each other.
+def check_arrays(arrays: GraphArrays) -> GraphArrays:
+    """Return the arrays in the types of a data set, all checked against each other.
 
     Raises:
         ZooError: one paragraph with the key that is wrong, where, and what to write instead.
     """
-    labels = check_labels(parts.labels, parts.task)
-    features = check_features(parts.features, len(labels), parts.ids, parts.feature_names)
-    edges = check_edges(parts.edges, len(labels))
-    masks = check_masks(parts.masks, len(labels))
-    ids = None if parts.ids is None else check_ids(parts.ids, len(labels))
-    check_names(parts._replace(labels=labels))
-    return parts._replace(edges=edges, labels=labels, features=features, masks=masks, ids=ids)
+    labels = check_labels(arrays.labels, arrays.task)
+    features = check_features(arrays.features, len(labels), arrays.ids, arrays.feature_names)
+    edges = check_edges(arrays.edges, len(labels))
+    masks = check_masks(arrays.masks, len(labels))
+    ids = None if arrays.ids is None else check_ids(arrays.ids, len(labels))
+    check_names(arrays._replace(labels=labels))
+    return arrays._replace(edges=edges, labels=labels, features=features, masks=masks, ids=ids)
 
 
 def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
@@ -77,19 +77,19 @@ def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64, copy=False)
 
 
-def check_names(parts: Parts) -> None:
+def check_names(arrays: GraphArrays) -> None:
     """Refuse names that are not one for each column of features, or for each class or target."""
-    columns, labels = parts.features.shape[1], parts.labels
-    if parts.feature_names is not None and len(parts.feature_names) != columns:
+    columns, labels = arrays.features.shape[1], arrays.labels
+    if arrays.feature_names is not None and len(arrays.feature_names) != columns:
         raise ZooError(
-            f"`feature_names` has {len(parts.feature_names)} names; write {columns}, one for each "
+            f"`feature_names` has {len(arrays.feature_names)} names; write {columns}, one for each "
             "column of features."
         )
-    if parts.label_names is None:
+    if arrays.label_names is None:
         return
     if labels.ndim == 1 and labels.dtype.kind == "f":
         raise ZooError("`label_names` are names of classes, and numbers have none; leave it out.")
-    count = len(parts.label_names)
+    count = len(arrays.label_names)
     least = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
     if count < least or (labels.ndim == 2 and count > least):
         raise ZooError(f"`label_names` has {count} names; write {least}, one for each class.")
@@ -162,8 +162,8 @@ def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np
     """Return masks (S, N) bool of train, val and test, disjoint and nowhere empty; or None."""
     if masks is None:
         return None
-    if sorted(masks) != sorted(SPLITS):
-        raise ZooError(f"masks are a dict of {', '.join(SPLITS)}, not of {', '.join(masks)}.")
+    if sorted(masks) != sorted(PARTS):
+        raise ZooError(f"masks are a dict of {', '.join(PARTS)}, not of {', '.join(masks)}.")
     for part, mask in masks.items():
         key = f"{part}_masks"
         check_plain(key, mask)

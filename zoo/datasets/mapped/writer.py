@@ -1,4 +1,4 @@
-"""Write an on-disk graph from a stream of its parts, in bounded memory, whole or not at all."""
+"""Write an on-disk graph from streams of edges and features, in bounded memory and atomically."""
 
 import contextlib
 import errno
@@ -17,11 +17,11 @@ from tqdm import tqdm
 from zoo.config.options import Spec, pick
 from zoo.datasets.dataset import MASKLESS_SPLIT, classes_of
 from zoo.datasets.features import FEATURES
+from zoo.datasets.files.graph_arrays import check_ids, check_masks
 from zoo.datasets.files.labels import METRICS, check_labels, check_task, infer_task
-from zoo.datasets.files.parts import check_ids, check_masks
 from zoo.datasets.mapped.array_file import ArrayFile
-from zoo.datasets.mapped.buckets import write_neighbours
-from zoo.datasets.mapped.disk_meta import META, PARTIAL, Array, Meta, is_on_disk
+from zoo.datasets.mapped.external_sort import write_neighbours
+from zoo.datasets.mapped.metadata import META, PARTIAL, Array, Meta, is_on_disk
 from zoo.errors import ZooError
 
 _BY_ROW = ("raw", "row")
@@ -38,11 +38,11 @@ class Stream(NamedTuple):
         edges: gives edges (B, 2) of node numbers, in any order and direction, repeated or not.
         features: given B, gives the features of all nodes in order, at most B rows (B, F) a time.
         dim: F.
-        labels: (N,) or (N, T), as in `Parts`.
-        masks: as in `Parts`.
-        ids: as in `Parts`.
-        label_names: as in `Parts`.
-        feature_names: as in `Parts`.
+        labels: (N,) or (N, T), as in `GraphArrays`.
+        masks: as in `GraphArrays`.
+        ids: as in `GraphArrays`.
+        label_names: as in `GraphArrays`.
+        feature_names: as in `GraphArrays`.
         task: what the labels are for; None: as their shape says.
         split: word of the default split; None: that of the masks, or a ratio.
         transform: what was done to the features.

@@ -1,4 +1,4 @@
-"""Open an on-disk graph, whose arrays are mapped into memory and not read."""
+"""Open an on-disk graph: its arrays are memory-mapped and read only where they are used."""
 
 import warnings
 from pathlib import Path
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets.dataset import Dataset
+from zoo.datasets.files.graph_arrays import GraphArrays, check_masks
 from zoo.datasets.files.labels import METRICS, check_labels, check_task
-from zoo.datasets.files.parts import Parts, check_masks
-from zoo.datasets.mapped.disk_meta import Meta, mapped, read_meta
+from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.known_graphs import remember
@@ -53,7 +53,7 @@ def read_on_disk(folder: Path | str, *, features: Spec = "raw", task: str | None
         raise ZooError(f"{folder}: it cannot be read ({error.strerror or error}).") from None
 
 
-def read_whole(path: Path, task: str | None) -> Parts:
+def read_whole(path: Path, task: str | None) -> GraphArrays:
     """Map the folder that `zoo data prepare --on-disk` wrote; here all of it is read.
 
     Training opens it by `read_on_disk` instead, and reads rows of it as they are needed.
@@ -79,7 +79,7 @@ def read_whole(path: Path, task: str | None) -> Parts:
     masks = data.masks and {part: mask.numpy() for part, mask in data.masks.items()}
     x = data.x.float().numpy()
     names = data.labels, data.feature_names
-    return Parts(edges, data.y.numpy(), x, masks, data.ids, *names, data.task)
+    return GraphArrays(edges, data.y.numpy(), x, masks, data.ids, *names, data.task)
 
 
 def tensor(array: np.ndarray) -> Tensor:

@@ -1,6 +1,6 @@
-"""On-disk graphs: a folder of plain arrays that are mapped into memory, for what is larger than it.
+"""The format of on-disk graphs: a folder of memory-mapped arrays, and its `meta.json`.
 
-`on_disk` opens it, `disk_writer` writes it, `zoo.datasets.check.mapped` reads all of it:
+`reader` opens it, `writer` writes it, `zoo.datasets.check.mapped` reads all of it:
 
     meta.json      sizes, types, task, names, where it is from, and a SHA-256 of each file
     indptr.npy     (N+1,) int32, or int64 where that is needed
@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 from zoo.config.options import Spec
 from zoo.datasets.files.frames import SUFFIXES
+from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import METRICS
-from zoo.datasets.files.parts import SPLITS
 from zoo.errors import ZooError
 
 META = "meta.json"
@@ -33,7 +33,7 @@ PARTIAL = ".partial"
 
 NEEDED = ("indptr", "indices", "features", "labels")
 _TYPES = {"indptr": ("<i4", "<i8"), "indices": ("<i4", "<i8"), "features": ("<f2", "<f4"),
-          "labels": ("<i8", "<f4"), **dict.fromkeys(SPLITS, ("<i8",)),
+          "labels": ("<i8", "<f4"), **dict.fromkeys(PARTS, ("<i8",)),
           "ids": ("<i8", "<U")}  # fmt: skip
 
 
@@ -78,7 +78,7 @@ class Meta(BaseModel):
     labels: list[str] | None = None
     feature_names: list[str] | None = None
     transform: Spec = "raw"
-    splits: dict[Literal[SPLITS], list[PositiveInt]] | None = None
+    splits: dict[Literal[PARTS], list[PositiveInt]] | None = None
     made: dict[str, Any] = {}
     arrays: dict[Literal[tuple(_TYPES)], Array]
 
@@ -170,7 +170,7 @@ def _check_meta(meta: Meta) -> None:
     told = meta.labels is None or len(meta.labels) == meta.classes
     many = arrays["labels"].shape[1:] in ([], [meta.classes])
     even = len({len(sizes) for sizes in (meta.splits or {"": []}).values()}) == 1
-    full = meta.splits is None or set(meta.splits) == set(SPLITS)
+    full = meta.splits is None or set(meta.splits) == set(PARTS)
     if not (flat and same and wide and named and told and many and even and full):
         raise ZooError(
             f"{META} contradicts itself in its shapes, names or splits; write the folder again."

@@ -1,18 +1,19 @@
-"""The graph `sbm` block by block: the same model in bounded memory, of any size."""
+"""Stream a stochastic block model of any size, block by block in bounded memory."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed
+from zoo.datasets.files.labels import CLASSIFICATION
 from zoo.datasets.generated import check_sbm, sbm_room
-from zoo.datasets.mapped.buckets import BLOCK
-from zoo.datasets.mapped.disk_writer import Stream, blocks
+from zoo.datasets.mapped.external_sort import BLOCK
+from zoo.datasets.mapped.writer import Stream, blocks
 
 _OWN, _OTHER, _NOISE, _CENTRES, _ORDER = range(5)  # streams of random numbers of one seed
 
 
-def planted(
+def sbm_stream(
     *,
     nodes: Count = 1000,
     classes: Count = 4,
@@ -82,4 +83,4 @@ def planted(
             drawn += centres[labels[block]]
             yield drawn
 
-    return Stream(edges, features, dim, labels, task="node-classification")
+    return Stream(edges, features, dim, labels, task=CLASSIFICATION)

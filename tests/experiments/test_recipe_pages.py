@@ -1,0 +1,103 @@
+"""Pages of recipes: up to date, true to the recipes, and made for every folder."""
+
+import re
+import shutil
+
+import pytest
+import yaml
+
+from zoo.config.recipe import recipe_folder
+from zoo.errors import ZooError
+from zoo.experiments.recipe_pages import outdated, pages, write_pages
+
+MODELS = sorted(path.name for path in recipe_folder().iterdir() if path.is_dir())
+
+
+@pytest.fixture(scope="module")
+def made():
+    return pages(recipe_folder())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the MLP's recipes and their pages."""
+    shutil.copytree(recipe_folder() / "mlp", tmp_path / "mlp")
+    write_pages(tmp_path)
+    return tmp_path
+
+
+def test_every_page_is_up_to_date(made):
+    old = [str(path) for path in outdated(made)]
+    assert not old, f"run `zoo pages` in the checkout: it writes {', '.join(old)}"
+
+
+def test_a_new_recipe_makes_the_pages_old(folder):
+    assert not outdated(pages(folder))
+    shutil.copy(folder / "mlp" / "mlp-cora.yaml", folder / "mlp" / "mlp-pubmed.yaml")
+    new = outdated(pages(folder))
+    assert set(new) == {folder / "README.md", folder / "mlp" / "README.md"}
+    assert set(write_pages(folder)) == set(new) and not outdated(pages(folder))
+    assert "[mlp-pubmed](mlp-pubmed.yaml)" in (folder / "mlp" / "README.md").read_text()
+
+
+def test_a_folder_without_a_page_is_found(folder):
+    (folder / "mlp" / "README.md").unlink()
+    assert list(outdated(pages(folder))) == [folder / "mlp" / "README.md"]
+
+
+def rows(page):
+    """The cells of a page's table by the recipe's name."""
+    found = re.findall(r"^\| \[([\w-]+)\]\(\1\.yaml\) \|(.*) \|$", page, flags=re.MULTILINE)
+    return {name: [each.strip() for each in re.split(r"(?<!\\)\|", rest)] for name, rest in found}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
+    folder = recipe_folder() / model
+    table = rows(made[folder / "README.md"])
+    assert set(table) == {path.stem for path in folder.glob("*.yaml")}
+    for name, (data, what, metric, expected, source, measured) in table.items():
+        text = (folder / f"{name}.yaml").read_text()
+        recipe = yaml.safe_load(text)
+        expect = recipe.get("expect") or {"test": "", "source": "", "verified": None}
+        dataset = recipe["dataset"]
+        assert data == (dataset if isinstance(dataset, str) else dataset["name"])
+        assert text.startswith(f"# {what}.\n") and metric in ("accuracy", "roc-auc", "")
+        assert (expected, source) == (str(expect["test"]), expect["source"])
+        if measured:
+            stored = expect["verified"]
+            said = re.fullmatch(r"(\S+) ± (\S+), (\d+) seeds?, (\S+)", measured).groups()
+            kept = stored["test"], stored["std"], len(stored["seeds"]), stored["date"]
+            assert said == tuple(map(str, kept))
+        else:
+            assert not expect["verified"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_page_says_what_the_model_is_and_how_to_cite_it(model, made):
+    page = made[recipe_folder() / model / "README.md"]
+    assert "=" in page.partition("```text\n")[2].partition("\n```")[0]
+    cited = f"{{{model},\n" in page and "eprint" in page
+    assert cited or model in ("mlp", "htgn")  # of these there is no paper
+
+
+def test_the_first_page_leads_to_every_other(made):
+    first = made[recipe_folder() / "README.md"]
+    assert re.findall(r"\]\((\w+)/README\.md\)", first) == MODELS
+
+
+def test_a_folder_that_is_no_models(tmp_path):
+    shutil.copytree(recipe_folder() / "mlp", tmp_path / "mpl")
+    with pytest.raises(ZooError, match="did you mean 'mlp'"):
+        pages(tmp_path)
+
+
+def test_a_folder_without_recipes(tmp_path):
+    with pytest.raises(ZooError, match="zoo pages recipes"):
+        pages(tmp_path)
+
+
+def test_the_command_says_what_it_wrote(command, folder):
+    assert "up to date" in "".join(map(str, command("pages", folder)))
+    (folder / "README.md").unlink()
+    assert f"written: {folder / 'README.md'}" in "".join(map(str, command("pages", folder)))

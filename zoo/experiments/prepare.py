@@ -1,0 +1,78 @@
+"""A plan's data, ready to train on: the graph read once, its encoding, a split per seed."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from zoo.config.metadata import About
+from zoo.config.options import pick
+from zoo.datasets import Dataset
+from zoo.datasets.load import load_graph
+from zoo.datasets.splits import Split, make_split
+from zoo.datasets.tasks import TASKS, Task
+from zoo.encodings import ENCODINGS, flip_signs
+from zoo.errors import ZooError
+from zoo.experiments.resolve import Plan
+from zoo.system.environment import PACKAGES, installed_version
+from zoo.training.epoch import TrainingData, identity
+
+
+class Prepared(NamedTuple):
+    """A plan's data, ready to train on: features with the encoding, and a split per seed."""
+
+    plan: Plan
+    data: Dataset
+    task: Task
+    splits: list[Split]
+    augment: Callable[[Tensor], Tensor]
+    about: About
+
+    def on(self, split: Split) -> TrainingData:
+        """Return what a model learns from on one of the splits."""
+        return TrainingData(self.data, split, self.task, self.augment)
+
+
+def prepare(plan: Plan) -> Prepared:
+    """Read a plan's graph, compute its encoding and draw one split per seed.
+
+    The `plan` of what is returned names the split that was taken.
+
+    Raises:
+        ZooError: the graph cannot be had, or cannot be split, or has no features.
+    """
+    data = load_graph(plan.dataset)
+    plan = dataclasses.replace(plan, split=plan.split or data.split)
+    task = pick(TASKS, data.task)
+    seeds = plan.recipe.seeds
+    try:
+        splits = [make_split(plan.split, data.y, data.masks, seed=seed) for seed in seeds]
+    except ZooError as error:
+        raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
+    encoding = pick(ENCODINGS, plan.encoding, data.graph)
+    if data.x.shape[1] + encoding.shape[1] == 0:
+        raise ZooError(
+            f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
+            "such as `encoding: {name: laplacian, k: 8}`."
+        )
+    augment = functools.partial(flip_signs, columns=encoding.shape[1])
+    augment = augment if plan.flip_signs else identity
+    return Prepared(plan, data.add_features(encoding), task, splits, augment, _about(plan, data))
+
+
+def _about(plan: Plan, data: Dataset) -> About:
+    """Return what the weights of a plan's runs will have to say of themselves."""
+    return About(
+        data=data.name,
+        task=data.task,
+        metric=data.metric,
+        features=data.x.shape[1],
+        feature_names=list(data.feature_names) if data.feature_names else None,
+        labels=list(data.labels) if data.labels else None,
+        transform=data.transform,
+        encoding=plan.encoding,
+        recipe=plan.plain(),
+        versions={name: installed_version(name) for name in PACKAGES},
+    )

@@ -1,0 +1,150 @@
+"""The README.md of each folder of recipes, made from its recipes and from its model's docstring."""
+
+import inspect
+import re
+from pathlib import Path
+
+from zoo.config.recipe import Recipe, word
+from zoo.datasets.load.named import NAMED
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError, unknown
+from zoo.experiments.resolve import load_recipe
+from zoo.registry import MODELS
+from zoo.weights.create import list_models
+from zoo.weights.model_card import citation, summary
+
+PAGE = "README.md"
+
+_MADE = "<!-- Written by `zoo pages` from recipes and docstrings: change those, not this page. -->"
+
+
+def write_pages(folder: Path) -> list[Path]:
+    """Write the page of each model and that of all models; return the files that changed.
+
+    Args:
+        folder: holds a folder of recipes for each model, `sgformer/sgformer-cora.yaml`.
+
+    Raises:
+        ZooError: there are no recipes, a folder is no model's, or a recipe has mistakes.
+    """
+    changed = outdated(pages(folder))
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
+    return list(changed)
+
+
+def outdated(made: dict[Path, str]) -> dict[Path, str]:
+    """Return those of some pages whose file is missing or holds something else."""
+    return {
+        path: text
+        for path, text in made.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+
+
+def pages(folder: Path) -> dict[Path, str]:
+    """Return the text of every page by its file.
+
+    Raises:
+        ZooError: as `write_pages`.
+    """
+    recipes: dict[str, list[Recipe]] = {}
+    for path in sorted(folder.glob("*/*.yaml"), key=lambda path: (path.parent, path.stem)):
+        recipes.setdefault(path.parent.name, []).append(load_recipe(path))
+    if not recipes:
+        raise ZooError(
+            f"{folder} holds no recipes; name a folder with a folder of recipes for each model, "
+            "such as `zoo pages recipes` in a checkout of the zoo."
+        )
+    known = list_models()
+    for model in recipes:
+        if model not in known:
+            raise ZooError(
+                f"{folder / model}: a folder of recipes has the name of their model. "
+                + unknown("model", model, known)
+            )
+    made = {folder / model / PAGE: _model_page(model, each) for model, each in recipes.items()}
+    return {folder / PAGE: _first_page(recipes), **made}
+
+
+def _first_page(recipes: dict[str, list[Recipe]]) -> str:
+    rows = [
+        [f"[{model}]({model}/{PAGE})", summary(MODELS[model]), MODELS[model].paper, str(len(each))]
+        for model, each in recipes.items()
+    ]
+    parts = [
+        _MADE,
+        "# Recipes",
+        "A folder for each model. `zoo train NAME` trains the recipe NAME.yaml, whatever folder it "
+        "is in; `zoo list recipes` lists them all.",
+        _table(["model", "what", "paper", "recipes"], rows),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _model_page(model: str, recipes: list[Recipe]) -> str:
+    parts = [
+        _MADE,
+        f"# {model}",
+        summary(MODELS[model]),
+        f"```text\n{_equations(model)}\n```",
+        f"`zoo info {model}` prints its options; its code is `{MODELS[model].__module__}`.",
+        _citation(model),
+        "## Recipes",
+        "*Expected* is what the source reports; *measured* is the test score of stored runs, mean "
+        "± standard deviation over seeds, where there are any. `zoo reproduce NAME` compares them.",
+        _table(
+            ["recipe", "data set", "what", "metric", "expected", "source", "measured"],
+            [_row(recipe) for recipe in recipes],
+        ),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _equations(model: str) -> str:
+    """Return the docstring of a model between its first line and its `Args:`."""
+    prose = re.split(r"\n\s*Args:\n", inspect.getdoc(MODELS[model]) or "")[0]
+    return prose.partition("\n")[2].strip()
+
+
+def _citation(model: str) -> str:
+    entry, paper = citation(model), MODELS[model].paper
+    source = f"```bibtex\n{entry}\n```" if entry else paper
+    return f"## How to cite\n\n{source}" if source else ""
+
+
+def _row(recipe: Recipe) -> list[str]:
+    data, expect = word(recipe.dataset), recipe.expect
+    return [
+        f"[{recipe.name}]({recipe.path.name})",
+        data,
+        _first_sentence(recipe.path),
+        TASKS[NAMED[data].task]().metric_name if data in NAMED else "",
+        str(expect.test) if expect else "",
+        expect.source if expect else "",
+        _measured(recipe),
+    ]
+
+
+def _measured(recipe: Recipe) -> str:
+    found = recipe.expect.verified if recipe.expect else None
+    if found is None:
+        return ""
+    seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
+    return f"{found.test} ± {found.std}, {seeds}, {found.date}"
+
+
+def _first_sentence(path: Path) -> str:
+    """Return the comment that a recipe opens with, without its full stop."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("#").strip().removesuffix(".") if first.startswith("#") else ""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["--"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, each))} |" for each in lines)
+
+
+def _cell(text: str) -> str:
+    """Keep a text in its cell."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,104 @@
+"""An attention applied to a graph: nodes attend inside their own graph of a batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from zoo.config.options import Spec, pick
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import node_counts
+from zoo.graphs.shard import Graph, sums_over
+from zoo.nn.attention import ATTENTIONS, Attention
+from zoo.ops.global_sums import is_by_sums
+from zoo.ops.linear import Projected, as_tensor
+
+
+class Attend(nn.Module):
+    """`attend(graph, q, k, v)`: an attention inside each graph of a batch. It has no weights.
+
+    Args:
+        attention: a function of q, k, v, all (..., N, H, D).
+    """
+
+    def __init__(self, attention: Attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(
+        self,
+        graph: Graph | None,
+        q: Tensor | Projected,
+        k: Tensor | Projected,
+        v: Tensor | Projected,
+    ) -> Tensor:
+        """Return (N, H, E), for q and k (N, H, D) and v (N, H, E).
+
+        Raises:
+            ZooError: the nodes at hand are some of those to attend to, and sums do not do.
+        """
+        attention, sums = self.attention, sums_over(graph)
+        if sums is not None:
+            if not is_by_sums(attention):
+                raise ZooError(_NOT_BY_SUMS)
+            attention = functools.partial(attention, sums=sums)
+        if takes_projected(attention) and len(node_counts(graph)) == 1:
+            return attention(q, k, v)
+        return per_graph(attention, graph, *map(as_tensor, (q, k, v)))
+
+
+def build_attend(spec: Spec, native: Attention, layer: int = 0) -> Attend:
+    """Return the attention that a recipe's word names, applied to graphs.
+
+    Args:
+        spec: a word of `ATTENTIONS`, or `{name: rba, size: 512}`.
+        native: the model's own attention.
+        layer: the number of the layer, so that layers draw other numbers.
+
+    Raises:
+        ZooError: an unknown word or option.
+    """
+    return Attend(pick(ATTENTIONS, spec, native, layer))
+
+
+def takes_projected(attention: Attention) -> bool:
+    """Return whether an attention may be given `Projected` in the place of tensors."""
+    while isinstance(attention, functools.partial):
+        attention = attention.func
+    return getattr(attention, "takes_projected", False)
+
+
+def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Tensor) -> Tensor:
+    """Return what a function of sets, (..., N, H, D) each, makes of each graph of a batch.
+
+    Args:
+        function: leading dimensions of its arguments are separate sets.
+        graph: of N nodes, or a batch of graphs; those of one size share a call. None: all nodes
+            are one set.
+        tensors: (N, H, D) each.
+    """
+    sizes = [size for size in node_counts(graph) if size]  # an empty graph has no rows
+    if len(sizes) <= 1:
+        return function(*tensors)
+    counts = torch.tensor(sizes, device=tensors[0].device)
+    owner = torch.repeat_interleave(counts)  # (N,) the graph of each row
+    order = torch.argsort(counts[owner], stable=True)
+    rows = [each.index_select(0, order) for each in tensors]
+    outs, start = [], 0
+    for size in sorted(set(sizes)):
+        stop = start + size * sizes.count(size)
+        sets = (each[start:stop].unflatten(0, (-1, size)) for each in rows)
+        outs.append(function(*sets).flatten(0, 1))
+        start = stop
+    return torch.cat(outs).index_select(0, torch.argsort(order))
+
+
+_NOT_BY_SUMS = (
+    "`layerwise` is for models whose nodes look at their neighbours alone, or whose attention "
+    "is made of sums over all nodes: `native` of sgformer, difformer and polynormer, "
+    "`linear`, and `rba` around these with its own `inference: full`. Write `evaluate: "
+    "batches`, or `full`; in the place of `--layerwise`, `--batch-size`."
+)

@@ -1,0 +1,53 @@
+"""What random features say of single edges: the probability with which a node attends along one."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from zoo.graphs.adjacency import ends, tips
+from zoo.graphs.message_passing import edge_dot
+from zoo.graphs.shard import Graph
+from zoo.nn.attend import per_graph
+from zoo.ops.gumbel_attention import log_features
+
+
+def edge_log_probabilities(graph: Graph, q: Tensor, k: Tensor, w: Tensor) -> Tensor:
+    """Return log p_uv, (E, H), p_uv = f(q_v) . f(k_u) / sum_j f(q_v) . f(k_j), for edges u -> v.
+
+    NodeFormer (arXiv 2306.08385), equation 8: the attention of random features on the edges, the
+    sum over the nodes j of the edge's own graph.
+
+    Args:
+        graph: of N nodes, or a batch of graphs.
+        q: queries (N, H, D).
+        k: keys (N, H, D).
+        w: random directions (M, D).
+    """
+    queries, keys = (log_features(each, w) for each in (q, k))
+    mass = per_graph(_log_mass, graph, queries, keys).squeeze(-1)  # (N, H)
+    return _log_scores(graph, queries, keys) - mass.index_select(0, tips(graph, q.device))
+
+
+def _log_mass(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return log sum_j f(q_i) f(k_j), (..., N, H, 1), for log f of both (..., N, H, M)."""
+    return (queries + keys.logsumexp(-3, keepdim=True)).logsumexp(-1, keepdim=True)
+
+
+_LEAST = 1e-30  # of a product of features; below it, single precision leaves less than is needed
+
+
+def _log_scores(graph: Graph, queries: Tensor, keys: Tensor) -> Tensor:
+    """Return log f(q_v) f(k_u), (E, H), for edges u -> v and log f of both (N, H, M).
+
+    The features are divided by the largest of their node first. Where the largest of u and v are so
+    different that nothing is left of the product, it is worked out from the logarithms.
+    """
+    tails, heads = ends(graph, queries.device)
+    tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
+    products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
+    found = products.clamp(min=_LEAST).log() + (peaks[tails] + tops[heads]).squeeze(-1)
+    small = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
+    if not len(small):
+        return found
+    exact = queries[heads[small]] + keys[tails[small]]
+    return found.index_copy(0, small, exact.logsumexp(-1))

@@ -1,0 +1,47 @@
+"""Random orders of nodes, from generators of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.errors import ZooError
+from zoo.system.context import context
+
+
+def random_order(n: int, seed: int, *, device: torch.device | str = "cpu") -> Tensor:
+    """Return a random permutation of n nodes, (n,) int64.
+
+    Where the context holds `identities`, a node meets the same others whatever the order of the
+    rows: predictions for a graph whose nodes are renumbered are the same.
+
+    Raises:
+        ZooError: the identities in the context are not those of n nodes.
+    """
+    identities = context().identities
+    if identities is not None:
+        return _by_identity(identities, n, seed).to(device)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return torch.randperm(n, generator=generator, device=device)
+
+
+def seed_of(key: tuple[int, ...]) -> int:
+    """Return a seed for a generator of its own, from the numbers that make it different."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _by_identity(identities: Tensor, n: int, seed: int) -> Tensor:
+    """Order the nodes by a hash of identity and seed, splitmix64 (Steele et al., OOPSLA 2014)."""
+    if identities.shape != (n,):
+        raise ZooError(
+            f"identities: {tuple(identities.shape)} of them for {n} nodes; give one number to each "
+            "node of a single graph."
+        )
+    keys = identities.cpu().numpy().astype(np.uint64)
+    for added in (np.uint64(seed), np.uint64(0x9E3779B97F4A7C15)):
+        keys = keys + added  # wraps around
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+        keys ^= keys >> np.uint64(31)
+    return torch.from_numpy(np.argsort(keys, kind="stable"))
