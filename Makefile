@@ -10,6 +10,7 @@ train: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n auto
 
 slow: $(INSTALLED)

@@ -4,12 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-import dgl
 import pytest
 import torch
 
 from zoo.cli.app import main
 from zoo.errors import ZooError
+from zoo.graphs.examples import tiny_graph
 
 THREADS = os.environ.get("ZOO_TEST_THREADS", "1")
 """Of torch: the graphs are tiny, and there is a process for each core."""
@@ -46,11 +46,7 @@ def real_graph():
 @pytest.fixture
 def tiny():
     """A connected canonical graph of 12 nodes with 5 features and 3 classes."""
-    tails = torch.arange(12)
-    graph = dgl.graph((tails, (tails + 1) % 12), num_nodes=12)
-    graph.add_edges([0, 3, 2], [5, 9, 7])
-    graph = dgl.add_self_loop(dgl.to_simple(dgl.add_reverse_edges(graph)))
-    graph.edata.clear()
+    graph = tiny_graph()
     torch.manual_seed(1)
     return graph, torch.randn(12, 5), torch.arange(12) % 3
 

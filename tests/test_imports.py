@@ -26,6 +26,7 @@ FLOORS = [
     {"datasets", "encodings", "nn"},
     {"datasets.files", "graphs", "weights"},
     {"registry", "ops"},
+    {"contract", "known_graphs"},
     {"config", "system"},
     {"errors"},
 ]

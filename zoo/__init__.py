@@ -6,6 +6,35 @@ works where DGL or torch is broken, so that `zoo doctor` can say what is wrong.
 
 import importlib
 import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers read in the place of the table below
+    from zoo import datasets as datasets
+    from zoo import encodings as encodings
+    from zoo import testing as testing
+    from zoo.config.options import pick as pick
+    from zoo.config.recipe import Recipe as Recipe
+    from zoo.datasets import Dataset as Dataset
+    from zoo.datasets import canonical as canonical
+    from zoo.datasets.load import DATASETS as DATASETS
+    from zoo.datasets.load import load_graph as load_graph
+    from zoo.encodings import ENCODINGS as ENCODINGS
+    from zoo.errors import ZooError as ZooError
+    from zoo.experiments.resolve import load_recipe as load_recipe
+    from zoo.experiments.run import run_recipe as run_recipe
+    from zoo.inference.predict import embed as embed
+    from zoo.inference.predict import evaluate as evaluate
+    from zoo.inference.predict import predict as predict
+    from zoo.nn.attention import ATTENTIONS as ATTENTIONS
+    from zoo.nn.propagation import PROPAGATIONS as PROPAGATIONS
+    from zoo.registry import MODELS as MODELS
+    from zoo.registry import Model as Model
+    from zoo.registry import Output as Output
+    from zoo.registry import register_model as register_model
+    from zoo.weights.create import create_model as create_model
+    from zoo.weights.create import list_models as list_models
+    from zoo.weights.load import load as load
+    from zoo.weights.load import save as save
 
 # DGL writes a file into the home folder, and says so, when nobody names its back end.
 os.environ.setdefault("DGLBACKEND", "pytorch")
@@ -21,6 +50,7 @@ _HOMES = {
     "PROPAGATIONS": "zoo.nn.propagation",
     "Recipe": "zoo.config.recipe",
     "ZooError": "zoo.errors",
+    "canonical": "zoo.datasets",
     "create_model": "zoo.weights.create",
     "embed": "zoo.inference.predict",
     "evaluate": "zoo.inference.predict",
@@ -38,7 +68,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     try:

@@ -14,13 +14,16 @@ from zoo.config.options import (
     Count,
     Fraction,
     NonNegative,
+    Number,
     Positive,
     Rate,
     Seed,
     Spec,
     Table,
 )
+from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
 from zoo.errors import ZooError
+from zoo.known_graphs import meet
 
 __all__ = [
     "MODELS",
@@ -28,6 +31,7 @@ __all__ = [
     "Fraction",
     "Model",
     "NonNegative",
+    "Number",
     "Output",
     "Positive",
     "Rate",
@@ -39,7 +43,7 @@ __all__ = [
     "register_model",
 ]
 
-MODELS = Table("model", {})
+MODELS: "Table[type[Model]]" = Table("model", {})
 """Every registered model: name to class. Call `discover()` before reading it."""
 
 ENTRY_POINTS = "graph_transformer_zoo.models"
@@ -89,7 +93,32 @@ class Model(nn.Module):
         """Remember how the model was made, so that it can be saved and made again."""
         model = super().__new__(cls)
         model.__dict__["config"] = {"in_dim": in_dim, "out_dim": out_dim, **options}
+        model.__dict__["_answered"] = ()
         return model
+
+    def __call__(self, graph: Any, x: Tensor) -> Output:
+        """Return `forward(graph, x)`; the first answers are held against the contract.
+
+        Raises:
+            ZooError: the graph, the features or the model itself are not what they have to be.
+        """
+        meet(graph)
+        try:
+            if self.training in self._answered:
+                return super().__call__(graph, x)
+            return self._answer_first(graph, x)
+        except FAILURES as error:
+            explain(self, graph, x, error)
+            raise
+
+    def _answer_first(self, graph: Any, x: Tensor) -> Output:
+        """Answer for the first time in training, or in evaluation."""
+        check_parts(self)
+        given = Given.of(x)
+        output = super().__call__(graph, x)
+        check_answer(self, given, output, Output, first=not self._answered)
+        self.__dict__["_answered"] += (self.training,)
+        return output
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim)."""
@@ -102,7 +131,8 @@ class Model(nn.Module):
             graph: a canonical DGLGraph of N nodes; a batch of graphs is treated graph by graph.
             x: node features (N, in_dim).
         """
-        return Output(self.head(self.features(graph, x)))
+        hidden = self.features(graph, x)
+        return Output(self.head(hidden))
 
     def begin_epoch(self, epoch: int) -> None:
         """Be told that an epoch begins, 0 first; a model with phases switches them here.
@@ -141,12 +171,14 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
     The same class of the same file may be registered again (a notebook cell, a reload).
 
     Raises:
-        ZooError: the name is taken by another class, or the class is not a `Model`.
+        ZooError: the name is taken by another class, the class is not a `Model`, or an option of it
+            has no annotation or is not keyword-only.
     """
 
     def register(model: type[Model]) -> type[Model]:
         if not (inspect.isclass(model) and issubclass(model, Model)):
             raise ZooError(f"{name!r} cannot be registered: {model!r} is not a zoo.Model class.")
+        check_class(model)
         held = MODELS.get(name, model)
         if _identity(held) != _identity(model):
             raise ZooError(

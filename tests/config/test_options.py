@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import pytest
 
+from zoo.config.json_schema import descriptions, json_schema, options_schema
 from zoo.config.options import (
     Count,
     Fraction,
@@ -14,11 +15,8 @@ from zoo.config.options import (
     Seed,
     Spec,
     Table,
-    descriptions,
-    json_schema,
     option_problems,
     options_of,
-    options_schema,
     pick,
     problems,
     resolved,

@@ -12,15 +12,14 @@ import pytest
 import yaml
 
 import zoo.config.recipe
+from zoo.config.json_schema import json_schema, options_schema
 from zoo.config.options import (
     Count,
     Positive,
     Rate,
     Spec,
     Table,
-    json_schema,
     option_problems,
-    options_schema,
     problems,
 )
 from zoo.config.recipe import read_recipe, recipe_file, recipe_names, recipe_schema, recipe_text

@@ -12,6 +12,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import zoo
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.encodings import (
@@ -30,6 +31,7 @@ from zoo.encodings.laplacian_solvers import first_pairs
 from zoo.errors import ZooError
 from zoo.system.files import cache_folder, data_folders
 from zoo.system.threads import using_threads
+from zoo.testing import encoding_promises
 
 FOLDERS = [folder.resolve() for folder in data_folders()]  # before the tests hide them
 
@@ -795,6 +797,11 @@ def test_flip_signs_flips_only_the_last_columns_and_uses_both_signs():
     first = flip_signs(x, 3)
     torch.manual_seed(1)
     assert torch.equal(flip_signs(x, 3), first)
+
+
+@zoo.testing.promises(each for word in ENCODINGS for each in encoding_promises(word))
+def test_encoding(promise):
+    promise()
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

@@ -2,16 +2,15 @@
 
 import math
 
-import dgl
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+import zoo
 from zoo.cli.describe import CATALOGUE
 from zoo.config.options import pick
 from zoo.errors import ZooError
-from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, linear, softmax
 from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
 from zoo.nn.random_features import performer, random_directions
@@ -20,15 +19,10 @@ from zoo.ops.chunked_attention import attend_in_batches
 from zoo.ops.linear_attention import linear_mean
 from zoo.ops.random_order import random_order
 from zoo.system.context import using
+from zoo.testing.attentions import peak_bytes
 
 SPECS = [
-    "native",
-    "softmax",
-    "linear",
-    "performer",
-    "rba",
-    {"name": "rba", "size": 7, "inner": "softmax"},
-    {"name": "rba", "size": 7, "inner": "performer"},
+    *ATTENTIONS,
     {"name": "rba", "size": 7, "inference": "mean", "draws": 3},
     {"name": "rba", "size": 7, "inference": "full"},
 ]
@@ -97,19 +91,6 @@ def assert_twins(fast, slow, inputs):
     slow_grads = torch.autograd.grad((slow_out * weight).sum(), inputs, materialize_grads=True)
     for ours, theirs in zip(fast_grads, slow_grads, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
-
-
-def peak_bytes(function):
-    """Return the most memory that torch held at once while the function ran."""
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        function()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
 
 
 @pytest.mark.parametrize("n", [2, 5, 11])
@@ -252,55 +233,13 @@ def test_a_device_without_a_fast_twin_runs_algorithm_2(monkeypatch):
     torch.testing.assert_close(attend(q, k, v), fast)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_values_of_one_give_one(spec):
-    q, k = tensors(30, 2, 4, count=2)
-    ones = torch.ones(30, 2, 4, dtype=torch.double)
-    torch.testing.assert_close(build(spec)(q, k, ones), ones)
+@zoo.testing.promises(each for spec in SPECS for each in zoo.testing.attention_promises(spec))
+def test_attention(promise):
+    promise()
 
 
-@pytest.mark.parametrize(
-    "spec", ["native", "softmax", "linear", "performer", {"name": "rba", "size": 40}]
-)
-def test_renaming_nodes_renames_the_output(spec):
-    q, k, v = tensors(30, 2, 4)
-    order, attend = torch.randperm(30), build(spec)
-    torch.testing.assert_close(attend(q[order], k[order], v[order]), attend(q, k, v)[order])
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_sets_do_not_see_each_other(spec):
-    q, k, v = tensors(3, 2, 20, 2, 4)
-    attend = build(spec)
-    together = attend(q, k, v)
-    for i in range(3):
-        for j in range(2):
-            torch.testing.assert_close(attend(q[i, j], k[i, j], v[i, j]), together[i, j])
-
-
-def together_of(sizes):
-    """A batch of graphs with so many nodes, and no edges."""
-    return dgl.batch([dgl.graph(([], []), num_nodes=size) for size in sizes])
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_graphs_of_a_batch_do_not_see_each_other(spec):
-    sizes = [20, 3, 1, 20, 0, 8]
-    q, k, v = tensors(sum(sizes), 2, 4)
-    attend = build(spec)
-    together = Attend(attend)(together_of(sizes), q, k, v)
-    start = 0
-    for size in sizes:
-        rows = slice(start, start + size)
-        torch.testing.assert_close(attend(q[rows], k[rows], v[rows]), together[rows])
-        start += size
-
-
-@pytest.mark.parametrize("inner", ["native", "softmax", "linear", "performer"])
-def test_one_batch_of_all_nodes_is_the_whole_graph(inner):
-    q, k, v = tensors(30, 2, 4)
-    whole = build({"name": "rba", "size": 30, "inner": inner})
-    assert torch.equal(whole(q, k, v), build(inner)(q, k, v))
+def test_every_attention_of_the_table_is_held_to_its_promises():
+    assert set(ATTENTIONS) <= {each for each in SPECS if isinstance(each, str)}
 
 
 def test_training_deals_anew_and_evaluation_does_not():
@@ -361,27 +300,6 @@ def test_partitions_are_uniform():
     expected = (size - 1) / (n - 1)
     sigma = math.sqrt(expected * (1 - expected) / draws)
     assert abs(together / draws - expected) < 4 * sigma
-
-
-@pytest.mark.parametrize(
-    "spec,growth",
-    [
-        ("softmax", 2.3),  # the fused kernel stores no scores
-        ("linear", 2.3),
-        ("performer", 2.3),
-        ({"name": "rba", "size": 32, "inner": "softmax"}, 2.3),
-        ({"name": "rba", "size": 32, "inner": "linear"}, 2.3),
-    ],
-    ids=str,
-)
-def test_memory_grows_with_n(spec, growth):
-    attend = build(spec)
-
-    def step(n):
-        inputs = tensors(n, 2, 8, dtype=torch.float)
-        return peak_bytes(lambda: attend(*inputs).sum().backward())
-
-    assert step(2048) < growth * step(1024)
 
 
 def test_memory_is_measured():

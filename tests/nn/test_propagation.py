@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from zoo.config.options import pick
+import zoo
 from zoo.graphs import message_passing, spmm_cpu
 from zoo.graphs.adjacency import degrees, ends, walks
 from zoo.graphs.message_passing import (
@@ -21,6 +21,7 @@ from zoo.graphs.message_passing import (
 )
 from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
 from zoo.system.threads import using_threads
+from zoo.testing import propagation_promises
 
 BACKENDS = ["_Dgl", "_Torch", "_Bags"]
 
@@ -308,23 +309,9 @@ def test_second_derivatives_of_graph_attention_by_torch_alone(monkeypatch):
     assert torch.autograd.gradgradcheck(lambda q: edge_dot(graph, q, q.sin()).sin(), q)
 
 
-@pytest.mark.parametrize("word", PROPAGATIONS)
-def test_renaming_nodes_renames_the_output(word, tiny):
-    graph, x, _ = tiny
-    order = torch.randperm(12)
-    place_of = torch.argsort(order)
-    tails, tips = graph.edges()
-    renamed = dgl.graph((place_of[tails], place_of[tips]), num_nodes=12)
-    propagate = pick(PROPAGATIONS, word, 5)
-    torch.testing.assert_close(propagate(renamed, x[order]), propagate(graph, x)[order])
-
-
-@pytest.mark.parametrize("word", PROPAGATIONS)
-@pytest.mark.parametrize("n", [1, 2])
-def test_graphs_without_edges_give_zeros(backend, word, n):
-    graph = dgl.graph(([], []), num_nodes=n)
-    out = pick(PROPAGATIONS, word, 3)(graph, torch.randn(n, 3))
-    torch.testing.assert_close(out, torch.zeros(n, 3))
+@zoo.testing.promises(each for word in PROPAGATIONS for each in propagation_promises(word))
+def test_propagation(backend, promise):
+    promise()
 
 
 def test_half_precision_sums_in_fp32(backend):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import console, data, pages, result_tables, weights
+from zoo.cli import check, console, data, pages, result_tables, weights
 from zoo.cli.common import (
     AsJson,
     Device,
@@ -35,6 +35,7 @@ app = typer.Typer(
 )
 app.add_typer(weights.app)
 app.add_typer(data.app, name="data")
+app.command()(check.check)
 app.add_typer(pages.app)
 
 

@@ -19,6 +19,12 @@ def remark(text: str) -> None:
     errors.print(plain(text))
 
 
+def say(text: str) -> None:
+    """Print a line of an answer as it is, at once."""
+    out.print(plain(text), soft_wrap=True)
+    out.file.flush()
+
+
 def rows(found: list[dict[str, Any]]) -> None:
     """Print rows with the same keys as a table."""
     table = Table(box=None, pad_edge=False)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from zoo.config.options import Table, options_of, options_schema
+from zoo.config.json_schema import options_schema
+from zoo.config.options import Table, options_of
 from zoo.config.recipe import recipe_names, word
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.encodings import ENCODINGS

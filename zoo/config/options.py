@@ -7,41 +7,65 @@ signature is all there is to declare: names, types, ranges and defaults are read
 
 import functools
 import inspect
-import itertools
-import re
-import textwrap
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
+from annotated_types import GroupedMetadata
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema
 
 from zoo.errors import Problem, ZooError, suggestion, unknown
 
 Spec = str | dict[str, Any]
 """A word, or a word with options: `rba`, or `{name: rba, size: 512}`."""
 
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Rate = Annotated[float, Field(ge=0, lt=1)]
+
+class Within(GroupedMetadata):
+    """Bounds of a number, for pydantic those of a `Field`; a signature shows them in words.
+
+    >>> Within("at least 1", ge=1)
+    at least 1
+    """
+
+    def __init__(self, words: str, **bounds: Any):
+        self.words, self.bounds = words, tuple(Field(**bounds).metadata)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return what pydantic is to check."""
+        return iter(self.bounds)
+
+    def __repr__(self) -> str:
+        """Return the bounds in words, such as `at least 1`."""
+        return self.words
 
 
-class Table(dict[str, Callable]):
+Count = Annotated[int, Within("at least 1", ge=1)]
+Number = Annotated[int, Within("at least 0", ge=0)]
+Seed = Annotated[int, Within("at least 0", ge=0, lt=2**63)]
+Positive = Annotated[float, Within("above 0", gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Within("at least 0", ge=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Within("from 0 to 1", ge=0, le=1)]
+Rate = Annotated[float, Within("from 0 to below 1", ge=0, lt=1)]
+
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+class Table(dict[str, Builder], Generic[Builder]):
     """A dict from words to builders that knows what its words stand for.
 
     As metadata of an annotation it says that an option is itself picked from this table:
     `attention: Annotated[Spec, ATTENTIONS] = "native"`.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, Callable]):
+    def __init__(self, kind: str, entries: Mapping[str, Builder]):
         """Name the kind of thing in the table ("attention") and give its entries."""
         super().__init__(entries)
         self.kind = kind
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Return the words, `<attention: linear, native, rba>`, as signatures show them."""
+        return f"<{self.kind}: {', '.join(sorted(self))}>"
 
 
 def pick(table: Table, spec: Spec, *context: Any) -> Any:
@@ -126,7 +150,7 @@ def option_problems(
 def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Check one plain value against a type annotation: strictly, so that True is not 1."""
     try:
-        _adapter(annotation).validate_python(value)
+        adapter(annotation).validate_python(value)
     except ValidationError as error:
         wrong: dict[tuple, list] = {}
         for each in error.errors(include_url=False):
@@ -167,105 +191,6 @@ def _without_here(problem: Problem) -> str:
     return str(problem) if problem.path else problem.message
 
 
-def descriptions(builder: Callable) -> dict[str, str]:
-    """Return the lines under `Args:` of a builder, or of a class, its parents and its `__init__`.
-
-    An option without a word there is left out.
-    """
-    texts = [builder.__doc__]
-    if inspect.isclass(builder):
-        texts = [each.__doc__ for each in reversed(builder.__mro__)] + [builder.__init__.__doc__]
-    said: dict[str, str] = {}
-    for text in texts:
-        said |= _arguments(text or "")
-    return {option: said[option] for option in options_of(builder) if option in said}
-
-
-def json_schema(table: Table) -> dict[str, Any]:
-    """Return the JSON schema of a spec of this table, for editors and reference pages.
-
-    Each table is one definition named after its kind: attentions that wrap attentions refer back.
-    """
-    definitions: dict[str, Any] = {}
-    return {**_reference(table, definitions), "$defs": definitions}
-
-
-def options_schema(builder: Callable) -> dict[str, Any]:
-    """Return the JSON schema of a mapping of the options of one builder, without a `name`."""
-    definitions: dict[str, Any] = {}
-    schema = _object(builder, definitions)
-    return {**schema, "$defs": definitions} if definitions else schema
-
-
-def _arguments(docstring: str) -> dict[str, str]:
-    lines = iter(inspect.cleandoc(docstring).splitlines())
-    lines = itertools.dropwhile(lambda line: line.rstrip() != "Args:", lines)
-    next(lines, None)
-    section = itertools.takewhile(lambda line: not line or line[0].isspace(), lines)
-    said: dict[str, str] = {}
-    option = None
-    for line in textwrap.dedent("\n".join(section)).splitlines():
-        if entry := re.match(r"\*{0,2}(\w+)(?: \(.*?\))?:(.*)", line):
-            option = entry[1]
-            said[option] = entry[2].strip()
-        elif option is not None:
-            said[option] = f"{said[option]} {line.strip()}".strip()
-    return said
-
-
-def _reference(table: Table, definitions: dict[str, Any]) -> dict[str, Any]:
-    kind = table.kind.replace(" ", "-")
-    if kind not in definitions:
-        # Claimed before its entries are read, because one of them may pick from this very table.
-        definitions[kind] = {}
-        words = [word for word, builder in table.items() if not _required(builder)]
-        objects = [_entry(word, builder, definitions) for word, builder in table.items()]
-        definitions[kind] = {"anyOf": [{"enum": words}, *objects]}
-    return {"$ref": f"#/$defs/{kind}"}
-
-
-def _entry(word: str, builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
-    schema = _object(builder, definitions)
-    schema["properties"] = {"name": {"const": word}, **schema["properties"]}
-    schema["required"] = ["name", *_required(builder)]
-    summary = inspect.cleandoc(builder.__doc__ or "").partition("\n\n")[0]
-    return {"description": " ".join(summary.split()), **schema} if summary else schema
-
-
-def _object(builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
-    said = descriptions(builder)
-    properties = {
-        option: {
-            **({"description": said[option]} if option in said else {}),
-            **_option_schema(parameter, definitions),
-        }
-        for option, parameter in options_of(builder).items()
-    }
-    schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": _required(builder)} if _required(builder) else schema
-
-
-def _option_schema(parameter: inspect.Parameter, definitions: dict[str, Any]) -> dict[str, Any]:
-    inner = table_of(parameter)
-    if inner is not None:
-        schema = _reference(inner, definitions)
-    else:
-        try:
-            schema = _adapter(parameter.annotation).json_schema()
-        except PydanticInvalidForJsonSchema:
-            # Something that Python code may pass and a recipe cannot write, such as a function.
-            return {"not": {}}
-        definitions.update(schema.pop("$defs", {}))
-    default = list(value) if isinstance(value := parameter.default, tuple) else value
-    plain = default is None or isinstance(default, bool | int | float | str | list | dict)
-    return {**schema, "default": default} if plain else schema
-
-
-def _required(builder: Callable) -> list[str]:
-    known = options_of(builder).items()
-    return [option for option, parameter in known if parameter.default is parameter.empty]
-
-
 @functools.cache
 def _options_of(builder: Callable) -> tuple[tuple[str, inspect.Parameter], ...]:
     function = builder.__init__ if inspect.isclass(builder) else builder
@@ -278,7 +203,8 @@ def _options_of(builder: Callable) -> tuple[tuple[str, inspect.Parameter], ...]:
 
 
 @functools.cache
-def _adapter(annotation: Any) -> TypeAdapter:
+def adapter(annotation: Any) -> TypeAdapter:
+    """Return what checks values of an annotation, strictly: True is not 1, nor 1 a float."""
     return TypeAdapter(annotation, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
 
 

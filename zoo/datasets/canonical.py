@@ -9,6 +9,7 @@ from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import check_edges
 from zoo.errors import ZooError
+from zoo.known_graphs import remember
 
 
 def canonical(source: DGLGraph | ArrayLike, *, nodes: int | None = None) -> DGLGraph:
@@ -52,9 +53,10 @@ def _canonical(source: np.ndarray, target: np.ndarray, nodes: int) -> DGLGraph:
     pattern = sparse.coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()
     pattern.sum_duplicates()
     rows = np.repeat(np.arange(nodes, dtype=np.int64), np.diff(pattern.indptr))
-    return dgl.graph(
+    graph = dgl.graph(
         (torch.from_numpy(rows), torch.from_numpy(pattern.indices.astype(np.int64))),
         num_nodes=nodes,
         row_sorted=True,
         col_sorted=True,
     )
+    return remember(graph)

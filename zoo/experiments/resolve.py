@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.config.json_schema import json_schema, options_schema
 from zoo.config.options import (
     Spec,
-    json_schema,
     option_problems,
-    options_schema,
     problems,
     resolved,
     resolved_options,

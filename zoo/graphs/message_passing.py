@@ -24,6 +24,7 @@ from zoo.graphs import along, spmm_cpu
 from zoo.graphs.adjacency import ends, lists, matrices, numbered
 from zoo.graphs.shard import Graph, edges, sources
 from zoo.graphs.spmm_cpu import Bags
+from zoo.known_graphs import derived
 from zoo.ops.precision import wide
 from zoo.system.context import context
 
@@ -196,6 +197,6 @@ def place(graph: dgl.DGLGraph, device: torch.device | str) -> dgl.DGLGraph:
     A CPU-only DGL keeps its graphs on the CPU; propagation of CUDA features then runs on torch.
     """
     try:
-        return graph.to(device)
+        return derived(graph.to(device), graph)
     except dgl.DGLError:
         return graph

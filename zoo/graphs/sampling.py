@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.known_graphs import derived, remember
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
@@ -33,7 +34,7 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     # Where a node's edges begin: how many edges before them are inside.
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
     begins = running[torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(counts, 0)])]
-    return _graph(begins, found[inside], graph.idtype)
+    return derived(_graph(begins, found[inside], graph.idtype), graph)
 
 
 def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
@@ -152,7 +153,7 @@ def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DG
     keys = np.unique(keys)
     tips, tails = (torch.from_numpy(each) for each in np.divmod(keys, n))
     offsets = torch.searchsorted(tips, torch.arange(n + 1))
-    return _graph(offsets, tails, kind)
+    return remember(_graph(offsets, tails, kind))
 
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:

@@ -11,6 +11,7 @@ import dgl
 import torch
 from torch import Tensor
 
+from zoo.known_graphs import remember
 from zoo.ops.global_sums import Sums
 from zoo.system import process_group
 
@@ -38,6 +39,7 @@ class Shard:
         self._places = torch.empty_like(self.order)
         self._places[self.order] = torch.arange(len(order), device=graph.device)
         self.block = self._block()
+        remember(self)
 
     def batch_num_nodes(self) -> Tensor:
         """Return the nodes of this share, (1,): they attend to no others."""

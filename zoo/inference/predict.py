@@ -20,6 +20,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.inference.align import fitted, numbered
+from zoo.known_graphs import derived
 from zoo.registry import Model
 from zoo.system.files import write_whole
 from zoo.training.layerwise import Layerwise
@@ -200,7 +201,8 @@ def _answers(
                 return read(model, place(data.graph, device), x).float().cpu(), 0.0
             out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
             for number, nodes in enumerate(_parts(data, size)):
-                graph = place(data.graph.subgraph(nodes, store_ids=False), device)
+                part = derived(data.graph.subgraph(nodes, store_ids=False), data.graph)
+                graph = place(part, device)
                 answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
                 out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
                 out[nodes], part_of[nodes] = answer, number

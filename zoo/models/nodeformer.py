@@ -24,7 +24,6 @@
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -49,6 +48,7 @@ from zoo.registry import (
     Count,
     Model,
     NonNegative,
+    Number,
     Output,
     Positive,
     Rate,
@@ -56,8 +56,6 @@ from zoo.registry import (
     Spec,
     register_model,
 )
-
-Number = Annotated[int, Field(ge=0)]
 
 
 @register_model("nodeformer")

@@ -26,7 +26,6 @@ from functools import partial
 from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from zoo.nn import (
@@ -46,9 +45,7 @@ from zoo.nn import (
     merge_heads,
     split_heads,
 )
-from zoo.registry import Count, Model, NonNegative, Rate, Spec, register_model
-
-Epochs = Annotated[int, Field(ge=0)]
+from zoo.registry import Count, Model, NonNegative, Number, Rate, Spec, register_model
 
 
 @register_model("polynormer")
@@ -93,7 +90,7 @@ class Polynormer(Model):
         dim: Count = 64,
         local_layers: Count = 5,
         global_layers: Count = 2,
-        local_epochs: Epochs = 0,
+        local_epochs: Number = 0,
         heads: Count = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         qk_shared: bool = True,

@@ -26,6 +26,7 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import contained, leading
 from zoo.graphs.shard import Graph, Shard
+from zoo.known_graphs import remember
 from zoo.training.full_batch import Whole
 
 EDGES = 2**18
@@ -48,6 +49,7 @@ class RowChunk(Shard):
         self.reached, self.block = leading(graph, nodes)
         self.count = graph.num_nodes()
         self._known, self._turn = known, 0
+        remember(self)
 
     @property
     def sums(self) -> RowChunk:

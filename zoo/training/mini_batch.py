@@ -25,6 +25,7 @@ from zoo.graphs.message_passing import place
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
+from zoo.known_graphs import derived
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole
@@ -47,7 +48,7 @@ class Batches(Divided):
 
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, per_step: int):
         self.data, self.device, self.per_step = data, torch.device(device), per_step
-        self.graph = data.graph.formats("csc")
+        self.graph = derived(data.graph.formats("csc"), data.graph)
         neighbours(self.graph)  # brought into order now, not by the thread
         self.train, self.seed, self.waited = train, torch.initial_seed() % 2**63, 0.0
         self.training = torch.zeros(len(data.x), dtype=torch.bool)

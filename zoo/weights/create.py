@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
+from zoo.contract import check_head, check_parts
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, discover
 from zoo.weights.folder import Stored, index, locate, read_folder
@@ -28,11 +29,13 @@ def create_model(
         pretrained: weights to begin with: a folder, or a name of `zoo list models --pretrained`.
             Their options hold unless others are given; stem and head are fresh where the number
             of features, or of logits, is another.
-        options: keyword-only options of the model's class, for example `attention="rba"`.
+        options: keyword-only options of the model's class, for example `attention="rba"`. They
+            are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been
+            called, by `inspect.signature(zoo.MODELS["sgformer"])` and `help(...)` of the same.
 
     Raises:
-        ZooError: an unknown name or option, a value of the wrong type or out of range, or weights
-            of another model.
+        ZooError: an unknown name or option, a value of the wrong type or out of range, weights of
+            another model, or a class without a head or with layers where torch cannot find them.
     """
     discover()
     given = {"in_dim": in_dim, "out_dim": out_dim, **options}
@@ -67,7 +70,10 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
     if wrong:
         raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
-    return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+    model = pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+    check_parts(model)
+    check_head(model, out_dim)
+    return model
 
 
 def list_models(

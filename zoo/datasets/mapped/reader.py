@@ -15,6 +15,7 @@ from zoo.datasets.files.labels import METRICS, check_labels, check_task
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
+from zoo.known_graphs import remember
 from zoo.system.memory import available_memory
 
 
@@ -124,7 +125,7 @@ def _dataset(folder: Path, meta: Meta, arrays, task: str) -> Dataset:
     ends = (tensor(indptr), tensor(indices), none)
     return Dataset(
         name=folder.resolve().name,
-        graph=create_from_edges("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes),
+        graph=remember(create_from_edges("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes)),
         x=tensor(arrays["features"]),
         y=torch.from_numpy(labels),
         task=task,

@@ -1,0 +1,111 @@
+"""What is said of options to people and editors: their help texts, and JSON schemas."""
+
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from pydantic.errors import PydanticInvalidForJsonSchema
+
+from zoo.config.options import Table, adapter, options_of, table_of
+
+
+def descriptions(builder: Callable) -> dict[str, str]:
+    """Return the lines under `Args:` of a builder, or of a class, its parents and its `__init__`.
+
+    An option without a word there is left out.
+    """
+    texts = [builder.__doc__]
+    if inspect.isclass(builder):
+        texts = [each.__doc__ for each in reversed(builder.__mro__)] + [builder.__init__.__doc__]
+    said: dict[str, str] = {}
+    for text in texts:
+        said |= _arguments(text or "")
+    return {option: said[option] for option in options_of(builder) if option in said}
+
+
+def json_schema(table: Table) -> dict[str, Any]:
+    """Return the JSON schema of a spec of this table, for editors and reference pages.
+
+    Each table is one definition named after its kind: attentions that wrap attentions refer back.
+    """
+    definitions: dict[str, Any] = {}
+    return {**_reference(table, definitions), "$defs": definitions}
+
+
+def options_schema(builder: Callable) -> dict[str, Any]:
+    """Return the JSON schema of a mapping of the options of one builder, without a `name`."""
+    definitions: dict[str, Any] = {}
+    schema = _object(builder, definitions)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _arguments(docstring: str) -> dict[str, str]:
+    lines = iter(inspect.cleandoc(docstring).splitlines())
+    lines = itertools.dropwhile(lambda line: line.rstrip() != "Args:", lines)
+    next(lines, None)
+    section = itertools.takewhile(lambda line: not line or line[0].isspace(), lines)
+    said: dict[str, str] = {}
+    option = None
+    for line in textwrap.dedent("\n".join(section)).splitlines():
+        if entry := re.match(r"\*{0,2}(\w+)(?: \(.*?\))?:(.*)", line):
+            option = entry[1]
+            said[option] = entry[2].strip()
+        elif option is not None:
+            said[option] = f"{said[option]} {line.strip()}".strip()
+    return said
+
+
+def _reference(table: Table, definitions: dict[str, Any]) -> dict[str, Any]:
+    kind = table.kind.replace(" ", "-")
+    if kind not in definitions:
+        # Claimed before its entries are read, because one of them may pick from this very table.
+        definitions[kind] = {}
+        words = [word for word, builder in table.items() if not _required(builder)]
+        objects = [_entry(word, builder, definitions) for word, builder in table.items()]
+        definitions[kind] = {"anyOf": [{"enum": words}, *objects]}
+    return {"$ref": f"#/$defs/{kind}"}
+
+
+def _entry(word: str, builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
+    schema = _object(builder, definitions)
+    schema["properties"] = {"name": {"const": word}, **schema["properties"]}
+    schema["required"] = ["name", *_required(builder)]
+    summary = inspect.cleandoc(builder.__doc__ or "").partition("\n\n")[0]
+    return {"description": " ".join(summary.split()), **schema} if summary else schema
+
+
+def _object(builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
+    said = descriptions(builder)
+    properties = {
+        option: {
+            **({"description": said[option]} if option in said else {}),
+            **_option_schema(parameter, definitions),
+        }
+        for option, parameter in options_of(builder).items()
+    }
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": _required(builder)} if _required(builder) else schema
+
+
+def _option_schema(parameter: inspect.Parameter, definitions: dict[str, Any]) -> dict[str, Any]:
+    inner = table_of(parameter)
+    if inner is not None:
+        schema = _reference(inner, definitions)
+    else:
+        try:
+            schema = adapter(parameter.annotation).json_schema()
+        except PydanticInvalidForJsonSchema:
+            # Something that Python code may pass and a recipe cannot write, such as a function.
+            return {"not": {}}
+        definitions.update(schema.pop("$defs", {}))
+    default = list(value) if isinstance(value := parameter.default, tuple) else value
+    plain = default is None or isinstance(default, bool | int | float | str | list | dict)
+    return {**schema, "default": default} if plain else schema
+
+
+def _required(builder: Callable) -> list[str]:
+    known = options_of(builder).items()
+    return [option for option, parameter in known if parameter.default is parameter.empty]

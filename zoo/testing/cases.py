@@ -1,0 +1,69 @@
+"""What the promises of models are about: a model with options, and what it is given."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from zoo.config.options import Spec, options_of
+from zoo.errors import ZooError, unknown
+from zoo.graphs.examples import tiny_graph
+from zoo.nn.attention import ATTENTIONS
+from zoo.registry import MODELS, Model, discover, name_of
+from zoo.weights.create import create_model
+
+RBA = {"name": "rba", "size": 4}
+"""Random batches of 4 nodes: three of them in the tiny graph."""
+
+FEATURES, CLASSES = 5, 3
+"""F and C of the models that are made here."""
+
+
+class Case(NamedTuple):
+    """A model with some options: what the promises are about."""
+
+    name: str
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        """Return `sgformer-softmax`, the model and its attention."""
+        return f"{self.name}-{self.options.get('attention')}"
+
+    def build(self, in_dim: int = FEATURES, out_dim: int = CLASSES, **more: Any) -> Model:
+        """Return the model, always with the same weights."""
+        torch.manual_seed(2)
+        return create_model(self.name, in_dim, out_dim, **self.options, **more)
+
+
+def attention_specs() -> list[Spec]:
+    """Return every attention of the table, and random batches around each of them."""
+    plain = [word for word in ATTENTIONS if word != "rba"]
+    return [*plain, RBA, *({**RBA, "inner": word} for word in plain if word != "native")]
+
+
+def model_cases(model: str | type[Model], **options: Any) -> list[Case]:
+    """Return a model with every attention where it has a choice, else alone.
+
+    Args:
+        model: a name, or a class that is registered.
+        options: of every case; with an `attention` among them there is one case.
+
+    Raises:
+        ZooError: no model is registered under this name, or as this class.
+    """
+    discover()
+    name = model if isinstance(model, str) else name_of(model)
+    if name not in MODELS:
+        shown = model if isinstance(model, str) else model.__name__
+        raise ZooError(f"{unknown('model', shown, MODELS)} Register it: @register_model('name').")
+    if "attention" in options or "attention" not in options_of(MODELS[name]):
+        return [Case(name, options)]
+    return [Case(name, {"attention": spec, **options}) for spec in attention_specs()]
+
+
+def tiny() -> tuple[Any, Tensor, Tensor]:
+    """Return the tiny graph, features (12, 5) and classes (12,) of its nodes."""
+    torch.manual_seed(1)
+    return tiny_graph(), torch.randn(12, FEATURES), torch.arange(12) % CLASSES

@@ -1,0 +1,71 @@
+"""The promises of a model: the contract that training, weights and recipes count on."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+
+from zoo.config.options import options_of
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.registry import MODELS, Model
+from zoo.testing import model_answers, model_weights, promises
+from zoo.testing.cases import Case, model_cases
+from zoo.testing.promises import Promise
+
+CONTRACT: tuple[Callable[[Case], None], ...] = (
+    model_weights.it_can_be_made,
+    model_answers.one_row_of_finite_logits_per_node,
+    model_answers.the_head_reads_the_features,
+    model_answers.nothing_is_left_on_the_graph,
+    model_answers.small_and_broken_graphs_give_finite_logits,
+    model_answers.a_batch_of_graphs_equals_one_by_one,
+    model_answers.renaming_nodes_renames_logits,
+    model_answers.evaluating_twice_gives_the_same_and_leaves_the_generator_alone,
+    model_answers.bfloat16_stays_finite_and_near,
+    model_weights.every_parameter_gets_a_gradient,
+    model_weights.every_parameter_is_trained_once,
+    model_weights.weights_move_to_other_sizes,
+    model_weights.saved_and_loaded_it_answers_the_same,
+    model_weights.it_memorises_the_tiny_graph,
+)
+"""The promises of a model with one attention, the cheap ones first."""
+
+HEADS = 1, 2, 5
+"""Numbers of heads that every model has to do with; 5 divides no usual width."""
+
+
+def model_promises(model: str | type[Model], **options: object) -> list[Promise]:
+    """Return every promise of a model, with each attention, number of heads and propagation.
+
+    Args:
+        model: a name, or a class that is registered.
+        options: that the model is made with throughout.
+
+    Raises:
+        ZooError: no such model is registered.
+    """
+    cases = model_cases(model, **options)
+    name = cases[0].name
+    found = [_promise(check, case, str(case)) for check in CONTRACT for case in cases]
+    known = options_of(MODELS[name])
+    for heads, word in itertools.product(HEADS, PROPAGATIONS):
+        more = {"heads": heads, "propagation": word}
+        more = {key: value for key, value in more.items() if key in known}
+        check = model_answers.any_heads_and_any_propagation_will_do
+        found.append(_promise(check, Case(name, {**more, **options}), f"{heads}-{word}-{name}"))
+    return [*found, _promise(model_weights.it_says_what_it_is, cases[0], name)]
+
+
+def check_model(model: str | type[Model], **options: object) -> None:
+    """Check every promise of a model, see `model_promises`.
+
+    Raises:
+        zoo.testing.Broken: some are not kept; with a paragraph for each that says what to write.
+        ZooError: no such model is registered.
+    """
+    promises.check(model_promises(model, **options))
+
+
+def _promise(check: Callable[[Case], None], case: Case, of: str) -> Promise:
+    return Promise(check.__name__, of, functools.partial(check, case))
