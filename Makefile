@@ -18,7 +18,7 @@ slow: $(INSTALLED)
 
 # Peers beside the zoo, at sizes that take minutes; each script takes --full.
 bench: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[test,bench]'
 	for script in startup propagation laplacian random_walk sgformer_step model_steps growth; do \
 	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
 
@@ -26,10 +26,11 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# torch and everything else go in one command, so that the constraints hold for all of it.
+# torch and everything else go in one command, so that the constraints hold for all of it; editors
+# that read code without running it find an editable install by its path alone, `compat`.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "The zoo needs Python 3.11 (DGL has no newer wheel): make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[test]'
 	touch $(INSTALLED)

@@ -12,7 +12,7 @@ from zoo.testing.attentions import attention_promises, check_attention
 from zoo.testing.cases import model_cases
 from zoo.testing.encodings import check_encoding, encoding_promises
 from zoo.testing.models import check_model, model_promises
-from zoo.testing.promises import Broken, Promise, promises
+from zoo.testing.promise import Broken, Promise, promises
 from zoo.testing.propagations import check_propagation, propagation_promises
 
 __all__ = [

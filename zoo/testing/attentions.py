@@ -13,8 +13,7 @@ from zoo.config.options import Spec, pick
 from zoo.graphs.examples import edgeless
 from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, Attention, linear
-from zoo.testing import promises
-from zoo.testing.promises import Broken, Promise, keep, keep_close
+from zoo.testing.promise import Broken, Promise, check_all, keep, keep_close
 
 GROWTH = 2.3
 """What memory may grow by where the nodes are doubled, of an attention that is linear in them."""
@@ -43,7 +42,7 @@ def check_attention(attention: Spec) -> None:
         zoo.testing.Broken: some are not kept; with a paragraph for each that says what to write.
         ZooError: no such attention is registered, or an option of it is wrong.
     """
-    promises.check(attention_promises(attention))
+    check_all(attention_promises(attention))
 
 
 def values_of_one_give_one(spec: Spec) -> None:

@@ -28,8 +28,8 @@ class Case(NamedTuple):
     options: dict[str, Any]
 
     def __str__(self) -> str:
-        """Return `sgformer-softmax`, the model and its attention."""
-        return f"{self.name}-{self.options.get('attention')}"
+        """Return `sgformer-softmax`, the model and its attention where it has a choice."""
+        return "-".join(map(str, [self.name, *filter(None, [self.options.get("attention")])]))
 
     def build(self, in_dim: int = FEATURES, out_dim: int = CLASSES, **more: Any) -> Model:
         """Return the model, always with the same weights."""

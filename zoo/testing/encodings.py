@@ -11,8 +11,7 @@ import torch
 from zoo.config.options import Spec, pick
 from zoo.encodings import ENCODINGS
 from zoo.graphs.examples import odd_graphs, preferential_attachment, renamed, tiny_graph
-from zoo.testing import promises
-from zoo.testing.promises import Promise, keep, keep_close
+from zoo.testing.promise import Promise, check_all, keep, keep_close
 
 
 def encoding_promises(encoding: Spec) -> list[Promise]:
@@ -38,7 +37,7 @@ def check_encoding(encoding: Spec) -> None:
         zoo.testing.Broken: some are not kept; with a paragraph for each that says what to write.
         ZooError: no such encoding is registered, or an option of it is wrong.
     """
-    promises.check(encoding_promises(encoding))
+    check_all(encoding_promises(encoding))
 
 
 def one_row_of_finite_columns_per_node(spec: Spec) -> None:

@@ -15,7 +15,7 @@ from zoo.graphs.examples import batch, odd_graphs, renamed, short_path, tiny_gra
 from zoo.registry import Model
 from zoo.system.context import using
 from zoo.testing.cases import CLASSES, FEATURES, Case, tiny
-from zoo.testing.promises import Broken, keep, keep_close
+from zoo.testing.promise import Broken, keep, keep_close
 
 
 def one_row_of_finite_logits_per_node(case: Case) -> None:

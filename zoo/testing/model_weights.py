@@ -13,7 +13,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.registry import MODELS
 from zoo.system.context import using
 from zoo.testing.cases import CLASSES, FEATURES, Case, tiny
-from zoo.testing.promises import keep
+from zoo.testing.promise import keep
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save
 from zoo.weights.transfer import transfer

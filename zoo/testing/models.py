@@ -9,9 +9,9 @@ from collections.abc import Callable
 from zoo.config.options import options_of
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model
-from zoo.testing import model_answers, model_weights, promises
+from zoo.testing import model_answers, model_weights
 from zoo.testing.cases import Case, model_cases
-from zoo.testing.promises import Promise
+from zoo.testing.promise import Promise, check_all
 
 CONTRACT: tuple[Callable[[Case], None], ...] = (
     model_weights.it_can_be_made,
@@ -64,7 +64,7 @@ def check_model(model: str | type[Model], **options: object) -> None:
         zoo.testing.Broken: some are not kept; with a paragraph for each that says what to write.
         ZooError: no such model is registered.
     """
-    promises.check(model_promises(model, **options))
+    check_all(model_promises(model, **options))
 
 
 def _promise(check: Callable[[Case], None], case: Case, of: str) -> Promise:

@@ -10,8 +10,7 @@ import torch
 from zoo.config.options import Spec, pick
 from zoo.graphs.examples import odd_graphs, renamed, tiny_graph
 from zoo.nn.propagation import PROPAGATIONS
-from zoo.testing import promises
-from zoo.testing.promises import Promise, keep, keep_close
+from zoo.testing.promise import Promise, check_all, keep, keep_close
 
 WIDTH = 5
 
@@ -39,7 +38,7 @@ def check_propagation(propagation: Spec) -> None:
         zoo.testing.Broken: some are not kept; with a paragraph for each that says what to write.
         ZooError: no such propagation is registered, or an option of it is wrong.
     """
-    promises.check(propagation_promises(propagation))
+    check_all(propagation_promises(propagation))
 
 
 def it_keeps_the_shape_of_x(spec: Spec) -> None:

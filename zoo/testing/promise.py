@@ -78,7 +78,7 @@ def promises(found: Iterable[Promise]) -> Callable[[Callable], Callable]:
     return pytest.mark.parametrize("promise", [pytest.param(each, id=each.id) for each in found])
 
 
-def check(found: Iterable[Promise]) -> None:
+def check_all(found: Iterable[Promise]) -> None:
     """Check promises one after another.
 
     Raises:
