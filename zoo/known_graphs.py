@@ -38,7 +38,7 @@ def meet(graph: object) -> None:
     Raises:
         ZooError: it is no graph that a model can take, such as a DGL block.
     """
-    if not _is_known(graph):
+    if graph is not None and not _is_known(graph):  # None: features only
         _check_kind(graph)
         _check_form(graph)
         remember(graph)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.config.options import Count, Rate, descriptions, options_of, table_of
+from zoo.config.json_schema import descriptions
+from zoo.config.options import Count, Rate, options_of, table_of
 from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS
 from zoo.weights.create import list_models
