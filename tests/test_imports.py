@@ -26,7 +26,7 @@ FLOORS = [
     {"datasets", "encodings", "nn"},
     {"datasets.files", "graphs", "weights"},
     {"registry", "ops"},
-    {"contract", "known_graphs"},
+    {"contract", "canonical_form"},
     {"config", "system"},
     {"errors"},
 ]

@@ -267,7 +267,7 @@ def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:
         return (
             f"`{found[0] if found else 'a norm'}` takes the mean over all nodes that it is given, "
             "and fails on one node; in training it also mixes the graphs of a batch. Write "
-            "`pick(NORMS, 'batch', dim)` of zoo.nn.layers, which passes one node through its "
+            "`build_norm('batch', dim)` of zoo.nn, which passes one node through its "
             "running means, or nn.LayerNorm, which looks at each node alone."
         )
     if not SHAPES.search(str(error)):

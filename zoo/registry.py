@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
+from zoo.canonical_form import meet
 from zoo.config.metadata import About
 from zoo.config.options import (
     Count,
@@ -23,7 +24,6 @@ from zoo.config.options import (
 )
 from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
 from zoo.errors import ZooError
-from zoo.known_graphs import meet
 
 __all__ = [
     "MODELS",
@@ -154,9 +154,9 @@ class Model(nn.Module):
         return [{"params": list(self.parameters())}]
 
     def train(self, mode: bool = True) -> Self:
-        """Switch to training, but for modules whose own weights are all frozen.
+        """Switch to training; modules whose own weights are all frozen stay in eval mode.
 
-        A batch norm that does not learn goes on using the statistics that it has.
+        A frozen batch norm keeps using its running statistics.
         """
         super().train(mode)
         for module in self.modules():

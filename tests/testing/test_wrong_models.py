@@ -130,7 +130,7 @@ CALLING = {
 CHECKING = {
     "a batch norm over one node": (
         {STEM: NORM, RETURN: "return self.norm(self.stem(x)).relu()"},
-        r"on a graph of 1 nodes.*`norm` takes the mean over all nodes.*pick\(NORMS, 'batch', dim\)",
+        r"on a graph of 1 nodes.*`norm` takes the mean over all nodes.*build_norm\('batch', dim\)",
     ),
     "a batch norm over a batch of graphs": (
         {

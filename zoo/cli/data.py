@@ -140,11 +140,12 @@ def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
 
 
 def _options(path: str, options: list[str] | None) -> dict[str, Any]:
+    from zoo.config.overrides import override
     from zoo.config.yaml_lines import Draft
 
     draft = Draft("the options")
     draft.data = {"name": path}
     for number, text in enumerate(options or []):
-        draft.override(text, number)
+        override(draft, text, number)
     draft.finish()
     return draft.data

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from zoo.config.options import Fraction, NonNegative, Seed, Spec, sentence
+from zoo.config.overrides import override
 from zoo.config.yaml_lines import Draft, read, recipe_text
 from zoo.errors import Problem, ZooError, suggestion, unknown
 
@@ -143,7 +144,7 @@ def read_recipe(
         draft.finish()
     graph = _graph(draft.data)
     for number, text in enumerate(overrides):
-        draft.override(text, number)
+        override(draft, text, number)
     if _graph(draft.data) != graph and not any(each.startswith("expect") for each in overrides):
         draft.data.pop("expect", None)  # a number holds for its graph only
     _check(draft, check)

@@ -18,7 +18,7 @@ from zoo.errors import Problem, ZooError
 
 Keys = tuple[str | int, ...]
 
-_LARGEST = 1_000_000  # bytes of a file
+LARGEST = 1_000_000  # bytes of a file
 _DEEPEST = 32  # mappings and lists inside each other
 
 
@@ -54,45 +54,6 @@ class Draft:
         return next(
             self.places[keys[:end]] for end in range(len(keys), -1, -1) if keys[:end] in self.places
         )
-
-    def override(self, text: str, number: int) -> None:
-        """Set what `KEY=VALUE` says; a word on the way becomes a mapping with that name."""
-        place = Place(_LARGEST + number, f"override {text!r}")
-        key, equals, value = text.partition("=")
-        keys = tuple(word.strip() for word in key.split("."))
-        if not equals or not all(word and word.isprintable() for word in keys):
-            self.refuse(place, "write KEY=VALUE with a dotted key, such as train.epochs=50.")
-            return
-        try:
-            node = _compose(value)
-        except _NotYaml as error:
-            self.refuse(place, error.message)
-            return
-        target = self._enter(keys, place)
-        if target is not None:
-            for known in [each for each in self.places if each[: len(keys)] == keys]:
-                del self.places[known]
-            self.places[keys] = place
-            target[keys[-1]] = node and self.build(node, keys, lambda line: place)
-
-    def _enter(self, keys: Keys, place: Place) -> dict[str, Any] | None:
-        target = self.data
-        for end in range(1, len(keys)):
-            here, inner = keys[:end], target.get(keys[end - 1])
-            if isinstance(inner, str):
-                self.places[(*here, "name")] = self.place(here)
-                inner = {"name": inner}
-                self.places[here] = place
-            elif inner is None:
-                inner = {}
-                self.places[here] = place
-            elif not isinstance(inner, dict):
-                dotted = ".".join(here)
-                self.refuse(place, f"{dotted} is {inner!r}, without options; write {dotted}=VALUE.")
-                return None
-            target[keys[end - 1]] = inner
-            target = inner
-        return target
 
     def build(self, node: yaml.Node, keys: Keys, place: Callable[[int], Place]) -> Any:
         """Return the data of a YAML node; note where each key is and which are wrong."""
@@ -147,7 +108,7 @@ def recipe_text(data: Mapping[str, Any]) -> str:
     return yaml.dump(data, Dumper=_Dumper, **style)
 
 
-class _NotYaml(Exception):
+class NotYaml(Exception):
     """A text that is not the YAML of a recipe, the line, and what was found there."""
 
     def __init__(self, line: int, message: str):
@@ -217,7 +178,7 @@ class _Dumper(yaml.SafeDumper):
         return super().choose_scalar_style() if self.event.value.isprintable() else '"'
 
 
-def _compose(text: str) -> yaml.Node | None:
+def compose(text: str) -> yaml.Node | None:
     """Return the nodes of a YAML text, None of an empty one."""
     try:
         loader = _Loader(text)
@@ -236,7 +197,7 @@ def _compose(text: str) -> yaml.Node | None:
     except (ValueError, OverflowError) as error:
         # PyYAML does not look whether "\U00110000" is a character, nor how long a version is.
         line, message = loader.line + 1, f"not YAML: {error}"
-    raise _NotYaml(line, f"{message}.")
+    raise NotYaml(line, f"{message}.")
 
 
 def read_value(text: str) -> Any:
@@ -247,9 +208,9 @@ def read_value(text: str) -> Any:
     """
     draft = Draft(f"the value {text!r}")
     try:
-        node = _compose(text)
+        node = compose(text)
         data = node and draft.build(node, (), lambda line: draft.places[()])
-    except _NotYaml as error:
+    except NotYaml as error:
         raise ZooError(f"{text!r}: {error.message}") from None
     draft.finish()
     return data
@@ -263,14 +224,14 @@ def read(path: Path, shown: str) -> Draft:
         return Place(line, f"{shown}:{line}")
 
     try:
-        node = _compose(_text(path, shown))
+        node = compose(_text(path, shown))
         if node is None:
-            raise _NotYaml(1, "the file is empty; write at least `dataset: ...` and `model: ...`.")
+            raise NotYaml(1, "the file is empty; write at least `dataset: ...` and `model: ...`.")
         if not isinstance(node, yaml.MappingNode):
             kind = "a list" if isinstance(node, yaml.SequenceNode) else f"{node.value!r}"
             wanted = "write `dataset: ...`, `model: ...` and so on, a key on each line."
-            raise _NotYaml(_line(node), f"the file holds {kind}; {wanted}")
-    except _NotYaml as error:
+            raise NotYaml(_line(node), f"the file holds {kind}; {wanted}")
+    except NotYaml as error:
         draft.refuse(place(error.line), error.message)
         draft.finish()
     draft.places[()] = place(_line(node))
@@ -284,11 +245,11 @@ def _text(path: Path, shown: str) -> str:
             kind = "a folder" if path.is_dir() else "no regular file"
             raise ZooError(f"{shown} is {kind}; give the path of a .yaml file.")
         with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
+            content = file.read(LARGEST + 1)
     except OSError as error:
         raise ZooError(f"{shown} cannot be read: {error.strerror}.") from error
-    if len(content) > _LARGEST:
-        raise ZooError(f"{shown} is larger than {_LARGEST} bytes, which no recipe is.")
+    if len(content) > LARGEST:
+        raise ZooError(f"{shown} is larger than {LARGEST} bytes, which no recipe is.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -7,9 +7,9 @@ from dgl import DGLGraph
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from zoo.canonical_form import remember
 from zoo.datasets.files.graph_arrays import check_edges
 from zoo.errors import ZooError
-from zoo.known_graphs import remember
 
 
 def canonical(source: DGLGraph | ArrayLike, *, nodes: int | None = None) -> DGLGraph:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.known_graphs import remember
+from zoo.canonical_form import remember
 
 
 def tiny_graph() -> dgl.DGLGraph:

@@ -20,11 +20,11 @@ import dgl
 import torch
 from torch import Tensor
 
+from zoo.canonical_form import derived
 from zoo.graphs import along, spmm_cpu
 from zoo.graphs.adjacency import ends, lists, matrices, numbered
 from zoo.graphs.shard import Graph, edges, sources
 from zoo.graphs.spmm_cpu import Bags
-from zoo.known_graphs import derived
 from zoo.ops.precision import wide
 from zoo.system.context import context
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.canonical_form import derived, remember
 from zoo.graphs.adjacency import from_neighbours, neighbours
-from zoo.known_graphs import derived, remember
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:

@@ -11,7 +11,7 @@ import dgl
 import torch
 from torch import Tensor
 
-from zoo.known_graphs import remember
+from zoo.canonical_form import remember
 from zoo.ops.global_sums import Sums
 from zoo.system import process_group
 

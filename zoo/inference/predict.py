@@ -14,13 +14,13 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
+from zoo.canonical_form import derived
 from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.inference.align import fitted, numbered
-from zoo.known_graphs import derived
 from zoo.registry import Model
 from zoo.system.files import write_whole
 from zoo.training.layerwise import Layerwise

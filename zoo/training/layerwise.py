@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from zoo.canonical_form import remember
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import contained, leading
 from zoo.graphs.shard import Graph, Shard
-from zoo.known_graphs import remember
 from zoo.training.full_batch import Whole
 
 EDGES = 2**18

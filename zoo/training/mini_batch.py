@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from zoo.canonical_form import derived
 from zoo.config.options import Count, Table
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
@@ -25,7 +26,6 @@ from zoo.graphs.message_passing import place
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
-from zoo.known_graphs import derived
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole

@@ -8,6 +8,7 @@ import torch
 from dgl.convert import create_from_edges
 from torch import Tensor
 
+from zoo.canonical_form import remember
 from zoo.config.options import Spec
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.files.graph_arrays import GraphArrays, check_masks
@@ -15,7 +16,6 @@ from zoo.datasets.files.labels import METRICS, check_labels, check_task
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
-from zoo.known_graphs import remember
 from zoo.system.memory import available_memory
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import zoo
-from zoo import known_graphs
+from zoo import canonical_form
 from zoo.experiments.run import run_recipe
 from zoo.graphs.message_passing import place
 from zoo.graphs.sampling import induced, neighbourhood
@@ -26,7 +26,7 @@ def unseen(monkeypatch):
     def refuse(graph):
         raise AssertionError(f"{graph} is not known")
 
-    monkeypatch.setattr(known_graphs, "_check_form", refuse)
+    monkeypatch.setattr(canonical_form, "_check_form", refuse)
 
 
 def ring(n=12):
@@ -95,7 +95,7 @@ def test_graphs_that_the_zoo_makes_are_known(unseen, model):
     own = [graph, place(graph, "cpu"), induced(graph, torch.arange(0, 60, 2)), near]
     own += [Shard(graph, torch.arange(60)), zoo.canonical(ring())]
     for each in own:
-        known_graphs.meet(each)
+        canonical_form.meet(each)
 
 
 @pytest.mark.parametrize(
@@ -143,5 +143,5 @@ def test_other_things_are_no_graphs(model):
 def test_a_known_graph_costs_no_look_at_its_edges(model, monkeypatch):
     graph, x = dgl.add_self_loop(both_ways(ring())), torch.randn(12, 5)
     model(graph, x)
-    monkeypatch.setattr(known_graphs, "_check_form", None)
+    monkeypatch.setattr(canonical_form, "_check_form", None)
     model(graph, x)
