@@ -14,7 +14,7 @@ from zoo.graphs.adjacency import node_counts
 from zoo.graphs.shard import Graph, sums_over
 from zoo.nn.attention import ATTENTIONS, Attention
 from zoo.ops.global_sums import is_by_sums
-from zoo.ops.linear import Projected, as_tensor
+from zoo.ops.linear import Projected, as_tensors
 
 
 class Attend(nn.Module):
@@ -47,7 +47,7 @@ class Attend(nn.Module):
             attention = functools.partial(attention, sums=sums)
         if takes_projected(attention) and len(node_counts(graph)) == 1:
             return attention(q, k, v)
-        return per_graph(attention, graph, *map(as_tensor, (q, k, v)))
+        return per_graph(attention, graph, *as_tensors(q, k, v))
 
 
 def build_attend(spec: Spec, native: Attention, layer: int = 0) -> Attend:

@@ -25,7 +25,7 @@ from zoo.nn.random_batch_attention import RandomBatchAttention, Share
 from zoo.nn.random_features import RandomKernel, performer
 from zoo.ops.chunked_attention import Recompute
 from zoo.ops.global_sums import Sums, by_sums, count_nodes
-from zoo.ops.linear import Projected, as_tensor
+from zoo.ops.linear import Projected, as_tensors
 from zoo.ops.linear_attention import linear_attention
 from zoo.ops.random_order import seed_of
 
@@ -73,8 +73,8 @@ def linear(
     1/N whatever the weights. `row` normalises each node and head by itself. How it is computed is
     decided by `zoo.ops.linear_attention.way`.
     """
-    if count_nodes(as_tensor(v), sums) == 1:
-        return as_tensor(v)  # the formula's value or limit; its denominator may vanish
+    if count_nodes(v, sums) == 1:
+        return as_tensors(q, k, v)[2]  # the formula's value or limit; its denominator may vanish
     return linear_attention(q, k, v, qk_norm=qk_norm, base=base, sums=sums)
 
 

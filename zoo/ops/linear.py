@@ -134,14 +134,29 @@ class Projected:
     def __init__(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, heads: int):
         self.x, self.weight, self.bias, self.heads = x, weight, bias, heads
 
+    @property
+    def shape(self) -> torch.Size:
+        """(N, H, D), without computing anything."""
+        width = self.x.shape[-1] if self.weight is None else len(self.weight) // self.heads
+        return torch.Size((len(self.x), self.heads, width))
+
     @functools.cached_property
     def tensor(self) -> Tensor:
-        """The heads, (N, H, D)."""
+        """The heads, (N, H, D), computed once and kept."""
+        return self.compute()
+
+    def compute(self) -> Tensor:
+        """Return the heads, (N, H, D), without keeping them."""
         if self.weight is None:
             return self.x.unsqueeze(-2).expand(-1, self.heads, -1)
         return linear_map(self.x, self.weight, self.bias).unflatten(-1, (self.heads, -1))
 
 
-def as_tensor(x: Tensor | Projected) -> Tensor:
-    """Return the numbers of what may not be computed yet, (..., N, H, D)."""
-    return x.tensor if isinstance(x, Projected) else x
+def as_tensors(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values that may be `Projected` as tensors, (..., N, H, D).
+
+    Values are kept, as a model may propagate them as well; queries and keys are not, whose memory
+    is free again as soon as they have been normalised.
+    """
+    q, k = (each.compute() if isinstance(each, Projected) else each for each in (q, k))
+    return q, k, v.tensor if isinstance(v, Projected) else v

@@ -19,7 +19,7 @@ from torch import Tensor
 from zoo.ops import gram_attention
 from zoo.ops.chunks import row_blocks
 from zoo.ops.global_sums import Sums, by_sums, count_nodes, sum_over_nodes
-from zoo.ops.linear import Projected, as_tensor, linear_map, sum_of_products
+from zoo.ops.linear import Projected, as_tensors, linear_map, sum_of_products
 from zoo.ops.precision import in_fp32
 
 Base = Literal["own", "all", "none"]
@@ -51,7 +51,7 @@ def linear_attention(
     chosen = way(q, k, v, qk_norm=qk_norm, sums=sums)
     if chosen == "gram":
         return gram_attention.linear_mean_of_maps(q, k, v, base)
-    return _normalised_mean(*map(as_tensor, (q, k, v)), qk_norm, base, sums, chosen)
+    return _normalised_mean(*as_tensors(q, k, v), qk_norm, base, sums, chosen)
 
 
 linear_attention.takes_projected = True
@@ -70,7 +70,6 @@ def way(
         return "sums"
     if qk_norm == "frobenius" and gram_attention.pays(q, k, v):
         return "gram"
-    q = as_tensor(q)
     return "scores" if q.shape[-3] <= q.shape[-1] else "state"
 
 
