@@ -6,6 +6,7 @@ import dgl
 import pytest
 import torch
 
+from zoo.datasets import canonical
 from zoo.nn import Attend, HeadIdentity, HeadLinear, RandomBatchAttention, linear
 from zoo.ops import gram_attention, linear_attention
 from zoo.ops.gram_attention import linear_mean_of_maps
@@ -155,3 +156,27 @@ def test_each_way_at_a_size_that_reaches_it(base, way, rows, width):
     torch.testing.assert_close(fast.double(), slow, rtol=1e-5, atol=1e-6)
     for one, other in zip(grads, torch.autograd.grad(slow.square().sum(), weights), strict=True):
         torch.testing.assert_close(one, other, rtol=2e-3, atol=1e-2 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["sgformer", "difformer"])
+def test_a_model_at_a_size_that_reaches_it(name, monkeypatch):
+    """Logits and gradients of a whole model are those of the way by a state."""
+    nodes = 4096
+    tails = torch.arange(nodes)
+    graph = canonical(torch.stack([tails, tails.roll(1)], 1).numpy(), nodes=nodes)
+    torch.manual_seed(0)
+    x, calls = torch.randn(nodes, 8), []
+    model = create_model(name, 8, 3, dim=256, use_weight=True, layers=1).eval()
+    real = gram_attention.linear_mean_of_maps
+    monkeypatch.setattr(
+        gram_attention, "linear_mean_of_maps", lambda *given: (calls.append(1), real(*given))[1]
+    )
+    found = []
+    for large in (gram_attention.LARGE, 2**40):
+        monkeypatch.setattr(gram_attention, "LARGE", large)
+        logits = model(graph, x).logits
+        weights = list(model.parameters())
+        found.append([logits, *torch.autograd.grad(logits.square().mean(), weights)])
+    assert len(calls) == 1
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2 * float(other.abs().max()))

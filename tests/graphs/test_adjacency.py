@@ -1,0 +1,66 @@
+"""What is known of a graph is found once; who sums over its neighbours follows from where it is."""
+
+import dgl
+import pytest
+import torch
+
+from zoo.graphs import message_passing
+from zoo.graphs.adjacency import ends
+from zoo.graphs.message_passing import (
+    edge_dot,
+    neighbour_sum,
+    place,
+    weighted_sum,
+)
+from zoo.nn.propagation import gcn
+
+
+def test_the_ends_of_the_edges_are_those_of_the_graph(tiny):
+    graph, _, _ = tiny
+    assert all(map(torch.equal, ends(graph), graph.edges()))
+    assert ends(graph)[0] is ends(graph, torch.device("cpu"))[0]
+
+
+@pytest.mark.parametrize("form", ["csc", "int32"])
+def test_bags_of_graphs_as_they_lie(form, tiny):
+    """On-disk graphs have CSC parts alone and no numbers of edges; others may be of int32."""
+    graph, x, _ = tiny
+    indptr, indices, numbers = graph.adj_tensors("csc")
+    parts = (indptr, indices, []) if form == "csc" else (indptr, indices, numbers)
+    like = dgl.graph(("csc", parts), num_nodes=12)
+    like = like.int() if form == "int32" else like
+    weights = torch.rand(graph.num_edges(), 1)
+    inside = weights[numbers] if form == "csc" else weights
+    x = x.unsqueeze(1).requires_grad_()
+    one, other = weighted_sum(like, x, inside), weighted_sum(graph, x, weights)
+    assert torch.equal(one, other) and torch.equal(neighbour_sum(like, x), neighbour_sum(graph, x))
+    gradients = (torch.autograd.grad(each.square().sum(), x)[0] for each in (one, other))
+    torch.testing.assert_close(*gradients)  # the order of edges against them may be another one
+    dots = edge_dot(graph, x, x)
+    torch.testing.assert_close(edge_dot(like, x, x), dots[numbers] if form == "csc" else dots)
+
+
+def test_the_graph_is_read_once_and_never_written(tiny, monkeypatch):
+    graph, x, _ = tiny
+    gcn(graph, x)
+    monkeypatch.setattr(graph, "in_degrees", None)
+    gcn(graph, x)
+    assert not graph.ndata and not graph.edata
+
+
+def test_features_elsewhere_use_torch(tiny):
+    graph, x, _ = tiny
+    assert message_passing._backend(graph, x) is message_passing._Bags
+    assert message_passing._backend(graph, x.double()) is message_passing._Dgl
+    assert message_passing._backend(graph, x.to("meta")) is message_passing._Torch
+
+
+def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):
+    graph, _, _ = tiny
+    assert place(graph, "cpu").device.type == "cpu"
+
+    def refuse(device):
+        raise dgl.DGLError("Device API cuda is not enabled.")
+
+    monkeypatch.setattr(graph, "to", refuse)
+    assert place(graph, "cuda") is graph
