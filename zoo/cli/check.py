@@ -27,8 +27,8 @@ Target = Annotated[
 def check(target: Target, as_json: AsJson = False) -> None:
     """Hold a model to what every model promises; exit code 1 where a promise is broken.
 
-    Of a file every model that it registers is checked. Of a notebook imports, functions, classes
-    and assignments that call nothing are run, cell after cell, and nothing else.
+    Of a file every model that it registers is checked. Of a notebook, imports,
+    functions, classes and plain assignments are run, and nothing else.
     """
     start, found = time.perf_counter(), []
     tell = console.remark if as_json else console.say
