@@ -11,7 +11,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 slow: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto -m slow

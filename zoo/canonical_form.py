@@ -30,7 +30,7 @@ def derived(graph: Given, source: object) -> Given:
     return remember(graph) if _is_known(source) else graph
 
 
-def meet(graph: object) -> None:
+def check_graph(graph: object) -> None:
     """Look at a graph that a model is given, unless it is known.
 
     Warns once per graph where it is not canonical; sorts its edges twice for that.

@@ -237,7 +237,9 @@ def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
             "encoding adds columns as well."
         )
     kind = next((each.dtype for each in model.parameters()), x.dtype)
-    if not x.is_floating_point() or (x.dtype != kind and not torch.is_autocast_enabled()):
+    if not x.is_floating_point() or (
+        x.dtype != kind and not torch.is_autocast_enabled(x.device.type)
+    ):
         return f"x is of {x.dtype} and the weights are of {kind}: write `x.to({kind})`."
     return None
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
-from zoo.canonical_form import meet
+from zoo.canonical_form import check_graph
 from zoo.config.metadata import About
 from zoo.config.options import (
     Count,
@@ -102,7 +102,7 @@ class Model(nn.Module):
         Raises:
             ZooError: the graph, the features or the model itself are not what they have to be.
         """
-        meet(graph)
+        check_graph(graph)
         try:
             if self.training in self._answered:
                 return super().__call__(graph, x)

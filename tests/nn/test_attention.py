@@ -559,6 +559,22 @@ def test_the_mean_of_linear_attentions_and_its_gradients(base, block, shape, mon
     assert torch.autograd.gradgradcheck(lambda *qkv: linear_mean(*qkv, base), (q, k, v))
 
 
+@pytest.mark.parametrize("n", [64, 377, 1000, 1024])
+def test_a_clamped_divisor_has_no_gradient_in_single_precision(n):
+    """Also where one over the least divisor rounds to another number than one over its rounding."""
+    torch.manual_seed(0)
+    key = torch.nn.functional.normalize(torch.randn(4), dim=0)
+    k = key.expand(n, 1, 4).clone()
+    q = torch.nn.functional.normalize(torch.randn(n, 1, 4), dim=-1)
+    q[0] = -key  # its divisor, N + N q k, vanishes
+    v, found = torch.randn(n, 1, 4), []
+    for way in ("state", "sums"):
+        inputs = [each.clone().requires_grad_() for each in (q, k, v)]
+        out = linear_mean(*inputs, "own", way=way)
+        found.append(torch.autograd.grad(out.square().sum(), inputs)[0])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-3 * float(found[1].abs().max()))
+
+
 @pytest.mark.parametrize("base", ["own", "all", "none"])
 def test_a_divisor_that_vanishes_has_no_gradient(base):
     q = torch.ones(6, 1, 2, dtype=torch.double, requires_grad=True)

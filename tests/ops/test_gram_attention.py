@@ -144,7 +144,7 @@ def test_each_way_at_a_size_that_reaches_it(base, way, rows, width):
     maps = maps_of(width, 1, True, torch.float32)
     z = torch.randn(rows, width, requires_grad=True)
     attend = partial(linear, qk_norm="frobenius", base=base)
-    assert linear_attention.way(*(each(z) for each in maps), qk_norm="frobenius") == way
+    assert linear_attention.way(*(each(z) for each in maps), qk_norm="frobenius", base=base) == way
     weights = [z, *(each for one in maps for each in one.parameters())]
     fast = Attend(attend)(None, *(each(z) for each in maps))
     grads = torch.autograd.grad(fast.square().sum(), weights)

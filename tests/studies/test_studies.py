@@ -194,6 +194,7 @@ def test_the_largest_graph_is_on_the_line_through_two():
     assert devices._fitting(costs, 101_000_000) == 50_000
 
 
+@pytest.mark.slow
 def test_two_processes_hold_half_of_the_attention_each():
     nodes = 32_768  # enough for what a process holds beside its nodes to be small
     alone = devices._measure(["none"], 1, [nodes], 64)["none"][nodes]

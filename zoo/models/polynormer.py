@@ -73,7 +73,7 @@ class Polynormer(Model):
         propagation: how the local layers gather neighbours; published `gat`, with as many heads.
         beta: first value of all gates b; when left out, b is a sigmoid of learned numbers.
         activation: the ReLUs, "Polynormer-r" in the paper; without them it is "Polynormer".
-        norm_first: layer norm before each local layer.
+        norm_first: also apply a layer norm to what each local layer reads.
         norm: norm before the ReLU of y in each local layer, `batch` on large graphs.
         input_dropout: dropout of the raw features.
         dropout: dropout of the stem and of the local layers.

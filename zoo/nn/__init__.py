@@ -7,7 +7,7 @@ from zoo.graphs.adjacency import degrees as in_degrees
 from zoo.graphs.adjacency import ends as edge_ends
 from zoo.graphs.adjacency import tips as edge_targets
 from zoo.graphs.message_passing import edge_dot, edge_softmax, neighbour_sum, weighted_sum
-from zoo.nn.attend import Attend, build_attend, per_graph
+from zoo.nn.attend import Attend, build_attend
 from zoo.nn.attention import ATTENTIONS, Attention, QueryKeyNorm, linear, softmax
 from zoo.nn.edge_probabilities import edge_log_probabilities
 from zoo.nn.feature_linear import FeatureLinear
@@ -87,7 +87,6 @@ __all__ = [
     "mean_over_heads",
     "merge_heads",
     "neighbour_sum",
-    "per_graph",
     "performer",
     "random_batches",
     "random_directions",

@@ -13,7 +13,7 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import node_counts
 from zoo.graphs.shard import Graph, sums_over
 from zoo.nn.attention import ATTENTIONS, Attention
-from zoo.ops.global_sums import is_by_sums
+from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
 
 
@@ -66,9 +66,7 @@ def build_attend(spec: Spec, native: Attention, layer: int = 0) -> Attend:
 
 def takes_projected(attention: Attention) -> bool:
     """Return whether an attention may be given `Projected` in the place of tensors."""
-    while isinstance(attention, functools.partial):
-        attention = attention.func
-    return getattr(attention, "takes_projected", False)
+    return has_mark(attention, "takes_projected")
 
 
 def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Tensor) -> Tensor:
@@ -98,7 +96,7 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
 
 _NOT_BY_SUMS = (
     "`layerwise` is for models whose nodes look at their neighbours alone, or whose attention "
-    "is made of sums over all nodes: `native` of sgformer, difformer and polynormer, "
-    "`linear`, and `rba` around these with its own `inference: full`. Write `evaluate: "
-    "batches`, or `full`; in the place of `--layerwise`, `--batch-size`."
+    "is made of sums over all nodes: `native` of sgformer, polynormer and difformer (`kernel: "
+    "simple`), `linear`, and `rba` around these with its own `inference: full`. Write "
+    "`train.evaluate: batches`, or `full`; in the place of `--layerwise`, `--batch-size`."
 )

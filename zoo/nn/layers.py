@@ -1,4 +1,4 @@
-"""What several models are built from: norms, heads and feed-forward, graph convolutions."""
+"""What several models are built from: norms, feed-forward, graph convolutions."""
 
 from typing import Annotated
 

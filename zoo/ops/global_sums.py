@@ -14,10 +14,10 @@ from torch import Tensor
 
 
 class Sums(Protocol):
-    """Who knows of the nodes that are not at hand.
+    """Turns sums over some nodes into sums over all nodes, as an all-reduce does.
 
     Attributes:
-        count: of all nodes.
+        count: number of all nodes.
     """
 
     count: int
@@ -44,6 +44,11 @@ def by_sums(attend: Callable) -> Callable:
 
 def is_by_sums(attend: Callable) -> bool:
     """Return whether an attention is marked, with some of its options given or none."""
+    return has_mark(attend, "by_sums")
+
+
+def has_mark(attend: Callable, mark: str) -> bool:
+    """Return whether an attention has an attribute that is true, under its given options."""
     while isinstance(attend, functools.partial):
         attend = attend.func
-    return getattr(attend, "by_sums", False)
+    return getattr(attend, mark, False)

@@ -48,7 +48,7 @@ def linear_attention(
             is kept above 0.
         sums: over all nodes, where q, k and v are those of some.
     """
-    chosen = way(q, k, v, qk_norm=qk_norm, sums=sums)
+    chosen = way(q, k, v, qk_norm=qk_norm, base=base, sums=sums)
     if chosen == "gram":
         return gram_attention.linear_mean_of_maps(q, k, v, base)
     return _normalised_mean(*as_tensors(q, k, v), qk_norm, base, sums, chosen)
@@ -63,12 +63,13 @@ def way(
     v: Tensor | Projected,
     *,
     qk_norm: Divisor,
+    base: Base,
     sums: Sums | None = None,
 ) -> Literal["scores", "state", "gram", "sums"]:
     """Return how `linear_attention` is computed for these arguments."""
     if sums is not None:
         return "sums"
-    if qk_norm == "frobenius" and gram_attention.pays(q, k, v):
+    if qk_norm == "frobenius" and base != "none" and gram_attention.pays(q, k, v):
         return "gram"
     return "scores" if q.shape[-3] <= q.shape[-1] else "state"
 
@@ -169,7 +170,8 @@ class _ByState(torch.autograd.Function):
         grad_q, grad_mass = _through(shared, state.mT), torch.empty_like(share)
         keys, added = keys.unsqueeze(-3), v if values is None else values
         times = {"own": v.shape[-3], "all": 1, "none": 0}[ctx.base]
-        least = _least(q, ctx.base, q.shape[-3])
+        # Rounded as the share was: a divisor that was clamped is told by equality.
+        limit = share.new_tensor(_least(q, ctx.base, q.shape[-3])).reciprocal()
         # The divisor's gradient is the sum over columns of the output times its gradient, which is
         # had from the parts at hand.
         parts = (grad_mass, grad_q, q, keys, share, shared, added)
@@ -177,7 +179,7 @@ class _ByState(torch.autograd.Function):
             torch.sum(rows * grad_rows, -1, keepdim=True, out=into)
             if times:
                 into.add_((given * more).sum(-1, keepdim=True), alpha=times)
-            into.mul_(part).neg_().masked_fill_(part >= 1 / least, 0.0)
+            into.mul_(part).neg_().masked_fill_(part >= limit, 0.0)
             grad_rows.addcmul_(into, all_keys)
         grad_state = _state(q, shared)
         grad_k = _through(v, grad_state.mT, torch.einsum("...nhx,...nhd->...xhd", grad_mass, q))

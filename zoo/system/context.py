@@ -1,4 +1,4 @@
-"""The one thing that the zoo's functions read beside their arguments.
+"""What a caller may tell operations deep inside a model, without passing it through the model.
 
 A model is called as `model(graph, x)`, and what calls it may have to say something to an operation
 deep inside. That is a `Context`: three fields, each set by one caller, read by one operation.
@@ -21,8 +21,8 @@ class Context(NamedTuple):
         identities: (N,) int64, a number of its own for each node, by which random batches are drawn
             instead of by its row; set by who compares predictions of renumbered graphs. Read by
             `random_order`.
-        rows: how many rows there are to be in the end, where there are fewer now; set by estimates
-            of memory. Read by `attend_in_batches`, whose `recompute: auto` depends on it.
+        rows: number of rows of the full-size run that a scaled-down one stands for; set by
+            estimates of memory. Read by `attend_in_batches`, whose `recompute: auto` depends on it.
         torch_only: whether sums over neighbours are computed as on a GPU that DGL was not built
             for; set by estimates of memory. Read by `zoo.graphs.message_passing`.
     """

@@ -69,7 +69,7 @@ def it_memorises_the_tiny_graph(case: Case) -> None:
     # Random features are drawn anew at every step: their noise is learnt away slowly, and one lucky
     # draw is no memory. Nor is one random batch in evaluation: each identity deals another one.
     recent = 1.0
-    for epoch in range(400 if case.options.get("attention") in (None, "native") else 2000):
+    for epoch in range(400 if case.options.get("attention") in (None, "native") else 1200):
         model.begin_epoch(epoch)
         optimiser.zero_grad()
         output = model.train()(graph, x)
