@@ -53,7 +53,7 @@ class Shape(NamedTuple):
 
 
 def check_graph(arrays: GraphArrays) -> list[Finding]:
-    """Return all findings on a graph as `zoo.datasets.read_graph` reads it."""
+    """Return all findings on a graph as `zoo.datasets.load.read_graph` reads it."""
     nodes = len(arrays.labels)
     task = arrays.task or infer_task(arrays.labels)
     ids = refused_by("ids", lambda: arrays.ids is None or check_ids(arrays.ids, nodes))
