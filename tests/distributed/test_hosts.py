@@ -1,4 +1,4 @@
-"""Two machines, each a network namespace of this one: trained by `torchrun` alone, and killed."""
+"""Two machines, each a network namespace of this one: trained, killed, and attacked."""
 
 import json
 import os
@@ -51,16 +51,18 @@ def ip(*words):
 
 def begin(nodes, rank, place, *words):
     """Start what a user of several machines starts on each of them."""
-    name, _, device = nodes[rank]
-    launcher = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nnodes=2"]
-    meeting = [f"--node-rank={rank}", f"--master-addr={nodes[0][1]}", "--master-port=29500"]
+    (place / "hosts").write_text("".join(f"{address}\n" for _, address, _ in nodes))
+    (place / "secret").write_text("s" * 64)
+    (place / "secret").chmod(0o600)
+    meeting = ["--hosts", "hosts", "--secret", "secret"]
     return subprocess.Popen(
-        ["ip", "netns", "exec", name, *launcher, *meeting, "-m", "zoo", "train", *words],
+        ["ip", "netns", "exec", nodes[rank][0], sys.executable, "-W", "ignore", "-m", "zoo",
+         "train", *words, *meeting],
         cwd=place,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": device},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )
+    )  # fmt: skip
 
 
 def numbers(runs):
@@ -72,6 +74,14 @@ def numbers(runs):
 def test_two_nodes_do_what_two_processes_do(nodes, tmp_path):
     (tmp_path / "two.yaml").write_text(RECIPE.replace("EPOCHS", "40"))
     both = [begin(nodes, rank, tmp_path, "two.yaml", "--runs", "nodes") for rank in range(2)]
+    heard = set()
+    while any(each.poll() is None for each in both):
+        for name, own, _ in nodes:
+            said = subprocess.run(["ip", "netns", "exec", name, "ss", "-Htln"], capture_output=True,
+                                  text=True).stdout  # fmt: skip
+            heard |= {(own, line.split()[3].rpartition(":")[0]) for line in said.splitlines()}
+        time.sleep(0.2)
+    assert heard == {(own, own) for _, own, _ in nodes}, heard
     assert [each.wait(timeout=300) for each in both] == [0, 0]
     call = [sys.executable, "-m", "zoo", "train", "two.yaml", "--processes", "2", "--runs", "one"]
     subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)

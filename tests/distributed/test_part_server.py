@@ -8,25 +8,27 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import dgl
 import pytest
 import torch
 
-import zoo.distributed.part_server
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.distributed.hosts import PORT, find_hosts, machines
-from zoo.distributed.part_server import ADDRESSES, Servers
-from zoo.distributed.partition import CONFIG, features_of, open_partition, write_partition
+from zoo.distributed.launcher import Team
+from zoo.distributed.part_server import join
+from zoo.distributed.partition import CONFIG, open_partition, part_of, write_partition
 from zoo.errors import ZooError
 from zoo.experiments.launch import to_launch
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.graphs.sampling import neighbourhood, walked
+from zoo.system import process_group
+from zoo.system.rendezvous import SECRET
 from zoo.training.mini_batch import BATCHING
 
 SBM = {"name": "sbm", "nodes": 300, "classes": 3, "degree": 6, "dim": 4}
@@ -55,21 +57,26 @@ def folder(data, tmp_path_factory):
     return found
 
 
+@pytest.fixture(scope="module")
+def meeting(folder):
+    """A meeting folder, and a server of each part on a Unix socket in it."""
+    with tempfile.TemporaryDirectory() as name:
+        found = Path(name)
+        (found / SECRET).write_bytes(b"x" * 32)
+        team = Team(1, secret=b"x" * 32, config=folder / CONFIG)
+        begun = [subprocess.Popen(each) for each in team.served(found).values()]
+        yield found
+        for each in begun:
+            each.kill()
+            each.wait()
+
+
 @pytest.fixture
-def servers(folder, monkeypatch):
-    """What a trainer asks; the requests are answered here as the server of each part would."""
-    config = folder / CONFIG
-    states = []
-    for part in range(PARTS):
-        graph, _, _, book, *_ = dgl.distributed.load_partition(str(config), part)
-        store = SimpleNamespace(features=features_of(config, part))
-        states.append(SimpleNamespace(graph=graph, partition_book=book, kv_store=store))
-
-    def answer(calls, timeout):
-        return [request.process_request(states[part]) for part, request in calls]
-
-    monkeypatch.setattr(zoo.distributed.part_server.rpc, "remote_call_to_machine", answer)
-    return Servers(open_partition(config))
+def servers(folder, meeting, monkeypatch):
+    """What a trainer asks."""
+    monkeypatch.setenv(process_group.MEETING, str(meeting))
+    join.cache_clear()
+    return join(folder / CONFIG)
 
 
 def pairs(graph):
@@ -83,11 +90,13 @@ def test_every_node_edge_and_row_is_in_one_part(data, folder):
     edges, start = [], 0
     for part, end in enumerate(found.ends.tolist()):
         nodes = found.old[start:end]
-        assert torch.equal(features_of(found.config, part), data.x[nodes])
-        graph, *_ = dgl.distributed.load_partition(str(found.config), part)
-        tails, tips = (found.old[graph.ndata[dgl.NID][each]] for each in graph.edges())
-        own = graph.edata["inner_edge"].bool()
-        edges += zip(tails[own].tolist(), tips[own].tolist(), strict=True)
+        assert torch.equal(part_of(found.config, part)[1], data.x[nodes])
+        begins = found.offsets[[start, end]]
+        neighbours = found.old[part_of(found.config, part)[0]]
+        assert len(neighbours) == begins[1] - begins[0]
+        tips = nodes.repeat_interleave(found.offsets[start : end + 1].diff())
+        edges += zip(neighbours.tolist(), tips.tolist(), strict=True)
+        edges += zip(nodes.tolist(), nodes.tolist(), strict=True)
         start = end
     assert sorted(edges) == pairs(data.graph)
 
@@ -107,8 +116,7 @@ def test_rows_are_those_of_the_nodes(data, servers):
     assert torch.equal(servers.rows(nodes), data.x[nodes])
 
 
-def test_batches_are_those_of_neighbours(data, folder, servers, monkeypatch):
-    monkeypatch.setattr(zoo.distributed.part_server, "join", lambda config: servers)
+def test_batches_are_those_of_neighbours(data, folder, servers):
     split = make_split("ratio-50-25-25", data.y, None, seed=0)
     spec = {"name": "neighbours", "fanouts": [3, 2], "size": 40}
     hidden = dataclasses.replace(data, x=torch.full_like(data.x, torch.nan))
@@ -138,7 +146,8 @@ def test_data_that_were_not_cut_are_refused(data, folder, monkeypatch):
     other = dataclasses.replace(data, x=torch.zeros(300, 5), transform="row")
     with pytest.raises(ZooError, match="features 2, not 5.*'raw', not 'row'.*partition"):
         open_partition(folder / CONFIG).check(other)
-    monkeypatch.delenv(ADDRESSES, raising=False)
+    monkeypatch.delenv(process_group.MEETING, raising=False)
+    join.cache_clear()
     spec = {"name": "distributed", "config": str(folder / CONFIG), "fanouts": [2], "size": 9}
     with pytest.raises(ZooError, match="no servers.*--processes R"):
         pick(BATCHING, spec, data, torch.arange(9), "cpu")
@@ -153,9 +162,9 @@ def test_what_cannot_be_cut_leaves_nothing(data, folder, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [CONFIG, "zoo.json", "old.npy"])
+@pytest.mark.parametrize("name", [CONFIG, "old.npy"])
 def test_a_damaged_folder_is_answered(name, folder, tmp_path):
-    for each in (CONFIG, "zoo.json", "new.npy", "old.npy", "offsets.npy"):
+    for each in (CONFIG, "new.npy", "old.npy", "offsets.npy"):
         (tmp_path / each).write_bytes((folder / each).read_bytes())
     open_partition(tmp_path / CONFIG)
     path = tmp_path / name
@@ -167,30 +176,45 @@ def test_a_damaged_folder_is_answered(name, folder, tmp_path):
         open_partition(tmp_path / CONFIG)
 
 
-def test_hosts_are_one_for_each_part(folder, tmp_path):
-    config, path = folder / CONFIG, tmp_path / "hosts"
-    alone = find_hosts(None, None, config)
-    assert alone.own == [0, 1, 2] and alone.rendezvous == ["--standalone"]
-    assert len({port for _, port in alone.addresses}) == 3
+def test_a_server_that_ends_is_told(data, folder, meeting, monkeypatch):
+    team = Team(1, secret=b"x" * 32, config=folder / CONFIG)
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / SECRET).write_bytes(b"x" * 32)
+        begun = [subprocess.Popen(each) for each in team.served(Path(name)).values()]
+        monkeypatch.setenv(process_group.MEETING, name)
+        join.cache_clear()
+        servers = join(folder / CONFIG)
+        for each in begun:
+            each.kill()
+            each.wait()
+        with pytest.raises(ZooError, match="does not answer.*--resume RUN"):
+            servers.rows(torch.arange(300))
+
+
+def test_hosts_are_the_lines_of_a_file(tmp_path):
+    path = tmp_path / "hosts"
     path.write_text("127.0.0.1 4000\n203.0.113.1\n\n203.0.113.2 5000\n")
     assert (machines(path), machines(None)) == (3, 1)
-    found = find_hosts(path, None, config)
+    found = find_hosts(path, None)
     assert found.addresses == [("127.0.0.1", 4000), ("203.0.113.1", PORT), ("203.0.113.2", 5000)]
-    assert found.own == [0] and "--master-port=4001" in found.rendezvous
-    assert "--node-rank=2" in find_hosts(path, 2, config).rendezvous
-    with pytest.raises(ZooError, match="--host 3 is no line"):
-        find_hosts(path, 3, config)
-    for text, said in {
-        "127.0.0.1\n": "names 1 machines.*3 parts",
-        "127.0.0.1\n127.0.0.2\n127.0.0.3\n": "3 lines.*--host 0",
-        "203.0.113.1\n203.0.113.2\n203.0.113.3\n": "0 lines.*--host 0",
-        "127.0.0.1 many\n": "'127.0.0.1 many' is no address",
-    }.items():
+    assert (found.rank, found.own, found.count) == (0, "127.0.0.1", 3)
+    assert found.meeting == ("127.0.0.1", 4001)
+    assert found.allowed == ["127.0.0.1", "203.0.113.1", "203.0.113.2"]
+    for text, rank, said in [
+        ("127.0.0.1\n127.0.0.2\n", 2, "--host 2 is no line"),
+        ("127.0.0.1\n127.0.0.2\n203.0.113.1", None, "2 lines.*--host 0"),
+        ("203.0.113.1\n203.0.113.2\n203.0.113.3\n", None, "0 lines.*--host 0"),
+        ("203.0.113.1\n127.0.0.1\n", 0, "no address of this machine"),
+        ("0.0.0.0\n203.0.113.1\n", 0, "no address of this machine"),
+        ("127.0.0.1 many\n", None, "'127.0.0.1 many' is no address"),
+        ("127.0.0.1 65535\n", None, "is no address"),
+        ("\n", None, "is empty"),
+    ]:
         path.write_text(text)
         with pytest.raises(ZooError, match=said):
-            find_hosts(path, None, config)
+            find_hosts(path, rank)
     with pytest.raises(ZooError, match="cannot be read"):
-        find_hosts(tmp_path / "none", None, config)
+        find_hosts(tmp_path / "none", None)
 
 
 def batching(folder, size=300):
@@ -206,7 +230,14 @@ def test_one_trainer_is_launched_too_and_none_by_a_trainer(folder, monkeypatch):
     assert not to_launch(1, spread)
 
 
-def test_the_command_says_what_is_wrong(folder, command, monkeypatch):
+RANDOM = "train.batching={name: random-nodes, size: 100}"
+
+
+def test_the_command_says_what_is_wrong(folder, command, monkeypatch, tmp_path):
+    (tmp_path / "hosts").write_text("127.0.0.1\n203.0.113.1\n")
+    for name, mode in {"open": 0o644, "short": 0o600}.items():
+        (tmp_path / name).write_text("short")
+        (tmp_path / name).chmod(mode)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     train = ("train", "sgformer-sbm-rba", "--processes", "2")
     encoded = "encoding={name: laplacian, k: 2}"
@@ -215,7 +246,11 @@ def test_the_command_says_what_is_wrong(folder, command, monkeypatch):
         (*train, batching(folder / "none")): "none/part.json cannot be read",
         (*train, "train.batching={name: distributed, fanouts: [2], size: 9}"): "config",
         (*train, "--hosts", "hosts"): "nothing in",
-        ("train", "sgformer-sbm-rba", "--hosts", "hosts"): "--hosts is for",
+        (*train, batching(folder), "--hosts", "hosts"): "names 2 machines",
+        (*train, RANDOM, "--hosts", "hosts"): "--secret secret",
+        (*train, RANDOM, "--hosts", "hosts", "--secret", "none"): "cannot be read",
+        (*train, RANDOM, "--hosts", "hosts", "--secret", "open"): "chmod 600 open",
+        (*train, RANDOM, "--hosts", "hosts", "--secret", "short"): "5 of 32 bytes",
     }.items():
         done = command(*words)
         assert done[0] == 2 and said in done[2], done
@@ -300,7 +335,10 @@ def test_two_hosts_with_a_trainer_each_do_too(place):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (place / "hosts").write_text(f"127.0.0.1 {port}\n127.0.0.2 {port}\n")
-    words = ("two.yaml", batching(place / "parts"), "--hosts", "hosts", "--runs", "hosts-run")
+    (place / "secret").write_text("s" * 40)
+    (place / "secret").chmod(0o600)
+    words = ("two.yaml", batching(place / "parts"), "--hosts", "hosts", "--secret", "secret",
+             "--runs", "hosts-run")  # fmt: skip
     both = [begin(place, *words, "--host", str(host)) for host in range(2)]
     assert [each.wait(timeout=300) for each in both] == [0, 0]
     assert_same_run(place, "hosts-run")
@@ -316,7 +354,7 @@ def test_who_is_killed_ends_all_and_the_run_goes_on(who, place):
         assert begun.poll() is None and time.monotonic() < limit
         time.sleep(0.1)
     processes = started(place)
-    assert sorted(map(str, processes.values())) == ["0", "1", "other", "other", "server", "server"]
+    assert sorted(map(str, processes.values())) == ["0", "1", "other", "server", "server"]
     os.kill(next(each for each, name in processes.items() if name == who), signal.SIGKILL)
     assert begun.wait(timeout=30) != 0
     assert not started(place)

@@ -1,14 +1,13 @@
 """Two real processes, over gloo, do together what one does; this very file is what they run."""
 
 import json
-import os
-import socket
 import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 import dgl
+import psutil
 import pytest
 import torch
 
@@ -16,6 +15,7 @@ from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
+from zoo.distributed.launcher import Team
 from zoo.errors import ZooError
 from zoo.graphs import message_passing
 from zoo.graphs.adjacency import ends
@@ -221,6 +221,12 @@ def check_shares_of_two_nodes_and_of_one():
         assert torch.equal(gcn(shard, ones), ones)
 
 
+def check_nothing_listens_beyond_this_machine():
+    found = psutil.Process().net_connections("inet")
+    listening = [each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN]
+    assert listening and set(listening) == {"127.0.0.1"}, found
+
+
 CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
 
 
@@ -228,14 +234,9 @@ CHECKS = {name: check for name, check in globals().items() if name.startswith("c
 def report(tmp_path_factory):
     """What each of two processes says of each check: the traceback, None where there is none."""
     folder = tmp_path_factory.mktemp("processes")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    started = []
-    for rank in range(2):
-        own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
-        call = [sys.executable, "-W", "ignore", __file__, str(folder)]
-        started.append(subprocess.Popen(call, env={**os.environ, **shared, **own}))
+    team, call = Team(2), [sys.executable, "-W", "ignore", __file__, str(folder)]
+    ranks = [{**team.environment(rank, folder), "OMP_NUM_THREADS": "1"} for rank in range(2)]
+    started = [subprocess.Popen(call, env=each) for each in ranks]
     for each in started:
         assert each.wait(timeout=300) == 0
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]

@@ -18,6 +18,7 @@ from zoo.cli.common import (
     Overrides,
     RecipeName,
     Runs,
+    Secret,
     profiled,
     tell,
     train_plan,
@@ -78,6 +79,7 @@ def train(
     ] = 1,
     hosts: Hosts = None,
     host: Host = None,
+    secret: Secret = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
@@ -107,7 +109,7 @@ def train(
         running.start()
         plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
     if to_launch(processes, plan, hosts):
-        sys.exit(launch(processes, plan, hosts, host))
+        sys.exit(launch(processes, plan, hosts, host, secret))
     if profile:
         profiled(plan, device, runs, resume, as_json)
     else:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -33,7 +33,11 @@ DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
 Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
 Hosts = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A line ADDRESS for each machine that holds a part."),
+    typer.Option(metavar="FILE", help="A line ADDRESS for each machine that trains."),
+]
+Secret = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="What these machines, and nobody else, know."),
 ]
 Host = Annotated[
     int | None,
@@ -74,6 +78,8 @@ def train_plan(
             console.complain("stopped before a first result.")
             sys.exit(130)
         except (MemoryError, RuntimeError) as error:
+            if process_group.lost(error):
+                _lost()
             if not out_of_memory(error):
                 raise
             summary = None  # said below, where what the error holds has been let go
@@ -106,6 +112,18 @@ def profiled(plan, device: Device, runs: Path, resume: Path | None, as_json: boo
     if rows and not as_json:
         console.rows(rows)
     tell({**summary, "dearest": rows} if as_json else summary, as_json)
+
+
+def _lost() -> NoReturn:
+    """Leave because another process has ended: who started them says what there is to say."""
+    from zoo.system import process_group
+
+    if process_group.meeting() is None:
+        raise ZooError(
+            "another process has ended, and this one with it. `zoo train --resume RUN`, with all "
+            "else as before, goes on from the last checkpoint."
+        )
+    sys.exit(process_group.LOST)
 
 
 def _too_large(plan) -> str:

@@ -1,81 +1,62 @@
-"""Launch graph servers and trainers on this machine, and end them together."""
+"""The machines of a run: the file that names them, and which of them this one is."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.distributed.part_server import ADDRESSES
-from zoo.distributed.partition import open_partition
 from zoo.errors import ZooError
-from zoo.system import process_group
 
 PORT = 30_050
-"""Where a server is found if the file of hosts names no port."""
-
-_GRACE = 10.0  # seconds that trainers have to end by themselves
+"""Where a machine serves its part if the file of hosts names no port; trainers meet at the next."""
 
 
 class Hosts(NamedTuple):
-    """Where the parts of a graph lie.
+    """The machines of a run.
 
     Attributes:
-        addresses: address and port of the server of each part.
-        own: the parts whose servers are started here.
-        rank: the number of this machine among those that train.
-        count: how many machines train.
+        addresses: of each machine, with the port of its server.
+        rank: the number of this machine among them.
     """
 
     addresses: list[tuple[str, int]]
-    own: list[int]
-    rank: int = 0
-    count: int = 1
+    rank: int
 
     @property
-    def rendezvous(self) -> list[str]:
-        """Return the words that tell `torchrun` where trainers of several machines meet.
+    def count(self) -> int:
+        """How many machines there are."""
+        return len(self.addresses)
 
-        It is the port after that of the first server.
-        """
-        if self.count == 1:
-            return ["--standalone"]
+    @property
+    def own(self) -> str:
+        """The address of this machine."""
+        return self.addresses[self.rank][0]
+
+    @property
+    def meeting(self) -> tuple[str, int]:
+        """Where trainers of all machines meet: the port after that of the first machine."""
         address, port = self.addresses[0]
-        return [f"--nnodes={self.count}", f"--node-rank={self.rank}", f"--master-addr={address}",
-                f"--master-port={port + 1}"]  # fmt: skip
+        return address, port + 1
+
+    @property
+    def allowed(self) -> list[str]:
+        """The addresses that may connect, each once."""
+        return sorted({address for address, _ in self.addresses})
 
 
-def find_hosts(path: Path | None, rank: int | None, config: Path) -> Hosts:
-    """Return where the parts of a graph lie: on the hosts of a file, or all of them here.
+def find_hosts(path: Path, rank: int | None) -> Hosts:
+    """Read the file of the machines of a run.
 
     Args:
-        path: a file with a line `ADDRESS` or `ADDRESS PORT` for each part; None: this machine
-            alone, on ports that are free.
+        path: a file with a line `ADDRESS` or `ADDRESS PORT` for each machine.
         rank: the line of this machine, from 0; None: the one whose address is its own.
-        config: `part.json` of the partition.
 
     Raises:
-        ZooError: there is no such file or partition, not as many lines as parts, a line that is no
-            address, or not exactly one of this machine.
+        ZooError: there is no such file, a line is no address, or not exactly one is of this
+            machine.
     """
-    parts = len(open_partition(config).ends)
-    if path is None:
-        return Hosts([("127.0.0.1", port) for port in _free_ports(parts)], list(range(parts)))
     addresses = [_address(path, each) for each in _lines(path)]
-    if len(addresses) != parts:
-        raise ZooError(
-            f"{path} names {len(addresses)} machines, and {config} has {parts} parts. Each machine "
-            f"holds one: write `zoo data partition DATASET FOLDER --parts {len(addresses)}`, or "
-            f"{parts} lines."
-        )
     own = [each for each, (address, _) in enumerate(addresses) if _is_here(address)]
     if rank is None and len(own) != 1:
         raise ZooError(
@@ -83,9 +64,14 @@ def find_hosts(path: Path | None, rank: int | None, config: Path) -> Hosts:
             "counted from 0, such as `--host 0`."
         )
     rank = own[0] if rank is None else rank
-    if rank >= parts:
-        raise ZooError(f"--host {rank} is no line of {path}; write 0 to {parts - 1}.")
-    return Hosts(addresses, [rank], rank, parts)
+    if rank >= len(addresses):
+        raise ZooError(f"--host {rank} is no line of {path}; write 0 to {len(addresses) - 1}.")
+    if rank not in own:
+        raise ZooError(
+            f"--host {rank} is {addresses[rank][0]} in {path}, no address of this machine; write "
+            "the address by which the others reach it."
+        )
+    return Hosts(addresses, rank)
 
 
 def machines(hosts: Path | None) -> int:
@@ -97,95 +83,24 @@ def machines(hosts: Path | None) -> int:
     return 1 if hosts is None else len(_lines(hosts))
 
 
-def run_with_servers(call: dict, hosts: Hosts, config: Path, trainers: int) -> int:
-    """Start the servers of this machine and its trainers, and wait for the trainers.
-
-    What ends too early ends all others, and they end with this process.
-
-    Args:
-        call: what `subprocess.Popen` needs to start the trainers.
-        hosts: where the servers are.
-        config: `part.json` of the partition.
-        trainers: how many on each machine.
-
-    Returns:
-        The exit code of the trainers.
-
-    Raises:
-        ZooError: a server has ended before them; says what it printed last.
-    """
-    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
-        folder = Path(name)
-        addresses = folder / "addresses"
-        addresses.write_text("".join(f"{address} {port}\n" for address, port in hosts.addresses))
-        known = {ADDRESSES: str(addresses)}
-        in_all = str(trainers * hosts.count)
-        servers = {}
-        for part in hosts.own:
-            words = ["-W", "ignore", "-m", "zoo.distributed.part_server", str(part), in_all]
-            servers[part] = subprocess.Popen(
-                [sys.executable, *words, str(config.absolute())],
-                env={**os.environ, "OMP_NUM_THREADS": "1", **known},
-                stdout=subprocess.DEVNULL,
-                stderr=stack.enter_context((folder / f"{part}").open("w")),
-                start_new_session=True,  # Ctrl-C is for the trainers, which ask for more
-                preexec_fn=process_group.end_with_parent,
-            )
-            stack.enter_context(_ended(servers[part], 0.0))
-        call = {**call, "env": {**call["env"], **known}}
-        launcher = subprocess.Popen(**call, preexec_fn=_end_by_request)
-        stack.enter_context(_ended(launcher, _GRACE))
-        while launcher.poll() is None:
-            for part, server in servers.items():
-                if server.poll() is not None:
-                    raise ZooError(_last_words(part, server, folder / f"{part}"))
-            with contextlib.suppress(KeyboardInterrupt):  # the trainers have heard it too
-                time.sleep(0.1)
-        return launcher.returncode
-
-
-def _last_words(part: int, server: subprocess.Popen, printed: Path) -> str:
-    lines = printed.read_text(errors="replace").strip().splitlines()
-    said = f" ({lines[-1]})" if server.returncode > 0 and lines else ""
-    return (
-        f"the server of part {part} has ended before the trainers, with exit code "
-        f"{server.returncode}{said}, and so have they. `zoo train --resume RUN`, with all else as "
-        "before, goes on."
-    )
-
-
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen, grace: float) -> Iterator[None]:
-    """End a process at the end, at once or after so many seconds in which it may do so itself."""
-    try:
-        yield
-    finally:
-        if grace and process.poll() is None:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(grace)
-        process.kill()
-        process.wait()
-
-
-def _end_by_request() -> None:
-    process_group.end_with_parent(signal.SIGTERM)
-
-
 def _lines(path: Path) -> list[list[str]]:
     try:
-        return [each.split() for each in path.read_text().splitlines() if each.strip()]
+        found = [each.split() for each in path.read_text().splitlines() if each.strip()]
     except (OSError, ValueError) as error:
         raise ZooError(
             f"{path} cannot be read ({error}); write a file with the address of one machine on "
             "each line."
         ) from None
+    if not found:
+        raise ZooError(f"{path} is empty; write the address of one machine on each line.")
+    return found
 
 
 def _address(path: Path, words: list[str]) -> tuple[str, int]:
-    """Return address and port of a line; DGL takes addresses in numbers only."""
     try:
         [name, port] = words if len(words) == 2 else [*words, PORT]
+        if not 0 < int(port) < 2**16 - 1:
+            raise ValueError(f"a port is 1 to {2**16 - 2}")
         return socket.gethostbyname(name), int(port)
     except (OSError, ValueError) as error:
         raise ZooError(
@@ -199,10 +114,4 @@ def _is_here(address: str) -> bool:
         socket.create_server((address, 0)).close()
     except OSError:
         return False
-    return True
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        return [stack.enter_context(each).getsockname()[1] for each in held]
+    return address != "0.0.0.0"

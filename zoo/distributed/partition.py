@@ -1,22 +1,19 @@
 """Partition a graph for several machines (METIS), and open the memory-mapped result.
 
-`part.json` and the edges of each part are as `dgl.distributed.partition_graph` writes them, and
-`dgl.distributed` serves them. DGL gives nodes new numbers, those of a part in a row. Beside it lie
-`new.npy` and `old.npy` (N,), each node's number there and here; `offsets.npy` (N+1,), where the
-edges to each new number begin; `x.npy` in the folder of each part, its features; and `zoo.json`.
+Nodes get new numbers, those of a part in a row. `part.json` says where each part ends and what was
+cut; beside it lie `new.npy` and `old.npy` (N,), each node's number there and here, and
+`offsets.npy` (N+1,), where the neighbours of each new number begin, without its own loop. The
+folder of each part holds `neighbours.npy`, their new numbers, and `x.npy`, its features.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-import dgl
 import numpy as np
 import torch
 from numpy.lib.format import open_memmap
@@ -26,10 +23,11 @@ from zoo.config.options import Spec
 from zoo.datasets import Dataset
 from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.metis_clusters import clusters
+from zoo.graphs.sampling import lookups, ranges
 
 CONFIG = "part.json"
-_OURS = "zoo.json"
+_NEIGHBOURS, _FEATURES = "neighbours.npy", "x.npy"
 _ROWS = 2**16
 """Rows of features that are copied at a time."""
 
@@ -41,16 +39,18 @@ class Partition(NamedTuple):
         config: `part.json`.
         name: the graph's name.
         columns: F, of its features.
+        dtype: type of its features.
         transform: what was done to the features, in the words of `FEATURES`.
         ends: the new number after the last one of each part, (R,).
         new: the new number of each node, (N,).
         old: the node of each new number, (N,).
-        offsets: where the edges to each new number begin, its own loop the last of them, (N+1,).
+        offsets: where the neighbours of each new number begin, without its own loop, (N+1,).
     """
 
     config: Path
     name: str
     columns: int
+    dtype: torch.dtype
     transform: Spec
     ends: Tensor
     new: Tensor
@@ -118,13 +118,12 @@ def open_partition(config: Path | str) -> Partition:
     config = Path(config)
     try:
         told = json.loads(config.read_text())
-        ours = json.loads((config.parent / _OURS).read_text())
-        ends = torch.tensor([end for _, end in told["node_map"]["_N"]])
+        ends = torch.tensor(told["ends"])
         names = ("new", "old", "offsets")
         arrays = [tensor(np.load(config.parent / f"{each}.npy", mmap_mode="r")) for each in names]
-        found = Partition(
-            config.absolute(), ours["name"], ours["columns"], ours["transform"], ends, *arrays
-        )
+        dtype = torch.from_numpy(np.empty(0, told["dtype"])).dtype
+        about = (told["name"], told["columns"], dtype, told["transform"])
+        found = Partition(config.absolute(), *about, ends, *arrays)
         lengths = [len(each) - int(ends[-1]) for each in arrays]
     except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
         said = " ".join(str(error).split())
@@ -137,81 +136,63 @@ def open_partition(config: Path | str) -> Partition:
     return found
 
 
-def features_of(config: Path, part: int) -> Tensor:
-    """Return the features of a part's nodes in the order of their new numbers, mapped."""
-    return tensor(np.load(config.parent / f"part{part}" / "x.npy", mmap_mode="r"))
+def part_of(config: Path, part: int) -> tuple[Tensor, Tensor]:
+    """Return the neighbours of a part's nodes, and their features, mapped; by new number both.
+
+    Raises:
+        ZooError: one of them is missing or damaged.
+    """
+    folder = config.parent / f"part{part}"
+    try:
+        neighbours, x = (
+            tensor(np.load(folder / name, mmap_mode="r")) for name in (_NEIGHBOURS, _FEATURES)
+        )
+    except (OSError, ValueError, EOFError) as error:
+        raise ZooError(f"{folder} cannot be read ({error}); partition the graph again.") from None
+    return neighbours, x
 
 
 def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
-    graph, degrees = _loops_last(data.graph)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # where DGL says how it goes
-            old, edges = dgl.distributed.partition_graph(
-                graph, "part", parts, str(folder), return_mapping=True, graph_formats="coo"
-            )
-    except (IndexError, dgl.DGLError):  # what comes of a part without nodes
-        raise ZooError(f"one of {parts} parts would have no nodes; write fewer.") from None
-    del graph
+    degrees, tails = lookups(data.graph)
+    part = clusters(data.graph, parts)
+    sizes = torch.bincount(part, minlength=parts)
+    if not sizes.all():
+        raise ZooError(f"one of {parts} parts would have no nodes; write fewer.")
+    old = part.argsort(stable=True)
     new = torch.empty_like(old)
     new[old] = torch.arange(len(old))
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(degrees[old], 0)])
+    counts = degrees(old)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
     for name, array in {"new": new, "old": old, "offsets": offsets}.items():
         np.save(folder / f"{name}.npy", array.numpy())
-    told = json.loads((folder / CONFIG).read_text())
     said = []
-    for part, (start, end) in enumerate(told["node_map"]["_N"]):
-        crossing, inside = _in_order(folder / f"part{part}" / "graph.dgl", edges)
-        _write_features(data.x, old[start:end], folder / f"part{part}" / "x.npy")
-        counts = {"nodes": end - start, "edges": inside, "other_parts": crossing}
-        said.append({"part": part, **counts})
-    ours = {"name": data.name, "columns": data.x.shape[1], "transform": data.transform}
-    (folder / _OURS).write_text(json.dumps(ours))
+    for number, nodes in enumerate(old.split(sizes.tolist())):
+        own = folder / f"part{number}"
+        own.mkdir()
+        of_each = degrees(nodes)
+        found = tails(nodes.repeat_interleave(of_each), ranges(torch.zeros_like(of_each), of_each))
+        np.save(own / _NEIGHBOURS, new[found].numpy())
+        _write_features(data.x, nodes, own / _FEATURES)
+        crossing = int((part[found] != number).sum())
+        edges = {"edges": len(found) + len(nodes), "other_parts": crossing}
+        said.append({"part": number, "nodes": len(nodes), **edges})
+    told = {
+        "name": data.name,
+        "columns": data.x.shape[1],
+        "dtype": str(_numpy(data.x.dtype)),
+        "transform": data.transform,
+        "ends": sizes.cumsum(0).tolist(),
+    }
+    (folder / CONFIG).write_text(json.dumps(told))
     return said
 
 
-def _loops_last(graph: dgl.DGLGraph) -> tuple[dgl.DGLGraph, Tensor]:
-    """Return a canonical graph with each node's own loop after all other edges to it; degrees.
-
-    The last edge takes the place of the loop, as in `zoo.graphs.sampling.neighbourhood`.
-    """
-    indptr, indices = (each.long() for each in neighbours(graph))
-    degrees = indptr.diff()
-    tips = torch.arange(len(degrees)).repeat_interleave(degrees)
-    tails, last = indices.clone(), indptr[1:] - 1
-    tails[indices == tips] = indices[last]
-    tails[last] = torch.arange(len(degrees))
-    return dgl.graph((tails, tips), num_nodes=len(degrees)), degrees
-
-
-def _in_order(path: Path, edges: Tensor) -> tuple[int, int]:
-    """Give the numbers of a part's edges to them in the order of the nodes that they lead to.
-
-    DGL numbers them in another order. Those to one node are in the order that the graph had.
-
-    Args:
-        path: the graph of a part.
-        edges: the number in the graph that was cut of each edge of all parts.
-
-    Returns:
-        How many edges of the part come from others, and how many it has.
-    """
-    [graph], _ = dgl.load_graphs(str(path))
-    tails, tips = graph.edges(order="eid")
-    own = graph.edata["inner_edge"].nonzero().squeeze(1)
-    before = edges[graph.edata[dgl.EID][own]]
-    order = own[torch.from_numpy(np.lexsort((before.numpy(), tips[own].numpy())))]
-    crossing = int((graph.ndata["inner_node"][tails[own]] == 0).sum())
-    tails[own], tips[own] = tails[order], tips[order]
-    again = dgl.graph((tails, tips), num_nodes=graph.num_nodes())
-    again.ndata.update(graph.ndata)
-    again.edata.update(graph.edata)
-    dgl.save_graphs(str(path), [again], formats="coo")
-    return crossing, len(own)
-
-
 def _write_features(x: Tensor, nodes: Tensor, path: Path) -> None:
-    kind = torch.empty(0, dtype=x.dtype).numpy().dtype
-    written = open_memmap(path, "w+", dtype=kind, shape=(len(nodes), x.shape[1]))
+    written = open_memmap(path, "w+", dtype=_numpy(x.dtype), shape=(len(nodes), x.shape[1]))
     for start in range(0, len(nodes), _ROWS):
         written[start : start + _ROWS] = x[nodes[start : start + _ROWS]].numpy()
     written.flush()
+
+
+def _numpy(dtype: torch.dtype) -> np.dtype:
+    return torch.empty(0, dtype=dtype).numpy().dtype

@@ -1,12 +1,7 @@
-"""Several processes of Python on this machine, joined as `torchrun` joins them.
-
-Where a graph lies in parts on several machines, each machine also gets the server of its part.
-"""
+"""One command in several processes, on this machine or on several."""
 
 import os
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.config.recipe import word
@@ -17,19 +12,25 @@ from zoo.experiments.resolve import Plan, check_processes
 def to_launch(processes: int, plan: Plan, hosts: Path | None = None) -> bool:
     """Return whether this command has to start others, of which it is none itself."""
     alone = "WORLD_SIZE" not in os.environ
-    return processes > 1 or (alone and (hosts is not None or _distributed(plan)))
+    return alone and (processes > 1 or hosts is not None or _distributed(plan))
 
 
-def launch(processes: int, plan: Plan, hosts: Path | None = None, host: int | None = None) -> int:
+def launch(
+    processes: int,
+    plan: Plan,
+    hosts: Path | None = None,
+    host: int | None = None,
+    secret: Path | None = None,
+) -> int:
     """Start the very command that runs now in several processes, and wait for them.
 
     Args:
         processes: how many, of this machine; each gets its share of the cores, unless
             OMP_NUM_THREADS is set.
         plan: what they will run, checked here so that what is wrong is said once.
-        hosts: the file of the machines that hold a part of the graph each, all of which give this
-            very command; None: this one holds all parts.
+        hosts: the file of the machines, all of which give this very command; None: this one alone.
         host: the line of this machine, counted from 0; None: that of an address of its own.
+        secret: the file that all of these machines have.
 
     Returns:
         The exit code: not 0 as soon as one of them has failed, which ends the others.
@@ -37,29 +38,18 @@ def launch(processes: int, plan: Plan, hosts: Path | None = None, host: int | No
     Raises:
         ZooError: nothing in the recipe is divided among processes, or the hosts do not fit it.
     """
-    check_processes(plan, processes)
-    words = sys.argv[1:]
-    at = [place for place, each in enumerate(words) if each.startswith("--processes")]
-    for place in reversed(at):
-        del words[place : place + (1 if "=" in words[place] else 2)]
-    if _distributed(plan):
-        if plan.encoding["name"] != "none":
-            raise ZooError(
-                f"{plan.recipe.name} adds an encoding, which the parts of a graph do not have. Put "
-                "its columns into the features of the graph and leave `encoding` out."
-            )
-        from zoo.distributed.hosts import find_hosts, run_with_servers
+    from zoo.distributed.hosts import find_hosts, machines
+    from zoo.distributed.launcher import Team, run_team
 
+    check_processes(plan, processes * machines(hosts))
+    config = None
+    if _distributed(plan):
         config = Path(plan.train["batching"]["config"])
-        found = find_hosts(hosts, host, config)
-        call = _call(processes, ["zoo", *words], found.rendezvous)
-        return run_with_servers(call, found, config, processes)
+        _check_parts(plan, config, hosts)
+    team = Team(processes, config=config)
     if hosts is not None:
-        raise ZooError(
-            "--hosts is for graphs that lie in parts on several machines, `train.batching="
-            "{name: distributed, ...}`; others are divided by `torchrun`, see docs/large-graphs.md."
-        )
-    return subprocess.run(**_call(processes, ["zoo", *words])).returncode
+        team = Team(processes, find_hosts(hosts, host), _secret(secret), config)
+    return run_team(team, "zoo", *sys.argv[1:])
 
 
 def run_together(processes: int, words: list[str]) -> None:
@@ -68,22 +58,39 @@ def run_together(processes: int, words: list[str]) -> None:
     Raises:
         ZooError: one of them has failed; says what it printed last.
     """
-    call = _call(processes, words)
-    done = subprocess.run(**call, capture_output=True, text=True)
-    if done.returncode:
-        said, _, _ = done.stderr.partition("failed (exitcode")  # what the launcher adds tells less
-        last = " ".join(said.split()[-60:])
-        raise ZooError(f"{words[0]} failed in {processes} processes: {last}")
+    from zoo.distributed.launcher import Team, run_team
+
+    run_team(Team(processes), *words, silent=True)
 
 
 def _distributed(plan: Plan) -> bool:
     return word(plan.train["batching"]) == "distributed"
 
 
-def _call(processes: int, words: list[str], rendezvous: Sequence[str] = ("--standalone",)) -> dict:
-    threads = str(max(1, (os.cpu_count() or 1) // processes))
-    launcher = [sys.executable, "-m", "torch.distributed.run", *rendezvous]
-    return {
-        "args": [*launcher, f"--nproc-per-node={processes}", "-m", *words],
-        "env": {"OMP_NUM_THREADS": threads, **os.environ},
-    }
+def _check_parts(plan: Plan, config: Path, hosts: Path | None) -> None:
+    from zoo.distributed.hosts import machines
+    from zoo.distributed.partition import open_partition
+
+    if plan.encoding["name"] != "none":
+        raise ZooError(
+            f"{plan.recipe.name} adds an encoding, which the parts of a graph do not have. Put "
+            "its columns into the features of the graph and leave `encoding` out."
+        )
+    parts = len(open_partition(config).ends)
+    if hosts is not None and machines(hosts) != parts:
+        raise ZooError(
+            f"{hosts} names {machines(hosts)} machines, and {config} has {parts} parts. Each "
+            f"machine holds one: write `zoo data partition DATASET FOLDER --parts "
+            f"{machines(hosts)}`, or {parts} lines."
+        )
+
+
+def _secret(path: Path | None) -> bytes:
+    from zoo.system.channel import read_secret
+
+    if path is None:
+        raise ZooError(
+            "machines need a secret that nobody else knows: write one with `openssl rand -hex 32 > "
+            "secret`, `chmod 600` it, copy it to every machine, and give `--secret secret`."
+        )
+    return read_secret(path)

@@ -46,7 +46,7 @@ def run_recipe(
     """Train a recipe with each of its seeds and write the run's folder.
 
     Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`. Of several
-    processes (`torchrun`, `zoo train --processes`) the first one writes. `resume_run` goes on.
+    processes (`zoo train --processes`) the first one writes. `resume_run` goes on.
 
     Args:
         recipe: a recipe, what `load_recipe` takes, or what `resolve` made of a recipe.
@@ -149,6 +149,7 @@ def _run(
         # What is wrong with the model is found before anything is written.
         start = _build(prepared)[1]
     record = find()
+    process_group.tell_run(record.folder)
     if start is not None:
         record.write("start_from.json", start._asdict())
         begin(start)

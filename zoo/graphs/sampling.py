@@ -29,7 +29,7 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     counts = offsets[nodes + 1].long() - starts
     numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
     numbers[nodes] = torch.arange(len(nodes), dtype=torch.int32)
-    found = numbers[sources[_ranges(starts, counts)].long()]
+    found = numbers[sources[ranges(starts, counts)].long()]
     inside = found >= 0
     # Where a node's edges begin: how many edges before them are inside.
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
@@ -51,6 +51,23 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     return reached, dgl.create_block((tails, tips), len(reached), len(nodes))
 
 
+def lookups(
+    graph: dgl.DGLGraph,
+) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]:
+    """Return `degrees` and `tails` of a canonical graph, as `walked` takes them."""
+    offsets, sources = neighbours(graph)
+
+    def degrees(nodes: Tensor) -> Tensor:
+        return offsets[nodes + 1].long() - offsets[nodes].long() - 1
+
+    def tails(nodes: Tensor, places: Tensor) -> Tensor:
+        found = sources[offsets[nodes].long() + places].long()
+        # The last neighbour is never drawn, and takes the place of the node's own loop.
+        return torch.where(found == nodes, sources[offsets[nodes + 1].long() - 1].long(), found)
+
+    return degrees, tails
+
+
 def neighbourhood(
     graph: dgl.DGLGraph, seeds: Tensor, fanouts: Sequence[int], seed: int
 ) -> tuple[Tensor, dgl.DGLGraph]:
@@ -66,17 +83,7 @@ def neighbourhood(
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         seed: of the draw.
     """
-    offsets, sources = neighbours(graph)
-
-    def degrees(nodes: Tensor) -> Tensor:
-        return offsets[nodes + 1].long() - offsets[nodes].long() - 1
-
-    def tails(nodes: Tensor, places: Tensor) -> Tensor:
-        found = sources[offsets[nodes].long() + places].long()
-        # The last neighbour is never drawn, and takes the place of the node's own loop.
-        return torch.where(found == nodes, sources[offsets[nodes + 1].long() - 1].long(), found)
-
-    return walked(degrees, tails, seeds, fanouts, seed, graph.idtype)
+    return walked(*lookups(graph), seeds, fanouts, seed, graph.idtype)
 
 
 def walked(
@@ -120,7 +127,7 @@ def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Ten
     """
     rows = torch.arange(len(counts))
     if fanout == -1:
-        return rows.repeat_interleave(counts), _ranges(torch.zeros_like(counts), counts)
+        return rows.repeat_interleave(counts), ranges(torch.zeros_like(counts), counts)
     few, many = rows[counts <= fanout], rows[counts > fanout]
     chosen = torch.empty(len(many), fanout, dtype=torch.int64)
     for turn in range(fanout):
@@ -129,12 +136,12 @@ def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Ten
         place = (draw * (last + 1)).long()
         taken = (chosen[:, :turn] == place.unsqueeze(1)).any(1)
         chosen[:, turn] = torch.where(taken, last, place)
-    own = _ranges(torch.zeros_like(few), counts[few])
+    own = ranges(torch.zeros_like(few), counts[few])
     rows = torch.cat([few.repeat_interleave(counts[few]), many.repeat_interleave(fanout)])
     return rows, torch.cat([own, chosen.flatten()])
 
 
-def _ranges(starts: Tensor, counts: Tensor) -> Tensor:
+def ranges(starts: Tensor, counts: Tensor) -> Tensor:
     """Return the numbers of all ranges one after the other, each from its start on."""
     before = torch.cumsum(counts, 0) - counts
     return torch.repeat_interleave(starts - before, counts) + torch.arange(int(counts.sum()))

@@ -1,6 +1,6 @@
 """The processes of one run: which of them this is, and what they send each other.
 
-They are started by `torchrun` or `zoo train --processes R`. A run of one process is a run like any
+They are started by `zoo train --processes R`. A run of one process is a run like any
 other: nothing is sent then, and every function here returns what it was given.
 """
 
@@ -10,15 +10,29 @@ import atexit
 import ctypes
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from zoo.system.rendezvous import rendezvous
+
+MEETING = "ZOO_MEETING"
+"""The variable of the environment that names the folder in which the processes of a run meet."""
+
+RUN = "run"
+"""The file in it that says which run they train."""
+
+LOST = 75
+"""The exit code of a process that has lost another: EX_TEMPFAIL, of sysexits.h."""
+
+_GONE = re.compile(r"gloo|NCCL|closed by peer|reset by peer|timed? ?out", re.IGNORECASE)
 _PARENT_ENDED = 1  # of prctl, sys/prctl.h
 
 
@@ -28,9 +42,32 @@ def start() -> None:
         # The threads of a group have to end before Python does, or may abort the process. Imported
         # later, by the first optimiser, torch._dynamo would keep the group from ending.
         importlib.import_module("torch._dynamo")
-        on_cuda = torch.cuda.is_available()
-        distributed.init_process_group("cpu:gloo,cuda:nccl" if on_cuda else "gloo")
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        folder = meeting()
+        if folder is None:  # torchrun says where they meet
+            distributed.init_process_group(backend)
+        else:
+            own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            store = rendezvous(folder, number)
+            distributed.init_process_group(backend, store=store, rank=own, world_size=number)
         atexit.register(leave)
+
+
+def meeting() -> Path | None:
+    """Return the folder in which the processes of this run meet, None where nobody has made one."""
+    return Path(os.environ[MEETING]) if MEETING in os.environ else None
+
+
+def tell_run(folder: Path) -> None:
+    """Tell who has started these processes which run they train."""
+    told = meeting()
+    if told is not None and rank() == 0:
+        (told / RUN).write_text(str(folder))
+
+
+def lost(error: BaseException) -> bool:
+    """Return whether an error says that another process, or the way to it, is gone."""
+    return count() > 1 and isinstance(error, RuntimeError) and bool(_GONE.search(str(error)))
 
 
 def leave() -> None:

@@ -244,7 +244,7 @@ class Distributed(Neighbours):
         size: Count,
         per_step: Count = 1,
     ):
-        from zoo.distributed.part_server import join  # nobody else needs DGL's protocol
+        from zoo.distributed.part_server import join
         from zoo.distributed.partition import open_partition
 
         super().__init__(data, train, device, fanouts=fanouts, size=size, per_step=per_step)

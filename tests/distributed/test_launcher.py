@@ -1,0 +1,118 @@
+"""Processes end together, whatever ends one of them, and who has started them says why."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import psutil
+import pytest
+
+from zoo.distributed import launcher
+from zoo.distributed.launcher import Team, run_team
+from zoo.errors import ZooError
+
+RANK = """
+import os, pathlib, signal, sys, time
+here = pathlib.Path(sys.argv[1])
+rank, does = int(os.environ["RANK"]), sys.argv[2]
+(here / f"{rank}.pid").write_text(str(os.getpid()))
+while len(list(here.glob("*.pid"))) < int(os.environ["WORLD_SIZE"]):
+    time.sleep(0.01)
+(pathlib.Path(os.environ["ZOO_MEETING"]) / "run").write_text("runs/mine")
+if does == "listen":
+    sys.exit(os.environ["GLOO_SOCKET_IFNAME"] != "lo")
+if rank == 1 and does in ("killed", "lost", "failed"):
+    print("what went wrong", file=sys.stderr)
+    if does == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.exit(75 if does == "lost" else 3)
+time.sleep(60 if does == "sleep" else 0.3)
+sys.exit(0 if does == "sleep" else 75)
+"""
+
+LAUNCH = """
+import sys
+from zoo.distributed import launcher
+from zoo.distributed.launcher import Team, run_team
+launcher._LONGEST = 1000
+sys.exit(run_team(Team(2), "rank", *sys.argv[1:]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    """A module `rank` that processes can run."""
+    (tmp_path / "rank.py").write_text(RANK)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    monkeypatch.setattr(launcher, "_GRACE", 2.0)
+
+
+def test_processes_meet_on_the_loopback_interface(tmp_path):
+    assert run_team(Team(2), "rank", str(tmp_path), "listen") == 0
+
+
+def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path):
+    told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine`"
+    with pytest.raises(ZooError, match=told):
+        run_team(Team(2), "rank", str(tmp_path), "killed")
+
+
+def test_one_that_fails_is_heard(tmp_path, capfd):
+    assert run_team(Team(2), "rank", str(tmp_path), "failed") == 3
+    assert capfd.readouterr().err == "what went wrong\n"
+    with pytest.raises(ZooError, match="process 1 failed: what went wrong"):
+        run_team(Team(2), "rank", str(tmp_path), "failed", silent=True)
+
+
+def test_one_that_another_machine_has_left_says_so(tmp_path):
+    with pytest.raises(ZooError, match="of another machine has ended.*--resume runs/mine"):
+        run_team(Team(2), "rank", str(tmp_path), "lost")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
+    call = [sys.executable, "-W", "ignore", "-c", LAUNCH, str(tmp_path), "sleep"]
+    begun = subprocess.Popen(call, env={**os.environ, "TMPDIR": str(tmp_path)})
+    limit = time.monotonic() + 60
+    while len(list(tmp_path.glob("*.pid"))) < 2:
+        assert begun.poll() is None and time.monotonic() < limit
+        time.sleep(0.02)
+    begun.send_signal(number)
+    assert begun.wait(timeout=20) == (-9 if number == signal.SIGKILL else 128 + number)
+    limit = time.monotonic() + 20
+    pids = [int(each.read_text()) for each in tmp_path.glob("*.pid")]
+    while any(psutil.pid_exists(each) and alive(each) for each in pids):
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    left = list(tmp_path.glob(f"{launcher._PREFIX}*"))
+    assert len(left) == (number == signal.SIGKILL)
+
+
+def alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_what_killed_launchers_have_left_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(launcher, "_LONGEST", 1000)
+    old, new = (tmp_path / f"{launcher._PREFIX}{each}" for each in ("old", "new"))
+    old.mkdir()
+    os.utime(old, (0, 0))
+    with launcher._meeting_folder(b"secret") as own:
+        assert not old.exists() and own.stat().st_mode & 0o077 == 0
+        os.utime(own, (0, 0))
+        new.mkdir()
+        with launcher._meeting_folder(b"secret"):
+            assert own.exists() and new.exists()
+    assert not own.exists()
+
+
+def test_a_network_interface_is_found_by_its_address():
+    assert launcher._interface("127.0.0.1") == launcher._interface("127.8.8.8") == "lo"
+    assert launcher._interface("203.0.113.1") == ""
