@@ -10,8 +10,9 @@ import time
 import psutil
 import pytest
 
-from zoo.distributed import launcher
-from zoo.distributed.launcher import Team, run_team
+from zoo.distributed import launcher, team
+from zoo.distributed.launcher import run_team
+from zoo.distributed.team import Team
 from zoo.errors import ZooError
 
 RANK = """
@@ -36,7 +37,8 @@ sys.exit(0 if does == "sleep" else 75)
 LAUNCH = """
 import sys
 from zoo.distributed import launcher
-from zoo.distributed.launcher import Team, run_team
+from zoo.distributed.launcher import run_team
+from zoo.distributed.team import Team
 launcher._LONGEST = 1000
 sys.exit(run_team(Team(2), "rank", *sys.argv[1:]))
 """
@@ -55,7 +57,7 @@ def test_processes_meet_on_the_loopback_interface(tmp_path):
 
 
 def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path):
-    told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine`"
+    told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine --processes 2`"
     with pytest.raises(ZooError, match=told):
         run_team(Team(2), "rank", str(tmp_path), "killed")
 
@@ -76,17 +78,10 @@ def test_one_that_another_machine_has_left_says_so(tmp_path):
 def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     call = [sys.executable, "-W", "ignore", "-c", LAUNCH, str(tmp_path), "sleep"]
     begun = subprocess.Popen(call, env={**os.environ, "TMPDIR": str(tmp_path)})
-    limit = time.monotonic() + 60
-    while len(list(tmp_path.glob("*.pid"))) < 2:
-        assert begun.poll() is None and time.monotonic() < limit
-        time.sleep(0.02)
+    pids = started(begun, tmp_path)
     begun.send_signal(number)
     assert begun.wait(timeout=20) == (-9 if number == signal.SIGKILL else 128 + number)
-    limit = time.monotonic() + 20
-    pids = [int(each.read_text()) for each in tmp_path.glob("*.pid")]
-    while any(psutil.pid_exists(each) and alive(each) for each in pids):
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    until(lambda: not any(map(alive, pids)))
     left = list(tmp_path.glob(f"{launcher._PREFIX}*"))
     assert len(left) == (number == signal.SIGKILL)
 
@@ -114,5 +109,31 @@ def test_what_killed_launchers_have_left_is_removed(tmp_path, monkeypatch):
 
 
 def test_a_network_interface_is_found_by_its_address():
-    assert launcher._interface("127.0.0.1") == launcher._interface("127.8.8.8") == "lo"
-    assert launcher._interface("203.0.113.1") == ""
+    assert team._interface("127.0.0.1") == team._interface("127.8.8.8") == "lo"
+    assert team._interface("203.0.113.1") == ""
+
+
+def test_ctrl_c_is_passed_on_and_ctrl_z_stops_all(tmp_path):
+    call = [sys.executable, "-W", "ignore", "-c", LAUNCH, str(tmp_path), "sleep"]
+    begun = subprocess.Popen(call, stderr=subprocess.DEVNULL)
+    pids = started(begun, tmp_path)
+    begun.send_signal(signal.SIGTSTP)
+    both = [psutil.Process(each) for each in (begun.pid, *pids)]
+    until(lambda: all(each.status() == psutil.STATUS_STOPPED for each in both))
+    begun.send_signal(signal.SIGCONT)
+    until(lambda: all(each.status() != psutil.STATUS_STOPPED for each in both))
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait(timeout=20) != 0 and not any(map(alive, pids))
+
+
+def until(done):
+    limit = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def started(begun, folder):
+    """Wait for two ranks; return their process numbers."""
+    until(lambda: begun.poll() is None and len(list(folder.glob("*.pid"))) == 2)
+    return [int(each.read_text()) for each in folder.glob("*.pid")]

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -20,9 +21,9 @@ from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.distributed.hosts import PORT, find_hosts, machines
-from zoo.distributed.launcher import Team
-from zoo.distributed.part_server import join
+from zoo.distributed.part_server import join, serve
 from zoo.distributed.partition import CONFIG, open_partition, part_of, write_partition
+from zoo.distributed.team import Team
 from zoo.errors import ZooError
 from zoo.experiments.launch import to_launch
 from zoo.experiments.resolve import load_recipe, resolve
@@ -63,12 +64,10 @@ def meeting(folder):
     with tempfile.TemporaryDirectory() as name:
         found = Path(name)
         (found / SECRET).write_bytes(b"x" * 32)
-        team = Team(1, secret=b"x" * 32, config=folder / CONFIG)
-        begun = [subprocess.Popen(each) for each in team.served(found).values()]
+        for part in Team(1, config=folder / CONFIG).served(found):
+            arguments = (part, folder / CONFIG, found)
+            threading.Thread(target=serve, args=arguments, daemon=True).start()
         yield found
-        for each in begun:
-            each.kill()
-            each.wait()
 
 
 @pytest.fixture
@@ -176,19 +175,11 @@ def test_a_damaged_folder_is_answered(name, folder, tmp_path):
         open_partition(tmp_path / CONFIG)
 
 
-def test_a_server_that_ends_is_told(data, folder, meeting, monkeypatch):
-    team = Team(1, secret=b"x" * 32, config=folder / CONFIG)
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / SECRET).write_bytes(b"x" * 32)
-        begun = [subprocess.Popen(each) for each in team.served(Path(name)).values()]
-        monkeypatch.setenv(process_group.MEETING, name)
-        join.cache_clear()
-        servers = join(folder / CONFIG)
-        for each in begun:
-            each.kill()
-            each.wait()
-        with pytest.raises(ZooError, match="does not answer.*--resume RUN"):
-            servers.rows(torch.arange(300))
+def test_a_server_that_does_not_answer_is_told(servers):
+    for each in servers._connections:
+        each.close()
+    with pytest.raises(ZooError, match="does not answer.*--resume RUN"):
+        servers.rows(torch.arange(300))
 
 
 def test_hosts_are_the_lines_of_a_file(tmp_path):

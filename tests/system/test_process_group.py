@@ -15,7 +15,7 @@ from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
-from zoo.distributed.launcher import Team
+from zoo.distributed.team import Team
 from zoo.errors import ZooError
 from zoo.graphs import message_passing
 from zoo.graphs.adjacency import ends

@@ -1,21 +1,12 @@
-"""Start the processes of a run on this machine, wait for them, and end them together.
-
-On one machine nothing listens but what gloo needs, on the loopback interface. On several machines
-there are two ports: that of the server of a part, and on the first that of `zoo.system.rendezvous`.
-Both answer the addresses of the file of hosts alone, and these only if they know the secret.
-"""
+"""Start the processes of a team on this machine, wait for them, and end them together."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
-import json
 import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,76 +15,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
-from zoo.distributed.hosts import Hosts
-from zoo.distributed.part_server import SERVERS
-from zoo.distributed.partition import open_partition
+from zoo.distributed.team import Team, python
 from zoo.errors import ZooError
 from zoo.system import channel, process_group, rendezvous
 
 _GRACE = 10.0  # seconds that processes have to end by themselves
 _PREFIX = "zoo-processes-"
 _LONGEST = 60  # characters of the folder that holds the meeting folder: Unix sockets allow 107
-
-
-@dataclasses.dataclass(frozen=True)
-class Team:
-    """The processes of a run.
-
-    Attributes:
-        local: how many train on this machine.
-        hosts: the machines, on each of which as many train; None: this one alone.
-        secret: what machines have to know; drawn at random for one machine.
-        config: `part.json` of the graph whose parts are served, if it lies in parts; each of
-            several machines serves the part of its line, one machine serves all.
-    """
-
-    local: int
-    hosts: Hosts | None = None
-    secret: bytes = dataclasses.field(default_factory=lambda: secrets.token_bytes(32))
-    config: Path | None = None
-
-    def environment(self, number: int, folder: Path) -> dict[str, str]:
-        """Return the environment of a trainer.
-
-        Args:
-            number: which of this machine it is, from 0.
-            folder: where the processes meet.
-        """
-        rank, machines = (0, 1) if self.hosts is None else (self.hosts.rank, self.hosts.count)
-        own = {
-            "RANK": str(rank * self.local + number),
-            "WORLD_SIZE": str(machines * self.local),
-            "LOCAL_RANK": str(number),
-            "LOCAL_WORLD_SIZE": str(self.local),
-            process_group.MEETING: str(folder),
-        }
-        interface = _interface("127.0.0.1" if self.hosts is None else self.hosts.own)
-        for kind in ("GLOO", "NCCL") if interface else ():
-            own[f"{kind}_SOCKET_IFNAME"] = interface
-        threads = str(max(1, (os.cpu_count() or 1) // self.local))
-        return {"OMP_NUM_THREADS": threads, **os.environ, **own}
-
-    def served(self, folder: Path) -> dict[int, list[str]]:
-        """Write what the servers of parts and their clients have to know into the meeting folder.
-
-        Returns:
-            The command that starts the server of each part of this machine.
-        """
-        if self.config is None:
-            return {}
-        if self.hosts is None:
-            own = range(len(open_partition(self.config).ends))
-            told = {"servers": [str(folder / f"part-{each}") for each in own]}
-            told |= {"allowed": None, "source": ""}
-        else:
-            own = [self.hosts.rank]
-            told = {"servers": self.hosts.addresses, "allowed": self.hosts.allowed}
-            told["source"] = self.hosts.own
-        (folder / SERVERS).write_text(json.dumps(told))
-        words = (str(self.config.absolute()), str(folder))
-        return {each: _python("zoo.distributed.part_server", str(each), *words) for each in own}
 
 
 def run_team(team: Team, module: str, *words: str, silent: bool = False) -> int:
@@ -127,15 +55,16 @@ def run_team(team: Team, module: str, *words: str, silent: bool = False) -> int:
             for part, command in team.served(folder).items()
         ]
         trainers = [
-            _Process(stack, f"process {number}", _python(module, *words), folder, _GRACE,
+            _Process(stack, f"process {number}", python(module, *words), folder, _GRACE,
                      team.environment(number, folder), heard=number == 0 and not silent)
             for number in range(team.local)
         ]  # fmt: skip
         if team.hosts is not None and team.hosts.rank == 0:  # no process is begun after a thread
             arguments = (listener, team.secret, rendezvous.table(), team.hosts.allowed)
             threading.Thread(target=channel.serve, args=arguments, daemon=True).start()
-        _wait(trainers, servers)
-        return _answer(trainers, servers, folder, silent)
+        with _stopped_together([*trainers, *servers]):
+            _wait(trainers, servers)
+        return _answer(team, trainers, servers, folder, silent)
 
 
 class _Process:
@@ -160,7 +89,7 @@ class _Process:
             env={**os.environ, "OMP_NUM_THREADS": "1"} if server else environment,
             stdout=None if heard else subprocess.DEVNULL,
             stderr=said,
-            start_new_session=server,  # Ctrl-C is for the trainers, which ask for more
+            process_group=0,  # Ctrl-C comes to the launcher alone, which passes it on
             preexec_fn=process_group.end_with_parent,
         )
         stack.callback(self._end, grace)
@@ -173,6 +102,10 @@ class _Process:
                 self._popen.wait(grace)
         self._popen.kill()
         self._popen.wait()
+
+    def send(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        self._popen.send_signal(number)
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs."""
@@ -188,7 +121,7 @@ def _wait(trainers: list[_Process], servers: list[_Process]) -> None:
     """Wait until all trainers have ended, or some time after anything has ended too early."""
     limit = float("inf")
     while time.monotonic() < limit:
-        with contextlib.suppress(KeyboardInterrupt):  # the trainers have heard it too
+        try:
             codes = [each.poll() for each in trainers]
             if all(code is not None for code in codes):
                 return
@@ -196,9 +129,32 @@ def _wait(trainers: list[_Process], servers: list[_Process]) -> None:
             if too_early and limit == float("inf"):
                 limit = time.monotonic() + _GRACE
             time.sleep(0.05)
+        except KeyboardInterrupt:
+            for each in trainers:
+                each.send(signal.SIGINT)
 
 
-def _answer(trainers: list[_Process], servers: list[_Process], folder: Path, silent: bool) -> int:
+@contextlib.contextmanager
+def _stopped_together(processes: list[_Process]) -> Iterator[None]:
+    """Have processes stop with this one, by Ctrl-Z, and go on with it."""
+
+    def stop(number: int, frame: object) -> None:
+        for each in processes:
+            each.send(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for each in processes:  # by now this one goes on
+            each.send(signal.SIGCONT)
+
+    before = signal.signal(signal.SIGTSTP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)
+
+
+def _answer(
+    team: Team, trainers: list[_Process], servers: list[_Process], folder: Path, silent: bool
+) -> int:
     """Return the exit code of a team that has ended, and say what nobody else has said."""
     failed = [each for each in trainers if each.code not in (0, None, process_group.LOST)]
     gone = [each for each in servers if each.code is not None]
@@ -212,7 +168,7 @@ def _answer(trainers: list[_Process], servers: list[_Process], folder: Path, sil
     if killed or told is None:
         who = f"{killed[0].name} was ended by {_signal(killed[0].code)}" if killed else (
             "a process of another machine has ended")  # fmt: skip
-        raise ZooError(f"{who}, and the others with it. {_how_to_go_on(folder)}")
+        raise ZooError(f"{who}, and the others with it. {_how_to_go_on(team, folder)}")
     if told.printed.exists():
         sys.stderr.write(told.last_words() + "\n")
     return told.code
@@ -223,12 +179,14 @@ def _signal(code: int) -> str:
     return f"{name}, as the system does when memory runs out" if name == "SIGKILL" else name
 
 
-def _how_to_go_on(folder: Path) -> str:
+def _how_to_go_on(team: Team, folder: Path) -> str:
     told = folder / process_group.RUN
     if not told.exists():
         return "Give the same command again."
-    run = told.read_text()
-    return f"`zoo train --resume {run}`, with all else as before, goes on from the last checkpoint."
+    words = f"zoo train --resume {told.read_text()} --processes {team.local}"
+    if team.hosts is not None:
+        words += " --hosts FILE --secret FILE"
+    return f"`{words}` goes on from the last checkpoint."
 
 
 @contextlib.contextmanager
@@ -263,23 +221,6 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _python(module: str, *words: str) -> list[str]:
-    """Return the command that runs a module; it imports nothing from the current folder."""
-    return [sys.executable, "-P", "-W", "ignore", "-m", module, *words]
-
-
-def _interface(address: str) -> str:
-    """Return the network interface that has an address, "" where none has."""
-    found = {
-        each.address: name
-        for name, own in psutil.net_if_addrs().items()
-        for each in own
-        if each.family == socket.AF_INET
-    }
-    # Every address that begins so is the loopback interface's, which names only the first.
-    return found.get("127.0.0.1" if address.startswith("127.") else address, "")
 
 
 @contextlib.contextmanager

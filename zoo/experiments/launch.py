@@ -39,7 +39,8 @@ def launch(
         ZooError: nothing in the recipe is divided among processes, or the hosts do not fit it.
     """
     from zoo.distributed.hosts import find_hosts, machines
-    from zoo.distributed.launcher import Team, run_team
+    from zoo.distributed.launcher import run_team
+    from zoo.distributed.team import Team
 
     check_processes(plan, processes * machines(hosts))
     config = None
@@ -58,7 +59,8 @@ def run_together(processes: int, words: list[str]) -> None:
     Raises:
         ZooError: one of them has failed; says what it printed last.
     """
-    from zoo.distributed.launcher import Team, run_team
+    from zoo.distributed.launcher import run_team
+    from zoo.distributed.team import Team
 
     run_team(Team(processes), *words, silent=True)
 

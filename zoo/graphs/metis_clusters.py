@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import os
+import sys
+from collections.abc import Iterator
 
 import dgl
 import torch
@@ -26,8 +28,22 @@ def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
         )
     if parts == 1:
         return torch.zeros(graph.num_nodes(), dtype=torch.int64)
-    with contextlib.redirect_stdout(io.StringIO()), allocator.exact():  # DGL says how it goes
+    with _silence(), allocator.exact():
         return _metis(graph, parts)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Suppress standard error, where DGL's C++ says how it goes."""
+    sys.stderr.flush()
+    with open(os.devnull, "w") as nowhere:
+        kept = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
