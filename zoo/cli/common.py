@@ -77,7 +77,7 @@ def train_plan(
         except KeyboardInterrupt:
             console.complain("stopped before a first result.")
             sys.exit(130)
-        except (MemoryError, RuntimeError) as error:
+        except (MemoryError, RuntimeError, process_group.Lost) as error:
             if process_group.lost(error):
                 _lost()
             if not out_of_memory(error):

@@ -95,7 +95,7 @@ class Servers:
                 connection.send_bytes(what + own.numpy().tobytes())
             answers = [channel.receive(connection) for connection, _ in asked]
         except (OSError, EOFError) as error:
-            raise ZooError(
+            raise process_group.Lost(
                 f"a server of {self.partition.config} does not answer ({error or 'it has ended'}); "
                 "go on with `zoo train --resume RUN` on all machines."
             ) from None

@@ -21,6 +21,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from zoo.errors import ZooError
 from zoo.system.rendezvous import rendezvous
 
 MEETING = "ZOO_MEETING"
@@ -34,6 +35,10 @@ LOST = 75
 
 _GONE = re.compile(r"gloo|NCCL|closed by peer|reset by peer|timed? ?out", re.IGNORECASE)
 _PARENT_ENDED = 1  # of prctl, sys/prctl.h
+
+
+class Lost(ZooError):
+    """Another process of this run does not answer any more."""
 
 
 def start() -> None:
@@ -67,7 +72,8 @@ def tell_run(folder: Path) -> None:
 
 def lost(error: BaseException) -> bool:
     """Return whether an error says that another process, or the way to it, is gone."""
-    return count() > 1 and isinstance(error, RuntimeError) and bool(_GONE.search(str(error)))
+    sending = count() > 1 and isinstance(error, RuntimeError)
+    return isinstance(error, Lost) or (sending and bool(_GONE.search(str(error))))
 
 
 def leave() -> None:
