@@ -1,0 +1,107 @@
+"""No command listens beyond the loopback interface, whatever it starts (`make slow`)."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import typer
+
+import zoo
+from zoo.cli.app import app
+
+SHORT = ("dataset={name: sbm, nodes: 400}", "train.epochs=3", "seeds=[0]")
+BATCHES = "train.batching={name: random-nodes, size: 100}"
+PARTS = "train.batching={name: distributed, config: parts/part.json, fanouts: [2], size: 40}"
+LONG = "train.epochs=100"
+
+COMMANDS = [
+    ("data prepare", "sbm", "own", "nodes=400", "--on-disk"),
+    ("data check", "own"),
+    ("data partition", "own", "parts"),
+    ("train", "gcn-cora", *SHORT),
+    ("train", "sgformer-sbm-rba", *SHORT, LONG, BATCHES, "--processes", "2"),
+    ("train", "sgformer-sbm-rba", "dataset=own", LONG, "train.evaluate=batches", PARTS,
+     "--processes", "2"),
+    ("reproduce", "gcn-cora", *SHORT, "expect={test: 0.1, within: 0.1, source: here}"),
+    ("compare", "gcn-cora", "mlp-cora", *SHORT),
+    ("estimate", "gcn-cora", *SHORT),
+    ("show", "gcn-cora"),
+    ("list", "models"),
+    ("info", "gcn"),
+    ("schema",),
+    ("doctor",),
+    ("study", "rba-theory", "--quick"),
+    ("check", "gcn"),
+    ("predict", "weights", "--data", "own", "--out", "predicted.csv"),
+    ("embed", "weights", "--data", "own", "--out", "embedded.npy"),
+    ("evaluate", "weights", "--data", "own"),
+    ("finetune", "weights", "--data", "own", "train.epochs=2"),
+    ("push", "weights", "someone/something"),
+    ("pull", "someone/something", "pulled"),
+    ("pages", "."),
+]  # fmt: skip
+
+OFFLINE = ("push", "pull", "pages")
+"""Those that end with an error here, without a network or beside no recipes."""
+
+
+def names(command, before=""):
+    for name, found in command.commands.items():
+        if hasattr(found, "commands"):
+            yield from names(found, f"{before}{name} ")
+        else:
+            yield before + name
+
+
+def test_every_command_is_looked_at():
+    assert {each[0] for each in COMMANDS} == set(names(typer.main.get_command(app)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a graph of its own, its parts, and weights."""
+    found = tmp_path_factory.mktemp("place")
+    data = zoo.load_graph({"name": "sbm", "nodes": 400})
+    zoo.save(zoo.create_model("gcn", data.x.shape[1], data.classes), found / "weights")
+    return found
+
+
+def listening(process):
+    """Addresses on which a process and those that it has started listen, or receive datagrams."""
+    found = set()
+    try:
+        for each in (process, *process.children(recursive=True)):
+            for own in each.net_connections("inet"):
+                if own.status == psutil.CONN_LISTEN or (
+                    own.type == socket.SOCK_DGRAM and not own.raddr
+                ):
+                    found.add(own.laddr.ip)
+    except psutil.Error:
+        pass
+    return found
+
+
+@pytest.mark.slow
+def test_no_command_listens_beyond_this_machine(place, monkeypatch):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ZOO_DATA": str(place / "data")}
+    table, failed = {}, {}
+    for command, *words in COMMANDS:
+        call = [sys.executable, "-W", "ignore", "-m", "zoo", *command.split(), *words]
+        begun = subprocess.Popen(call, cwd=place, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+        process, heard = psutil.Process(begun.pid), set()
+        while begun.poll() is None:
+            heard |= listening(process)
+            time.sleep(0.01)
+        said = begun.stderr.read().decode()
+        if begun.returncode not in (0, 1) and command not in OFFLINE:
+            failed[command] = said
+        table[" ".join([command, *words])] = sorted(heard)
+    for line, heard in table.items():
+        sys.stdout.write(f"{line[:70]:70} {', '.join(heard) or '-'}\n")
+    assert not failed
+    assert {address for heard in table.values() for address in heard} == {"127.0.0.1"}
