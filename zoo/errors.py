@@ -11,8 +11,29 @@ MANY = 40
 class ZooError(Exception):
     """Something the user can put right: one paragraph that says what is wrong and what to write.
 
-    The command prints the text without a traceback and exits with code 2.
+    The command prints the text without a traceback and exits with code 2. What data put into it is
+    escaped, whoever prints it.
     """
+
+    def __init__(self, text: str = ""):
+        super().__init__(printable(text))
+
+
+def printable(text: str) -> str:
+    r"""Escape what would not be seen but be obeyed, by a terminal or a reader; lines stay lines.
+
+    That is all but letters, marks, digits, signs and the space: control characters of ASCII and
+    beyond (C1), marks that turn the direction of writing, invisible ones, halves of a character.
+
+    >>> print(printable("red \x1b[31m, from right to left \u202e, a bell \x07"))
+    red \x1b[31m, from right to left \u202e, a bell \x07
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 class Problem(NamedTuple):

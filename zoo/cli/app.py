@@ -29,6 +29,7 @@ from zoo.errors import ZooError
 # answers at once, and `zoo doctor` where they do not import at all.
 
 app = typer.Typer(
+    cls=console.Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,12 +1,57 @@
-"""Printing: tables on standard output, remarks and complaints on standard error."""
+"""Printing: tables on standard output, remarks and complaints on standard error.
 
+All that the command prints for people goes through `out`, `errors` or the messages of `Commands`,
+which escape what a terminal would obey; what is printed as JSON escapes all but ASCII.
+"""
+
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from typer.core import TyperGroup
 
-out = Console(highlight=False)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+from zoo.errors import printable
+
+
+class Escaped(Console):
+    """A console that escapes also what was not made `plain`; colours are the zoo's own alone."""
+
+    def render(self, renderable, options=None) -> Iterator[Segment]:
+        """Yield what is printed, escaped."""
+        for each in super().render(renderable, options):
+            yield each if each.control else each._replace(text=printable(each.text))
+
+
+out = Escaped(highlight=False, emoji=False)
+errors = Escaped(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+
+class Commands(TyperGroup):
+    """The commands; what typer says of words that it does not understand is escaped."""
+
+    def make_context(self, *words, **options):
+        """Read the words before the name of the command."""
+        with _escaped():
+            return super().make_context(*words, **options)
+
+    def invoke(self, context):
+        """Read the words behind it, and run it."""
+        with _escaped():
+            return super().invoke(context)
+
+
+@contextlib.contextmanager
+def _escaped() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):  # of typer
+            error.message = printable(error.message)
+        raise
 
 
 def complain(text: str) -> None:
@@ -80,5 +125,5 @@ def info(found: dict[str, Any]) -> None:
 
 
 def plain(text: object) -> str:
-    """Keep rich from reading square brackets in a user's text as its own markup."""
-    return str(text).replace("[", r"\[")
+    """Escape a user's text before it is laid out: rich reads square brackets as its own markup."""
+    return escape(printable(str(text)))

@@ -9,7 +9,7 @@ from zoo.cli.console import errors, out, plain, rows
 
 def result(summary: dict[str, Any]) -> None:
     """Print the scores of each seed, their mean, and what the run cost."""
-    title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
+    title = plain(f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}")
     table = Table(title=title, title_justify="left")
     for column in ("seed", "best epoch", "validation", "test"):
         table.add_column(column, justify="right")
@@ -55,7 +55,7 @@ def score(found: dict[str, Any]) -> None:
     which = "" if found["part"] == "all" else f"{found['part']} "
     seen = " Nodes that it was trained on are among them." if found["seen"] else ""
     out.print(
-        f"{found['metric']} {found['score']:.4f} on {found['nodes']:,} {which}nodes of "
+        f"{plain(found['metric'])} {found['score']:.4f} on {found['nodes']:,} {which}nodes of "
         f"{plain(found['data'])}.{seen}",
         soft_wrap=True,
     )
@@ -64,7 +64,7 @@ def score(found: dict[str, Any]) -> None:
 def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score in bold, and what to know of the rows."""
     first = found[0]
-    title = f"{first['metric']} on {first['dataset']}"
+    title = plain(f"{first['metric']} on {first['dataset']}")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("recipe", no_wrap=True)
     for column in ("test", "runs", "parameters", "ms/epoch", "GiB"):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from zoo.errors import Problem, ZooError
+from zoo.errors import Problem, ZooError, printable
 
 Keys = tuple[str | int, ...]
 
@@ -103,9 +103,12 @@ class Draft:
 
 
 def recipe_text(data: Mapping[str, Any]) -> str:
-    """Return plain data as the text of a recipe file, its innermost mappings on one line."""
+    """Return plain data as the text of a recipe file, its innermost mappings on one line.
+
+    Text that cannot be seen is escaped: it is between double quotes, where YAML reads it back.
+    """
     style = {"sort_keys": False, "default_flow_style": None, "allow_unicode": True, "width": 100}
-    return yaml.dump(data, Dumper=_Dumper, **style)
+    return printable(yaml.dump(data, Dumper=_Dumper, **style))
 
 
 class NotYaml(Exception):
