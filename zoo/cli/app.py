@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import check, console, data, pages, result_tables, weights
+from zoo.cli import check, console, data, pages, recipes, result_tables, weights
 from zoo.cli.common import (
     AsJson,
     Device,
@@ -19,6 +19,7 @@ from zoo.cli.common import (
     RecipeName,
     Runs,
     Secret,
+    Trust,
     profiled,
     tell,
     train_plan,
@@ -39,6 +40,7 @@ app.add_typer(weights.app)
 app.add_typer(data.app, name="data")
 app.command()(check.check)
 app.add_typer(pages.app)
+app.add_typer(recipes.app)
 
 
 class Kind(StrEnum):
@@ -84,9 +86,13 @@ def train(
     profile: Annotated[
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder.
+
+    What the recipe imports is run. --resume runs only what the same user began the run with on
+    this machine, and asks for --trust otherwise.
 
     Memory that one step frees is kept for the next, by jemalloc where it is installed (Debian's
     libjemalloc2), which takes half of it; with a variable of an allocator set, such as
@@ -103,18 +109,19 @@ def train(
             "`zoo train --resume runs/sgformer-cora-20261121-120000`."
         )
     if resume is None:
-        plan = resolve(load_recipe(recipe, overrides or []))
+        plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
     else:
         from zoo.distributed.hosts import machines
 
         running.start()
-        plan = unfinished(resume, max(processes * machines(hosts), running.count()))[1]
+        count = max(processes * machines(hosts), running.count())
+        plan = unfinished(resume, count, trust=trust)[1]
     if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host, secret))
     if profile:
-        profiled(plan, device, runs, resume, as_json)
+        profiled(plan, device, runs, resume, trust, as_json)
     else:
-        tell(train_plan(plan, device, runs, resume), as_json)
+        tell(train_plan(plan, device, runs, resume, trust=trust), as_json)
 
 
 @app.command()
@@ -129,13 +136,13 @@ def reproduce(
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run_folder import verdict
 
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_recipe(recipe, overrides or [], trust=True)
     if loaded.expect is None:
         raise ZooError(
             f"{recipe} says no number to reach; use `zoo train`, or write "
             "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
         )
-    summary = train_plan(resolve(loaded), device, runs)
+    summary = train_plan(resolve(loaded, trust=True), device, runs)
     passed, sentence = verdict(summary)
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
@@ -143,30 +150,6 @@ def reproduce(
         result_tables.result(summary)
         result_tables.verdict(passed, sentence)
     sys.exit(0 if passed else 1)
-
-
-@app.command()
-def estimate(recipe: RecipeName, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Say how much memory a recipe will take, from small graphs of the same kind."""
-    from zoo.experiments.estimate_memory import estimate as estimated
-    from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.system.allocator import keep_freed_memory
-
-    keep_freed_memory()  # as in training
-    found = estimated(resolve(load_recipe(recipe, overrides or [])))
-    if as_json:
-        typer.echo(json.dumps(found._asdict()))
-    else:
-        result_tables.estimate(found)
-
-
-@app.command()
-def show(recipe: RecipeName, overrides: Overrides = None) -> None:
-    """Print a recipe with the value of every option."""
-    from zoo.config.recipe import recipe_text
-    from zoo.experiments.resolve import load_recipe, write_out
-
-    typer.echo(recipe_text(write_out(load_recipe(recipe, overrides or []))), nl=False)
 
 
 @app.command("list")
@@ -229,7 +212,10 @@ def compare(
     again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train recipes on one data set, or read their finished runs, into one table."""
+    """Train recipes on one data set, or read their finished runs, into one table.
+
+    What a recipe that is named imports is run; of finished runs nothing is.
+    """
     from zoo.experiments.compare import compare as run_all
     from zoo.experiments.compare import contestants
 
@@ -272,14 +258,6 @@ def study(
         result_tables.study(found)
         console.remark(f"written: {', '.join(map(str, written))}")
     sys.exit(0 if all(row.agrees for row in found.rows) else 1)
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON schema of recipes, for editors."""
-    from zoo.experiments.resolve import schema as recipe_schema
-
-    typer.echo(json.dumps(recipe_schema(), indent=2))
 
 
 @app.command()

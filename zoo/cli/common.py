@@ -18,6 +18,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as model.attention=rba."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Run what a recipe imports: code, which may do what you may."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -51,6 +55,7 @@ def train_plan(
     runs: Path,
     resume: Path | None = None,
     after_epoch: Callable[[], None] = lambda: None,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Train a plan behind a progress bar, or go on with a run, and return its summary.
 
@@ -71,7 +76,7 @@ def train_plan(
         try:
             hooks = {"device": device.value, "watch": watch, "begin": result_tables.start}
             if resume is not None:
-                summary = resume_run(resume, **hooks)
+                summary = resume_run(resume, trust=trust, **hooks)
             else:
                 summary = run_recipe(plan, runs=runs, **hooks)
         except KeyboardInterrupt:
@@ -90,7 +95,9 @@ def train_plan(
     return summary
 
 
-def profiled(plan, device: Device, runs: Path, resume: Path | None, as_json: bool) -> None:
+def profiled(
+    plan, device: Device, runs: Path, resume: Path | None, trust: bool, as_json: bool
+) -> None:
     """Train and print what came of it, then the dearest operations of a few epochs."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
     from zoo.system.environment import choose_device
@@ -102,7 +109,7 @@ def profiled(plan, device: Device, runs: Path, resume: Path | None, as_json: boo
             f"`train.epochs={FIRST + EPOCHS}` or more."
         )
     profile = Profile(choose_device(device.value))
-    summary = train_plan(plan, device, runs, resume, profile.watch)
+    summary = train_plan(plan, device, runs, resume, profile.watch, trust)
     profile.close()
     rows = profile.dearest()
     if rows:

@@ -161,9 +161,9 @@ def finetune(
     _import(imports)
     recipe = finetuning(_located(weights), _spec(data), frozen, lr_decay)
     recipe |= {"imports": imports} if imports else {}
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
-    plan = resolve(loaded.model_copy(update={"name": name}))
+    plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
     tell(train_plan(plan, device, runs), as_json)
 
 
@@ -208,7 +208,7 @@ def _loaded(weights: str, imports: list[str] | None):
 
 
 def _import(imports: list[str] | None) -> None:
-    from zoo.experiments.resolve import import_sources
+    from zoo.experiments.imports import import_sources
 
     import_sources(imports or [], Path())
 

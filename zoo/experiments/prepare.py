@@ -41,8 +41,14 @@ def prepare(plan: Plan) -> Prepared:
     The `plan` of what is returned names the split that was taken.
 
     Raises:
-        ZooError: the graph cannot be had, or cannot be split, or has no features.
+        ZooError: the graph cannot be had, or cannot be split, or has no features; or what the plan
+            imports was not run.
     """
+    if plan.code is None:
+        raise ZooError(
+            f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
+            "`resolve(recipe, trust=True)`."
+        )
     data = load_graph(plan.dataset)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = pick(TASKS, data.task)

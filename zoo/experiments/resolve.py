@@ -1,11 +1,11 @@
-"""A recipe held against every table: `load_recipe` checks it, `resolve` makes it a plan."""
+"""A recipe held against every table: `load_recipe` checks it, `resolve` makes it a plan.
+
+Neither runs what a recipe imports unless it is told to: looking at a recipe runs no code.
+"""
 
 import dataclasses
 import functools
-import importlib
-import importlib.util
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,30 @@ from zoo.datasets.load import (
 from zoo.datasets.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
+from zoo.experiments.imports import Trust, absolute, import_sources
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit
 from zoo.weights.folder import CONFIG, PRETRAINED, locate, read_config
 
 
-def load_recipe(source: str | Path | dict, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(
+    source: str | Path | dict, overrides: Sequence[str] = (), *, trust: Trust = False
+) -> Recipe:
     """Read a recipe and check all of it, options of models and data sets included.
+
+    What it imports is code, which its reader need not know: it is run by `run_recipe`, which trains
+    with it, and not here. Words that it may define are then left unchecked until it has been run.
 
     Args:
         source: the name of a shipped recipe, a path to a YAML file, or a mapping.
         overrides: `KEY=VALUE` texts with dotted keys, such as `model.attention=rba`.
+        trust: run what the recipe imports, and check every word against it.
 
     Raises:
         ZooError: everything that is wrong, with file, line, key and suggestion.
     """
     folder = recipe_file(source).parent if isinstance(source, str | Path) else Path()
-    check = functools.partial(_problems, folder=folder)
+    check = functools.partial(_problems, folder=folder, trust=trust)
     return read_recipe(source, overrides, check=check)
 
 
@@ -65,6 +72,7 @@ class Plan:
         train: the options of `fit`.
         start_from: weights to begin with, by an absolute path, or None.
         imports: Python files, by absolute paths, and modules.
+        code: the SHA-256 of each of these files as it was run, by its path; None where none was.
     """
 
     recipe: Recipe
@@ -76,6 +84,7 @@ class Plan:
     train: dict[str, Any]
     start_from: dict[str, Any] | None
     imports: list[str]
+    code: dict[str, str] | None
 
     def plain(self) -> dict[str, Any]:
         """Return plain data that `load_recipe` reads back from any folder."""
@@ -91,13 +100,29 @@ class Plan:
         return full | ({"imports": self.imports} if self.imports else {})
 
 
-def resolve(recipe: Recipe) -> Plan:
+def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
     """Write out the default of every option; no graph is read.
 
-    What the recipe imports is imported, if it is not yet.
+    Args:
+        recipe: from `load_recipe`.
+        trust: run what the recipe imports, as one has to that is to be trained. Without it, what is
+            of words that only those imports may know stays as it is written.
+
+    Raises:
+        ZooError: what it imports fails, or does not know its words either.
     """
     folder = recipe.path.parent if recipe.path else Path()
-    import_sources(recipe.imports, folder)
+    if not recipe.imports:
+        code, unknown = {}, set()
+    elif trust is False:
+        code, unknown = None, {each.path[0] for each in _word_problems(recipe.plain())}
+    else:
+        code, unknown = import_sources(recipe.imports, folder, trust), set()
+        read_recipe(recipe.plain(), check=_word_problems)
+
+    def full(key: str, spec: Spec, every_option: Callable[[Spec], dict[str, Any]]):
+        return (_as_written if key in unknown else every_option)(spec)
+
     dataset, of_dataset = divide(recipe.dataset, ("split",))
     encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
     start = recipe.start_from and {
@@ -106,15 +131,20 @@ def resolve(recipe: Recipe) -> Plan:
     }
     return Plan(
         recipe=recipe,
-        dataset=resolved_dataset(dataset),
+        dataset=full("dataset", dataset, resolved_dataset),
         split=of_dataset.get("split"),
-        encoding=resolved(ENCODINGS, encoding),
+        encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
         flip_signs=of_encoding.get("flip_signs", False),
-        model=resolved(MODELS, recipe.model),
-        train=resolved_options(fit, recipe.train),
+        model=full("model", recipe.model, functools.partial(resolved, MODELS)),
+        train=full("train", recipe.train, functools.partial(resolved_options, fit)),
         start_from=start,
-        imports=[_absolute(each, folder) for each in recipe.imports],
+        imports=[absolute(each, folder) for each in recipe.imports],
+        code=code,
     )
+
+
+def _as_written(spec: Spec) -> dict[str, Any]:
+    return {"name": spec} if isinstance(spec, str) else spec
 
 
 def with_split(plan: Plan) -> Plan:
@@ -125,9 +155,15 @@ def with_split(plan: Plan) -> Plan:
     return dataclasses.replace(plan, split=split)
 
 
-def write_out(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe as plain data with every option and the split written out."""
-    return with_split(resolve(recipe)).plain()
+def write_out(recipe: Recipe, trust: Trust = False) -> dict[str, Any]:
+    """Return a recipe as plain data with every option and the split written out, as far as known.
+
+    Args:
+        recipe: from `load_recipe`.
+        trust: as for `resolve`.
+    """
+    plan = resolve(recipe, trust)
+    return (plan if plan.code is None else with_split(plan)).plain()
 
 
 def check_processes(plan: Plan, processes: int) -> None:
@@ -165,64 +201,27 @@ def schema() -> dict[str, Any]:
     return recipe_schema({"dataset": dataset, "encoding": encoding, "model": model, "train": train})
 
 
-def import_sources(sources: Sequence[str], folder: Path) -> None:
-    """Import what a recipe's `imports` names: Python files, relative to a folder, or modules.
-
-    Raises:
-        ZooError: a file or module is missing, or fails while it is imported.
-    """
-    for source in sources:
-        try:
-            if source.endswith(".py"):
-                _import_file((folder / source).resolve())
-            else:
-                importlib.import_module(source)
-        except ZooError:
-            raise
-        except Exception as error:  # a user's file may raise anything
-            raise ZooError(
-                f"imports: {source!r} cannot be imported: {type(error).__name__}: {error}. "
-                "Name a Python file beside the recipe, or an installed module."
-            ) from error
-
-
-def _import_file(path: Path) -> None:
-    if not path.is_file():
-        raise ZooError(f"imports: there is no file {path}. Name a Python file beside the recipe.")
-    # The name holds the path and the time of the last change: a file is run once, and again only
-    # when it has changed; two files of one name do not meet.
-    name = f"zoo_import {path} {path.stat().st_mtime_ns}"
-    if name in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-
-
 def _pinned(weights: str) -> str:
     """Return weights as a recipe in any other folder has to name them: those of one seed."""
     folder = locate(weights).folder
     return folder.name if folder.parent == PRETRAINED else str(folder.resolve())
 
 
-def _absolute(source: str, folder: Path) -> str:
-    """Return a source as a recipe in any other folder has to name it."""
-    return str((folder / source).resolve()) if source.endswith(".py") else source
-
-
-def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
-    """Return what is wrong with the words and options of a recipe's raw data."""
+def _problems(data: dict[str, Any], folder: Path, trust: Trust) -> list[Problem]:
+    """Return what is wrong with a recipe's raw data, but for words that are not imported yet."""
     imports = data.get("imports")
+    if imports and trust is False:
+        return _start_problems(data.get("start_from"))
     if isinstance(imports, list) and all(isinstance(each, str) for each in imports):
         try:
-            import_sources(imports, folder)
+            import_sources(imports, folder, trust)
         except ZooError as error:
             return [Problem(("imports",), str(error).removeprefix("imports: "))]
+    return _word_problems(data) + _start_problems(data.get("start_from"))
+
+
+def _word_problems(data: dict[str, Any]) -> list[Problem]:
+    """Return what is wrong with the words of every table, and with their options."""
     discover()
     found = []
     if "dataset" in data:
@@ -243,7 +242,7 @@ def _problems(data: dict[str, Any], folder: Path) -> list[Problem]:
         found += problems(MODELS, data["model"], ("model",))
     if isinstance(data.get("train"), dict):
         found += option_problems("train", fit, data["train"], ("train",))
-    return found + _start_problems(data.get("start_from"))
+    return found
 
 
 def _start_problems(start: Any) -> list[Problem]:

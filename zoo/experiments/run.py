@@ -19,6 +19,7 @@ import torch
 from zoo.config.recipe import Recipe, recipe_text
 from zoo.datasets.splits import PARTS, Split
 from zoo.errors import ZooError
+from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import Prepared, prepare
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.experiments.run_folder import Record, new_record, summarise
@@ -49,7 +50,8 @@ def run_recipe(
     processes (`zoo train --processes`) the first one writes. `resume_run` goes on.
 
     Args:
-        recipe: a recipe, what `load_recipe` takes, or what `resolve` made of a recipe.
+        recipe: a recipe, what `load_recipe` takes, or what `resolve` made of a recipe. The code
+            that it imports is run.
         device: `auto` (CUDA where there is one), `cpu` or `cuda`.
         runs: the folder in which the run's own folder is made; no run is ever overwritten.
         watch: called after every epoch with the seed and the epoch.
@@ -64,7 +66,7 @@ def run_recipe(
             anything is written.
     """
     process_group.start()
-    plan = recipe if isinstance(recipe, Plan) else resolve(_loaded(recipe))
+    plan = recipe if isinstance(recipe, Plan) else resolve(_loaded(recipe), trust=True)
     check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +76,7 @@ def run_recipe(
 
 
 def _loaded(recipe: Recipe | str | Path | dict) -> Recipe:
-    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, trust=True)
 
 
 def resume_run(
@@ -84,6 +86,7 @@ def resume_run(
     watch: Watch = lambda seed, epoch: None,
     begin: Callable[[Start], None] = lambda start: None,
     checkpoint: float = EVERY,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
 
@@ -95,16 +98,17 @@ def resume_run(
         watch: as for `run_recipe`.
         begin: as for `run_recipe`.
         checkpoint: as for `run_recipe`.
+        trust: run what the recipe imports, whoever began the run and whatever has changed.
 
     Returns:
         The content of `summary.json`.
 
     Raises:
         ZooError: the folder is none of a run, or that of a finished one, or damaged, or of a run
-            of more or fewer processes.
+            of more or fewer processes, or imports code that is not to be trusted.
     """
     process_group.start()
-    record, plan = unfinished(Path(folder), process_group.count(), checkpoint)
+    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust)
     if process_group.rank() == 0:
         process_group.wait()  # the others have read what is there
         return _run(plan, device, lambda: record, watch, begin)
@@ -114,13 +118,16 @@ def resume_run(
         return _run(plan, device, lambda: Record(Path(own), math.inf), watch)
 
 
-def unfinished(folder: Path, count: int, checkpoint: float = EVERY) -> tuple[Record, Plan]:
+def unfinished(
+    folder: Path, count: int, checkpoint: float = EVERY, trust: bool = False
+) -> tuple[Record, Plan]:
     """Return the record and the plan of a run that has not come to its end.
 
     Args:
         folder: the run's folder.
         count: how many processes are to go on with it.
         checkpoint: as for `run_recipe`.
+        trust: as for `resume_run`.
 
     Raises:
         ZooError: as `resume_run`.
@@ -133,7 +140,7 @@ def unfinished(folder: Path, count: int, checkpoint: float = EVERY) -> tuple[Rec
     recipe = load_recipe(folder / "recipe.yaml").model_copy(update={"name": name})
     if all(record.result(seed) for seed in recipe.seeds):
         raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
-    return record, resolve(recipe)
+    return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
 
 
 def _run(
@@ -154,7 +161,10 @@ def _run(
         record.write("start_from.json", start._asdict())
         begin(start)
     record.write("environment.json", {"recipe": plan.recipe.name, **environment(where)})
-    record.write_text("recipe.yaml", recipe_text(prepared.plan.plain()))
+    written = prepared.plan.plain()
+    record.write_text("recipe.yaml", recipe_text(written))
+    if plan.imports and (signed := signature(written, plan.code)):
+        record.write(SIGNATURE, signed)
     results, error = _train_seeds(prepared, where, record, watch)
     if not results:
         record.discard_unless_begun()

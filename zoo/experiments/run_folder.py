@@ -3,7 +3,7 @@
 `recipe.yaml` has every value, `environment.json` where it ran, `metrics.jsonl` a line per epoch,
 `seed-<s>/` the weights of a seed and, once it is finished, its `result.json`; until then
 `checkpoint-<s>.pt` is where its training stands. `summary.json` comes last: the scores of all seeds
-together, and the cost.
+together, and the cost. `signature.json` says who began a run that imports code.
 """
 
 from __future__ import annotations

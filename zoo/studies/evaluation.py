@@ -35,7 +35,8 @@ def rba_evaluation(
         recipe: a shipped recipe, or a file, whose model has `attention: rba`; its first seed runs.
         partitions: number of partitions (seeds) for the standard deviation.
     """
-    plan = resolve(load_recipe(recipe, ["train.epochs=20"] if quick else []))
+    changes = ["train.epochs=20"] if quick else []
+    plan = resolve(load_recipe(recipe, changes, trust=True), trust=True)
     attention = plan.model.get("attention")
     if not isinstance(attention, dict) or attention["name"] != "rba":
         raise ZooError(f"{recipe} has no `attention: rba`; choose a recipe that has.")

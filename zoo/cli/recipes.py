@@ -1,0 +1,57 @@
+"""The commands that look at recipes and train none: show, estimate, schema."""
+
+import json
+
+import typer
+
+from zoo.cli import console, result_tables
+from zoo.cli.common import AsJson, Overrides, RecipeName, Trust
+from zoo.errors import ZooError
+
+app = typer.Typer()
+
+
+@app.command()
+def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) -> None:
+    """Print a recipe with the value of every option."""
+    from zoo.config.recipe import recipe_text
+    from zoo.experiments.resolve import load_recipe, write_out
+
+    loaded = load_recipe(recipe, overrides or [], trust=trust)
+    typer.echo(recipe_text(write_out(loaded, trust)), nl=False)
+    if loaded.imports and not trust:
+        console.remark(
+            f"imports were not run ({', '.join(loaded.imports)}): what only they define is as it "
+            "is written, unchecked; --trust runs them."
+        )
+
+
+@app.command()
+def estimate(
+    recipe: RecipeName, overrides: Overrides = None, trust: Trust = False, as_json: AsJson = False
+) -> None:
+    """Say how much memory a recipe will take, from small graphs of the same kind."""
+    from zoo.experiments.estimate_memory import estimate as estimated
+    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.system.allocator import keep_freed_memory
+
+    keep_freed_memory()  # as in training
+    loaded = load_recipe(recipe, overrides or [], trust=trust)
+    if loaded.imports and not trust:
+        raise ZooError(
+            f"{recipe} imports code, {', '.join(loaded.imports)}, which an estimate has to run: it "
+            "makes the model and trains it for some steps. Read it, and write `--trust`."
+        )
+    found = estimated(resolve(loaded, trust))
+    if as_json:
+        typer.echo(json.dumps(found._asdict()))
+    else:
+        result_tables.estimate(found)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of recipes, for editors."""
+    from zoo.experiments.resolve import schema as recipe_schema
+
+    typer.echo(json.dumps(recipe_schema(), indent=2))
