@@ -25,6 +25,7 @@ def quiet_folders(tmp_path, monkeypatch):
     folders = [str(tmp_path / "data"), *(str(Path(each).absolute()) for each in DATA if each)]
     monkeypatch.setenv("ZOO_DATA", os.pathsep.join(folders))
     monkeypatch.setenv("ZOO_OFFLINE", "1")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("OMP_NUM_THREADS", THREADS)  # of the commands that a test calls
     torch.manual_seed(0)
 

@@ -1,11 +1,13 @@
 """Several recipes on one data set, beside the baselines that none of them may leave out.
 
 Each recipe is trained by a process of its own: the peak of memory is then its own too, and what
-ends one run leaves the others alone. A run that has been finished before is read, not repeated.
+ends one run leaves the others alone. A run that has been finished before is read, not repeated, and
+what its recipe imports is not run.
 """
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
 from zoo.errors import ZooError
+from zoo.experiments.imports import said_of
 from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
 from zoo.weights.create import list_models
 
@@ -115,9 +118,9 @@ def compare(
 
 
 def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Contestant:
-    """Return the contestant of a recipe, under another name if one is given."""
+    """Return the contestant of a recipe that may be trained, under another name if one is given."""
     renamed = recipe if name is None else recipe.model_copy(update={"name": name})
-    return Contestant(resolve(renamed), **options)
+    return Contestant(resolve(renamed, trust=True), **options)
 
 
 def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
@@ -129,7 +132,8 @@ def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
         except ZooError:  # of another version of the zoo
             continue
         summary = json.loads(path.read_text())
-        if _training(theirs) == wanted and not summary["interrupted"]:
+        code = said_of(path.parent)[0].get("imports", plan.code)
+        if _training(theirs) == wanted and code == plan.code and not summary["interrupted"]:
             return summary
     return None
 
@@ -147,7 +151,11 @@ def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
         path.write_text(recipe_text(plan.plain()))
         words = ["train", path, "--json", "--device", device, "--runs", runs]
         command = [sys.executable, "-m", "zoo", *map(str, words)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        elsewhere = {
+            **os.environ,
+            "PYTHONSAFEPATH": "1",
+        }  # modules are not looked for in this folder
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=elsewhere)
     if done.returncode == 130:
         raise KeyboardInterrupt
     if done.returncode != 0:
@@ -162,10 +170,10 @@ def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
 def _read(source: str, overrides: Sequence[str]) -> Contestant:
     path = Path(source) / "summary.json"
     if not path.is_file():
-        return contestant(load_recipe(source, overrides))
+        return contestant(load_recipe(source, overrides, trust=True))
     recipe = load_recipe(path.parent / "recipe.yaml")
     try:
-        return contestant(recipe, summary=json.loads(path.read_text()))
+        return Contestant(resolve(recipe), summary=json.loads(path.read_text()))
     except json.JSONDecodeError as error:
         raise ZooError(f"{path} is not JSON ({error}); train the recipe again.") from None
 
@@ -198,7 +206,7 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
         return [entry]
     found = []
     for attention in attentions:
-        changed = load_recipe(plan.plain(), [f"model.attention={attention}"])
+        changed = load_recipe(plan.plain(), [f"model.attention={attention}"], trust=True)
         name = f"{plan.recipe.name}-{_label(changed.model['attention'])}"
         found.append(contestant(changed, name=name, tuned=entry.tuned))
     return found or [entry]
@@ -208,14 +216,24 @@ def _baseline(model: str, first: Plan) -> Contestant:
     """Return a baseline on the nodes of the first plan: tuned, where a recipe is shipped."""
     name, data = f"{model}-{first.dataset['name']}", first.plain()
     if name not in recipe_names():
-        return _untuned(model, {"dataset": data["dataset"], "seeds": data["seeds"]})
+        own = {"imports": first.imports} if first.code else {}
+        try:
+            return _untuned(model, {"dataset": data["dataset"], "seeds": data["seeds"], **own})
+        except ZooError:
+            if first.code is not None:
+                raise
+            raise ZooError(
+                f"{first.recipe.path} imports code, {', '.join(first.imports)}, which is not run "
+                f"to read a run, and {model} is to be trained on the same data. Name a recipe of "
+                "your own that imports it before the run."
+            ) from None
     own = resolve(load_recipe(name)).plain()
     own["dataset"]["split"], own["seeds"] = data["dataset"]["split"], data["seeds"]
     return contestant(load_recipe(own), name=name)
 
 
 def _untuned(model: str, data: dict[str, Any], overrides: Sequence[str] = ()) -> Contestant:
-    recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides)
+    recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides, trust=True)
     return contestant(recipe, name=f"{model}-{word(recipe.dataset)}", tuned=False)
 
 

@@ -16,7 +16,7 @@ def sign(text: bytes) -> str | None:
     The key is made at first need, in `$XDG_STATE_HOME/zoo/key` or `~/.local/state/zoo/key`, for the
     user alone.
     """
-    path = _path()
+    path = key_path()
     if path is None:
         return None
     try:
@@ -28,7 +28,7 @@ def sign(text: bytes) -> str | None:
 
 def is_signed(text: bytes, signature: str) -> bool:
     """Return whether `sign` has made the signature of a text, for this user on this machine."""
-    path = _path()
+    path = key_path()
     try:
         key = path and _read(path)
     except OSError:
@@ -38,12 +38,13 @@ def is_signed(text: bytes, signature: str) -> bool:
     return hmac.compare_digest(hmac.digest(key, text, "sha256").hex().encode(), signature.encode())
 
 
-def _path() -> Path | None:
+def key_path() -> Path | None:
     """Return where the key is, as the XDG rules say; None without a home."""
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():
-        state = Path(os.path.expanduser("~/.local/state"))
-    return state / "zoo" / "key" if state.is_absolute() else None
+    state, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.path.expanduser("~"))
+    if state.is_absolute():
+        return state / "zoo" / "key"
+    homeless = home == Path(home.anchor)  # `~` stays as it is, or HOME is empty
+    return None if homeless else home / ".local" / "state" / "zoo" / "key"
 
 
 def _read(path: Path) -> bytes | None:

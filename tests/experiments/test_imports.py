@@ -1,0 +1,321 @@
+"""What a recipe imports is run by who trains with that recipe, and by nobody who looks at it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoo import DATASETS, MODELS, ZooError
+from zoo.config.recipe import recipe_text
+from zoo.experiments import compare as comparing
+from zoo.experiments import imports as imports_of
+from zoo.experiments.compare import compare, contestants, finished
+from zoo.experiments.resolve import load_recipe, resolve, write_out
+from zoo.experiments.run import resume_run, run_recipe, unfinished
+from zoo.system import own_key
+
+CODE = """\
+from pathlib import Path
+from zoo import DATASETS, Model, register_model
+from zoo.datasets.generated import sbm
+from torch import nn
+
+with Path({log!r}).open("a") as file:
+    file.write("ran ")
+
+
+@register_model("stranger")
+class Stranger(Model):
+    def __init__(self, in_dim: int, out_dim: int, *, dim: int = 4):
+        super().__init__()
+        self.head = nn.Linear(in_dim, out_dim)
+
+    def features(self, graph, x):
+        return x
+
+
+def ring(*, nodes: int = 60):
+    return sbm(nodes=nodes, classes=3, dim=4)
+
+
+DATASETS["ring"] = ring
+"""
+
+RECIPE = {
+    "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "dim": 4},
+    "model": {"name": "stranger"},
+    "train": {"epochs": 2},
+    "seeds": [3, 4],
+    "imports": ["code.py"],
+}
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Return how often the code beside `mine.yaml` has run since it was asked last."""
+    log = tmp_path / "log"
+    (tmp_path / "code.py").write_text(CODE.format(log=str(log)))
+    (tmp_path / "mine.yaml").write_text(recipe_text(RECIPE))
+
+    def forget():
+        for name in [each for each in sys.modules if each.startswith("zoo_import ")]:
+            del sys.modules[name]
+        MODELS.pop("stranger", None)
+        DATASETS.pop("ring", None)
+
+    def times():
+        found = log.read_text().count("ran") if log.exists() else 0
+        log.unlink(missing_ok=True)
+        forget()
+        return found
+
+    yield times
+    forget()
+
+
+@pytest.fixture
+def run(ran, tmp_path):
+    """A run of `mine.yaml` that was stopped in its second seed, as another process finds it."""
+
+    def stop(seed, epoch):
+        if seed == 4:
+            raise KeyboardInterrupt
+
+    folder = Path(run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "runs", watch=stop)["folder"])
+    assert ran() == 1
+    (folder / "summary.json").unlink()
+    return folder
+
+
+def change(folder, **new):
+    """Write a run's recipe anew."""
+    data = load_recipe(folder / "recipe.yaml").plain()
+    (folder / "recipe.yaml").write_text(recipe_text({**data, **new}))
+
+
+def test_reading_a_recipe_runs_nothing(ran, tmp_path):
+    recipe = load_recipe(tmp_path / "mine.yaml")
+    plan = resolve(recipe)
+    assert plan.code is None and plan.model == {"name": "stranger"}
+    assert plan.dataset["noise"] == 1.0  # what is known has all its options
+    assert write_out(recipe)["imports"] == [str(tmp_path / "code.py")]
+    assert ran() == 0
+    with pytest.raises(ZooError, match=r"imports code, .*code.py, which was not run"):
+        run_recipe(plan, runs=tmp_path / "runs")
+    assert ran() == 0
+
+
+def test_training_runs_it_once_and_checks_its_words_then(ran, tmp_path):
+    recipe = load_recipe(tmp_path / "mine.yaml", ["model.dimm=3"])
+    with pytest.raises(ZooError, match=r"model.dimm: .*did you mean 'dim'"):
+        run_recipe(recipe, runs=tmp_path / "runs")
+    assert ran() == 1
+    run_recipe(load_recipe(tmp_path / "mine.yaml"), runs=tmp_path / "runs")
+    assert ran() == 1
+    with pytest.raises(ZooError, match=r"override 'model.dimm=3'"):
+        load_recipe(tmp_path / "mine.yaml", ["model.dimm=3"], trust=True)
+    assert ran() == 1
+
+
+def test_the_commands_that_look_run_nothing(ran, command, tmp_path):
+    code, out, err = command("show", "mine.yaml", "train.lr=0.5")
+    assert code == 0 and "model: {name: stranger}" in out and "lr: 0.5" in out
+    assert "imports were not run (code.py)" in err and "--trust" in err and ran() == 0
+    code, out, err = command("estimate", "mine.yaml")
+    assert code == 2 and not out and "--trust" in err and err.count("\n") == 1 and ran() == 0
+    (tmp_path / "recipes" / "gcn").mkdir(parents=True)
+    (tmp_path / "recipes" / "gcn" / "mine.yaml").write_text(recipe_text(RECIPE))
+    (tmp_path / "recipes" / "gcn" / "code.py").write_text((tmp_path / "code.py").read_text())
+    code, _, _ = command("pages", "recipes")
+    assert code == 0 and ran() == 0
+    code, out, err = command("show", "mine.yaml", "--trust")
+    assert code == 0 and "dim: 4}" in out and not err and ran() == 1
+
+
+def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, monkeypatch):
+    mine, runs = str(tmp_path / "mine.yaml"), tmp_path / "runs"
+    folder = Path(run_recipe(mine, runs=runs)["folder"])
+    trained = []
+    monkeypatch.setattr(comparing, "train_apart", lambda plan, device, runs: trained.append(plan))
+    monkeypatch.setattr(comparing, "BASELINES", ())
+    assert ran() == 1
+    [row] = compare(contestants([str(folder)]), runs=runs)
+    assert row["read"] and not trained and ran() == 0
+    # A stranger's folder that is called like a recipe of mine.
+    own = load_recipe({"dataset": RECIPE["dataset"], "model": "gcn"}).model_copy(
+        update={"name": "mine"}
+    )
+    assert finished(resolve(own), runs) is None and ran() == 0
+    # The recipe itself is named to be trained: its code runs, and its run is found.
+    plan = contestants([mine])[0].plan
+    assert finished(plan, runs)["folder"] == str(folder) and ran() == 1
+    (tmp_path / "code.py").write_text("# changed\n" + (tmp_path / "code.py").read_text())
+    assert finished(contestants([mine])[0].plan, runs) is None
+
+
+def test_baselines_learn_from_data_that_a_recipe_imports(ran, tmp_path):
+    ring = {**RECIPE, "dataset": "ring"}
+    (tmp_path / "mine.yaml").write_text(recipe_text(ring))
+    entries = contestants([str(tmp_path / "mine.yaml")])
+    assert [each.plan.imports for each in entries] == 3 * [[str(tmp_path / "code.py")]]
+    folder = Path(run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "runs")["folder"])
+    ran()
+    with pytest.raises(ZooError, match=r"imports code, .*code.py, which is not run to read a run"):
+        contestants([str(folder)])
+    assert ran() == 0
+
+
+def test_a_run_goes_on_with_the_code_that_its_user_began_it_with(run, ran):
+    assert os.stat(own_key.key_path()).st_mode & 0o777 == 0o600
+    before = (run / "signature.json").read_text()
+    summary = resume_run(run)
+    assert ran() == 1 and len(summary["seeds"]) == 2 and not summary["interrupted"]
+    assert (run / "signature.json").read_text() == before
+
+
+DAMAGE = {
+    "another user": lambda run: own_key.key_path().unlink(),
+    "no signature": lambda run: (run / "signature.json").unlink(),
+    "a signature of null": lambda run: (run / "signature.json").write_text("null"),
+    "a signature of numbers": lambda run: (run / "signature.json").write_text(
+        '{"recipe": 1, "imports": [], "hmac_sha256": 2}'
+    ),
+    "a deep signature": lambda run: (run / "signature.json").write_text("[" * 10**5),
+    "bytes for a signature": lambda run: (run / "signature.json").write_bytes(b"\xff\x00"),
+    "a signature that is a folder": lambda run: (
+        (run / "signature.json").unlink(),
+        (run / "signature.json").mkdir(),
+    ),
+    "a key that others can read": lambda run: own_key.key_path().chmod(0o644),
+    "a key that is cut off": lambda run: own_key.key_path().write_bytes(b"short"),
+    "another recipe": lambda run: change(run, seeds=[3, 4, 5]),
+    "another import": lambda run: change(run, imports=[str(run.parents[1] / "other.py")]),
+    "one import more": lambda run: change(run, imports=["os", str(run.parents[1] / "code.py")]),
+    "changed code": lambda run: (run.parents[1] / "code.py").open("a").write("\n# and more\n"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_other_code_is_asked_about(case, run, ran, command, tmp_path):
+    (tmp_path / "other.py").write_text((tmp_path / "code.py").read_text())
+    DAMAGE[case](run)
+    code, out, err = command("train", "--resume", run)
+    assert code == 2 and not out and "--trust" in err and "code.py" in err or "other.py" in err
+    assert err.count("\n") == 1 and ran() == 0
+    if "recipe" in case or "import" in case:
+        assert "recipe.yaml has changed" in err
+    if case == "changed code":
+        assert "code.py has changed" in err
+    if case == "a deep signature":
+        assert command("train", "--resume", run, "--trust")[0] == 0 and ran() == 1
+        (run / "summary.json").unlink()
+        (run / "seed-4" / "result.json").unlink()
+        assert command("train", "--resume", run)[0] == 0  # it was signed anew
+
+
+def test_a_folder_that_was_made_elsewhere(run, ran, tmp_path, monkeypatch):
+    """Files that are unpacked belong to the user, and prove nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another machine"))
+    (tmp_path / "code.py").write_text((tmp_path / "code.py").read_text() + "# hostile\n")
+    again = Path(run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "theirs")["folder"])
+    (again / "seed-4" / "result.json").unlink()
+    ran()
+    assert unfinished(again, 1)[1].code and ran() == 1  # there it goes on
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with pytest.raises(ZooError, match="nothing shows that you began this run"):
+        unfinished(again, 1)
+    assert ran() == 0
+
+
+def test_what_is_checked_is_what_runs(run, ran, tmp_path, monkeypatch):
+    """Code that is replaced after it was looked at does not run, nor does a recipe."""
+    import_file, code = imports_of._import_file, tmp_path / "code.py"
+
+    def slowly(path, trust):
+        change(run, imports=["os"])
+        return import_file(path, trust)
+
+    monkeypatch.setattr(imports_of, "_import_file", slowly)
+    assert unfinished(run, 1)[1].imports == [str(code)]
+    assert ran() == 1
+    change(run, imports=[str(code)])
+    digest = imports_of._digest
+
+    def replaced(content):
+        found = digest(content)
+        if b"Stranger" in content:
+            code.write_text("raise SystemExit('replaced')")
+        return found
+
+    monkeypatch.setattr(imports_of, "_import_file", import_file)
+    monkeypatch.setattr(imports_of, "_digest", replaced)
+    with pytest.raises(ZooError, match="code.py has changed"):  # when the words are checked
+        for _ in range(2):
+            unfinished(run, 1)
+    assert ran() == 1
+
+
+def test_without_a_home_nothing_is_signed_and_trust_is_asked_for(ran, tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "")
+    (tmp_path / "file").write_text("")
+    for state in ("relative", str(tmp_path / "file")):
+        monkeypatch.setenv("XDG_STATE_HOME", state)
+        folder = Path(run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "runs")["folder"])
+        assert not (folder / "signature.json").exists()
+        (folder / "seed-4" / "result.json").unlink()
+        with pytest.raises(ZooError, match="--trust"):
+            resume_run(folder)
+        assert len(resume_run(folder, trust=True)["seeds"]) == 2
+    assert not list(tmp_path.rglob("key")) and not Path("/.local/state/zoo").exists()
+
+
+def test_several_processes_make_one_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    seen = []
+    monkeypatch.setattr(own_key, "_read", lambda path, read=own_key._read: None if not seen
+                        and not seen.append(read(path)) else read(path))  # fmt: skip
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "zoo" / "key").write_bytes(bytes(32))
+    (tmp_path / "zoo" / "key").chmod(0o600)
+    made = own_key.sign(b"text")
+    assert (tmp_path / "zoo" / "key").read_bytes() == bytes(32)
+    assert own_key.is_signed(b"text", made) and not own_key.is_signed(b"other", made)
+    assert [each.name for each in (tmp_path / "zoo").iterdir()] == ["key"]
+
+
+def test_old_bytecode_beside_a_file_is_not_run(ran, tmp_path):
+    import py_compile
+
+    good, at = (tmp_path / "code.py").read_text(), (10**9, 10**9)
+    (tmp_path / "code.py").write_text("raise SystemExit('bytecode')".ljust(len(good)))
+    os.utime(tmp_path / "code.py", at)
+    py_compile.compile(tmp_path / "code.py")
+    (tmp_path / "code.py").write_text(good)
+    os.utime(tmp_path / "code.py", at)
+    assert load_recipe(tmp_path / "mine.yaml", trust=True) and ran() == 1
+
+
+def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, monkeypatch):
+    """What the zoo starts as `python -m zoo` does not look for modules in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("json", "yaml", "torch", "typing", "runpy", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('ran ')")
+    (tmp_path / "evil-1.dist-info").mkdir()
+    (tmp_path / "evil-1.dist-info" / "entry_points.txt").write_text(
+        "[graph_transformer_zoo.models]\nevil = json\n"
+    )
+    call = subprocess.run
+
+    def only_help(command, **options):
+        done = call([*command[:3], "--help"], **options)
+        assert done.returncode == 0 and "compare" in done.stdout
+        return subprocess.CompletedProcess(command, 0, json.dumps({"done": True}))
+
+    monkeypatch.setattr(comparing.subprocess, "run", only_help)
+    plan = resolve(load_recipe({"dataset": "karate", "model": "gcn"}))
+    assert comparing.train_apart(plan, "cpu", tmp_path) == {"done": True}
+    assert ran() == 0
