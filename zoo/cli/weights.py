@@ -116,8 +116,11 @@ def evaluate(
 ) -> None:
     """Measure trained weights on a graph, by the metric of their task."""
     from zoo.inference.evaluate import evaluate_part
+    from zoo.weights.load import load
 
-    model = _loaded(weights, imports)
+    _import(imports)
+    folder = _located(weights)
+    model = load(folder)
     found = evaluate_part(
         model,
         _spec(data) if data else None,
@@ -125,6 +128,7 @@ def evaluate(
         batch_size=batch_size,
         layerwise=layerwise,
         device=_device(device),
+        trained_on=_trained_on(folder),
     )
     if as_json:
         typer.echo(json.dumps(found))
@@ -198,6 +202,14 @@ def _located(weights: str) -> Path:
     if found.why:
         console.remark(f"weights: {found.folder}, {found.why}.")
     return found.folder
+
+
+def _trained_on(folder: Path) -> str | dict[str, Any] | None:
+    """Return the graph of a run's seed as the run's own recipe names it, None outside of a run."""
+    from zoo.config.recipe import read_recipe
+
+    own = folder.parent / "recipe.yaml"
+    return read_recipe(own).dataset if folder.name.startswith("seed-") and own.is_file() else None
 
 
 def _loaded(weights: str, imports: list[str] | None):

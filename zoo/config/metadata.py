@@ -1,10 +1,66 @@
-"""What is known of trained weights beside their numbers, in the words of `config.json`."""
+"""What is known of trained weights beside their numbers, in the words of `config.json`.
 
+Weights are published. What was read from a path is called by its name there, and known by its
+SHA-256; the path itself stays in the run's own `recipe.yaml`.
+"""
+
+import os
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from zoo.config.options import Seed, Spec
+
+_PATHS = {
+    ("dataset",),
+    ("dataset", "name"),
+    ("dataset", "nodes"),
+    ("dataset", "edges"),
+    ("imports", 0),
+    ("start_from", "weights"),
+    ("train", "batching", "config"),
+}
+"""Keys of a recipe whose texts are paths, or words without a slash; a list is as its first item."""
+
+_ABSOLUTE = re.compile(r"[\\/]{1,2}\w|~[^\s\\/]*[\\/]|[A-Za-z]:[\\/]|file:")
+"""How a text begins that is a path from anywhere: `/data`, `~/data`, `C:\\data`."""
+
+
+def named(recipe: Any, keys: tuple[str | int, ...] = ()) -> Any:
+    """Return the plain data of a recipe with the name of each path instead of the path."""
+    if isinstance(recipe, dict):
+        return {key: named(each, (*keys, key)) for key, each in recipe.items()}
+    if isinstance(recipe, list):
+        return [named(each, (*keys, 0)) for each in recipe]
+    if isinstance(recipe, str) and (keys in _PATHS or is_private(recipe)):
+        return path_name(recipe)
+    return recipe
+
+
+def path_name(path: str) -> str:
+    """Return the name of a file or folder, and for a seed of a run that of the run too."""
+    *_, run, last = ["", "", *(word for word in re.split(r"[\\/]", path) if word)]
+    return f"{run}/{last}" if run and re.fullmatch(r"seed-\d+", last) else last
+
+
+def is_private(text: str) -> bool:
+    """Return whether a text is a path of one machine, or holds that of the user's own folder."""
+    home = os.path.expanduser("~")
+    return bool(_ABSOLUTE.match(text)) or (len(home) > 1 and home in text)
+
+
+def private_texts(config: Any, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a `config.json` that are paths, or hold one, each after its dotted key."""
+    if isinstance(config, dict | list):
+        for key, each in config.items() if isinstance(config, dict) else enumerate(config):
+            yield from private_texts(each, (*keys, key))
+    elif isinstance(config, str):
+        of_recipe = tuple(0 if isinstance(key, int) else key for key in keys[2:])
+        wanted = of_recipe if keys[:2] == ("about", "recipe") else ()
+        if named(config, wanted) != config:
+            yield ".".join(map(str, keys)), config
 
 
 class About(BaseModel):
@@ -22,10 +78,23 @@ class About(BaseModel):
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
     transform: Spec = Field("raw", description="what is done to the features first")
     encoding: Spec = Field("none", description="the encoding that is put beside them")
-    recipe: dict[str, Any] | None = Field(None, description="the recipe, with every value")
+    recipe: dict[str, Any] | None = Field(
+        None, description="the recipe, with every value and names instead of paths"
+    )
+    files: dict[str, str] | None = Field(
+        None, description="SHA-256 of data, imports and weights of one's own, by these names"
+    )
     seed: Seed | None = Field(None, description="the seed of the recipe that was run")
     scores: dict[str, float] | None = Field(None, description="train, val, test: best epoch")
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")
+
+    @field_validator("recipe")
+    @classmethod
+    def _without_paths(cls, recipe: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            return named(recipe)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
 
     @model_validator(mode="after")
     def _count_names(self) -> Self:

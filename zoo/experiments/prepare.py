@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from zoo.config.metadata import About
+from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
 from zoo.datasets import Dataset
-from zoo.datasets.load import load_graph
+from zoo.datasets.load import load_graph, own_files
 from zoo.datasets.splits import Split, make_split
 from zoo.datasets.tasks import TASKS, Task
 from zoo.encodings import ENCODINGS, flip_signs
@@ -18,6 +18,7 @@ from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.training.epoch import TrainingData, identity
+from zoo.weights.folder import WEIGHTS, locate, sha256_of
 
 
 class Prepared(NamedTuple):
@@ -80,5 +81,16 @@ def _about(plan: Plan, data: Dataset) -> About:
         transform=data.transform,
         encoding=plan.encoding,
         recipe=plan.plain(),
+        files=_files(plan) or None,
         versions={name: installed_version(name) for name in PACKAGES},
     )
+
+
+def _files(plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of the data, imports and weights that a recipe names, by their names."""
+    known = {path_name(path): digest for path, digest in plan.code.items()}
+    known |= {path.name: sha256_of(path) for path in own_files(plan.dataset)}
+    if plan.start_from is not None:
+        weights = plan.start_from["weights"]
+        known[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
+    return known

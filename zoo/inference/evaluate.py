@@ -4,13 +4,15 @@ from typing import Any
 
 import torch
 
+from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
-from zoo.datasets.load import load_graph
+from zoo.datasets.load import DATASETS, load_graph, own_files
 from zoo.datasets.splits import PARTS, make_split
 from zoo.errors import ZooError, unknown
 from zoo.inference.predict import evaluate
 from zoo.registry import Model
+from zoo.weights.folder import sha256_of
 
 
 def evaluate_part(
@@ -21,6 +23,7 @@ def evaluate_part(
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
+    trained_on: Spec | None = None,
 ) -> dict[str, Any]:
     """Measure a trained model on nodes of a graph.
 
@@ -32,21 +35,21 @@ def evaluate_part(
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         device: where.
+        trained_on: the graph of training as the run's own recipe names it, which knows its path.
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `metric`, `score` and `seen`: whether nodes
         that the model was trained on may be among them.
 
     Raises:
-        ZooError: as `zoo.evaluate`, or nothing is known of the graph of training.
+        ZooError: as `zoo.evaluate`, or nothing is known of the graph of training, or another lies
+            in its place.
     """
     about = model.about
-    if spec is None and about.recipe is None:
-        raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")
     if part not in (None, "all", *PARTS):
         raise ZooError(unknown("part", part, ("all", *PARTS)))
     part = part or ("test" if spec is None else "all")
-    spec, own = divide(about.recipe.get("dataset") if spec is None else spec, ("split",))
+    spec, own = divide(_of_training(about, trained_on) if spec is None else spec, ("split",))
     data = load_graph(spec)
     nodes = torch.arange(len(data.y))
     if part != "all":
@@ -63,3 +66,24 @@ def evaluate_part(
         "score": score,
         "seen": data.name == about.data and part in ("all", "train"),
     }
+
+
+def _of_training(about: About, spec: Spec | None) -> Spec:
+    """Return the graph that weights were trained on: the very one, as far as that is known."""
+    spec = spec or (about.recipe or {}).get("dataset")
+    if not isinstance(spec, str | dict):
+        raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")
+    name = spec if isinstance(spec, str) else spec.get("name")
+    if name in DATASETS:
+        return spec
+    lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
+    files, known = own_files(spec), about.files or {}
+    if not files:
+        raise ZooError(f"{lost}; write --data GRAPH.")
+    other = [path for path in files if known.get(path.name) not in (None, sha256_of(path))]
+    if other:
+        raise ZooError(
+            f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH; "
+            f"--data {name} if it is to be that one."
+        )
+    return spec

@@ -4,11 +4,13 @@ The files are named as `huggingface_hub.PyTorchModelHubMixin` names them.
 """
 
 import importlib
+import json
 import os
 import re
 import tempfile
 from pathlib import Path
 
+from zoo.config.metadata import private_texts
 from zoo.errors import ZooError
 from zoo.weights.folder import CARD, CONFIG, WEIGHTS
 from zoo.weights.load import load
@@ -25,10 +27,12 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
         private: whether a new repository is private.
 
     Raises:
-        ZooError: the folder is broken, `ZOO_OFFLINE` is set, or the Hub refuses.
+        ZooError: the folder is broken, or holds paths of this machine, as older versions of the zoo
+            wrote them; `ZOO_OFFLINE` is set, or the Hub refuses.
     """
     hub = _hub(repository)
     load(folder)
+    _refuse_private(Path(folder))
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
         done = hub.upload_folder(
@@ -65,6 +69,27 @@ def pull(repository: str, folder: Path | str) -> None:
         folder.mkdir()
         for name in FILES:
             (Path(draft) / name).replace(folder / name)
+
+
+def _refuse_private(folder: Path) -> None:
+    """Refuse to publish paths of this machine in the description of weights, or in their card."""
+    found = list(private_texts(json.loads((folder / CONFIG).read_text(encoding="utf-8"))))
+    places = [f"{CONFIG}, {key}: {text!r}" for key, text in found]
+    card, home = folder / CARD, os.path.expanduser("~")
+    lines = card.read_text(encoding="utf-8", errors="replace").splitlines() if card.exists() else []
+    known = {text for _, text in found} | ({home} if len(home) > 1 else set())
+    places += [
+        f"{CARD}, line {number}"
+        for number, line in enumerate(lines, start=1)
+        if any(text in line for text in known)
+    ]
+    if places:
+        more = f", and {len(places) - 5} more" if len(places) > 5 else ""
+        raise ZooError(
+            f"{folder} would publish paths of this machine: {'; '.join(places[:5])}{more}. Saving "
+            f"the weights anew leaves them out, in Python: zoo.save(zoo.load({str(folder)!r}), "
+            f"{str(folder)!r})."
+        )
 
 
 def _hub(repository: str):

@@ -1,4 +1,8 @@
-"""The model card, README.md of a folder of weights: data, training, scores, use, citation."""
+"""The model card, README.md of a folder of weights: data, training, scores, use, citation.
+
+It is rendered as Markdown, by the Hub and others. Text that is not the zoo's own, such as names of
+data sets and classes, stands in it as code on one line, where neither Markdown nor HTML is read.
+"""
 
 import inspect
 import re
@@ -6,6 +10,7 @@ from importlib.resources import files
 
 from zoo.config.metadata import About
 from zoo.config.yaml_lines import recipe_text
+from zoo.errors import printable
 from zoo.registry import MODELS, Model
 
 
@@ -20,7 +25,7 @@ def card(name: str, model: Model, about: About) -> str:
     weights = sum(each.numel() for each in model.parameters())
     parts = [
         "---\nlibrary_name: graph-transformer-zoo\ntags: [graphs, node-classification, dgl]\n---",
-        f"# {name}{f' on {about.data}' if about.data else ''}",
+        f"# {name}{f' on {_plain(about.data)}' if about.data else ''}",
         f"{summary(MODELS[name])} {weights:,} parameters.",
         _data(model, about),
         _training(about),
@@ -46,9 +51,11 @@ def citation(name: str) -> str | None:
 def _data(model: Model, about: About) -> str:
     reads = f"{model.config['in_dim']} numbers per node"
     if about.features is not None:
-        reads = f"{about.features} features per node (`features: {_word(about.transform)}`)"
-        reads += f" and the encoding `{_word(about.encoding)}`, {model.config['in_dim']} numbers"
-    lines = [f"- task: {about.task or 'not known'}", f"- reads: {reads}"]
+        transform = _plain(f"features: {_word(about.transform)}")
+        reads = f"{about.features} features per node ({transform})"
+        reads += f" and the encoding {_plain(_word(about.encoding))}, "
+        reads += f"{model.config['in_dim']} numbers"
+    lines = [f"- task: {_plain(about.task or 'not known')}", f"- reads: {reads}"]
     lines += [f"- gives: {model.config['out_dim']} logits per node"]
     if about.labels:
         lines += [f"- classes: {', '.join(map(_plain, about.labels))}"]
@@ -58,18 +65,21 @@ def _data(model: Model, about: About) -> str:
 def _training(about: About) -> str:
     if about.recipe is None:
         return ""
+    files = about.files or {}
     versions = ", ".join(f"{name} {each}" for name, each in (about.versions or {}).items() if each)
+    recipe = _block("yaml", recipe_text(about.recipe))
+    sums = "".join(f"\n- {_plain(name)}: SHA-256 {_plain(each)}" for name, each in files.items())
     return (
-        f"## Training\n\nSeed {about.seed} of this recipe, with {versions or 'unknown versions'}:"
-        f"\n\n```yaml\n{recipe_text(about.recipe)}```"
+        f"## Training\n\nSeed {about.seed} of this recipe, with "
+        f"{_plain(versions or 'unknown versions')}:\n\n{recipe}" + (f"\n{sums}" if sums else "")
     )
 
 
 def _scores(about: About) -> str:
     if not about.scores:
         return ""
-    rows = "\n".join(f"| {part} | {score:.4f} |" for part, score in about.scores.items())
-    return f"## Scores\n\n| nodes | {about.metric} |\n| -- | -- |\n{rows}"
+    rows = "\n".join(f"| {_cell(part)} | {score:.4f} |" for part, score in about.scores.items())
+    return f"## Scores\n\n| nodes | {_cell(about.metric or 'score')} |\n| -- | -- |\n{rows}"
 
 
 _USE = """## Use
@@ -88,7 +98,7 @@ trains on from here."""
 
 def _citation(name: str) -> str:
     entry = citation(name)
-    return f"## Citation\n\n```bibtex\n{entry}\n```" if entry else ""
+    return f"## Citation\n\n{_block('bibtex', entry)}" if entry else ""
 
 
 def _word(spec: str | dict) -> str:
@@ -99,5 +109,17 @@ def _word(spec: str | dict) -> str:
 
 
 def _plain(text: str) -> str:
-    """Quote a user's text as code on one line, so that it is no Markdown."""
-    return f"`{' '.join(text.replace('`', '').split())}`"
+    """Quote a user's text as code on one line, so that it is no Markdown and no HTML."""
+    return f"`{' '.join(printable(text.replace('`', chr(39))).split()) or ' '}`"
+
+
+def _cell(text: str) -> str:
+    """Quote a text in a table, whose cells end at a bar in code as well."""
+    return _plain(text).replace("|", "\\|")
+
+
+def _block(language: str, text: str) -> str:
+    """Quote lines of text between fences that are longer than any in it."""
+    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

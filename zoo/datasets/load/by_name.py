@@ -16,6 +16,7 @@ from zoo.config.options import (
 )
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.features import FEATURES
+from zoo.datasets.files.frames import SUFFIXES
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
@@ -23,7 +24,7 @@ from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import obtain
 from zoo.datasets.load.readers import READERS, reader_of
-from zoo.datasets.mapped.metadata import is_on_disk, read_meta
+from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.errors import Problem, ZooError, unknown
 from zoo.system.files import data_folders
@@ -226,6 +227,20 @@ def on_disk_folder(name: str) -> Path | None:
     """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
     path = _path(name)
     return path if is_on_disk(path) else None
+
+
+def own_files(spec: Spec) -> list[Path]:
+    """Return the files that a graph of one's own is read from; of an on-disk graph `meta.json`.
+
+    That one holds the SHA-256 of each of the others. A named graph is known by its name.
+    """
+    spec = spec if isinstance(spec, Mapping) else {"name": spec}
+    if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
+        return []
+    path, tables = _path(spec["name"]), ("nodes", "edges")
+    named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
+    inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
+    return [each for each in (*named, *(inside if path.is_dir() else [])) if each.is_file()]
 
 
 def _find(name: str) -> Path | None:
