@@ -141,3 +141,15 @@ def test_ids_and_classes_of_a_graph(command, tmp_path):
 def test_the_words_above_are_of_every_kind_that_is_not_seen():
     kinds = {unicodedata.category(each) for word in HOSTILE.values() for each in word}
     assert {"Cc", "Cf", "Cs", "Zl"} <= kinds
+
+
+def test_a_plot_takes_nothing_from_the_current_folder(command, tmp_path, monkeypatch):
+    import matplotlib
+
+    monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)  # as a matplotlibrc there says
+    (tmp_path / "mine").mkdir()
+    rows = "".join(f"{i},{i},$\\frac{i % 2}\x1b\n" for i in range(8))
+    (tmp_path / "mine" / "nodes.csv").write_text(f"id,age,label\n{rows}")
+    (tmp_path / "mine" / "edges.csv").write_text("source,target\n0,1\n2,3\n")
+    code, _, err = command("data", "check", "mine", "--plot", "a.png")
+    assert code == 0 and (tmp_path / "a.png").exists(), err

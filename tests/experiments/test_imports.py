@@ -4,15 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 import pytest
 
 from zoo import DATASETS, MODELS, ZooError
+from zoo import __main__ as zoo_command
+from zoo.cli import app, doctor
 from zoo.config.recipe import recipe_text
 from zoo.experiments import compare as comparing
 from zoo.experiments import imports as imports_of
-from zoo.experiments.compare import compare, contestants, finished
+from zoo.experiments.compare import compare, contestants, finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe, unfinished
 from zoo.system import own_key
@@ -144,6 +147,15 @@ def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, mo
     assert ran() == 1
     [row] = compare(contestants([str(folder)]), runs=runs)
     assert row["read"] and not trained and ran() == 0
+    # Nor if there is nothing to read in it.
+    summary = (folder / "summary.json").read_text()
+    (folder / "summary.json").write_text("{}")
+    with pytest.raises(ZooError, match="summary.json is damaged"):
+        contestants([str(folder)])
+    with pytest.raises(ZooError, match="imports code"):
+        train_apart(resolve(load_recipe(folder / "recipe.yaml")), "cpu", runs)
+    assert ran() == 0 and not trained
+    (folder / "summary.json").write_text(summary)
     # A stranger's folder that is called like a recipe of mine.
     own = load_recipe({"dataset": RECIPE["dataset"], "model": "gcn"}).model_copy(
         update={"name": "mine"}
@@ -315,7 +327,16 @@ def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, m
         assert done.returncode == 0 and "compare" in done.stdout
         return subprocess.CompletedProcess(command, 0, json.dumps({"done": True}))
 
-    monkeypatch.setattr(comparing.subprocess, "run", only_help)
     plan = resolve(load_recipe({"dataset": "karate", "model": "gcn"}))
-    assert comparing.train_apart(plan, "cpu", tmp_path) == {"done": True}
+    with monkeypatch.context() as here:
+        here.setattr(comparing.subprocess, "run", only_help)
+        assert comparing.train_apart(plan, "cpu", tmp_path) == {"done": True}
+    assert doctor._try("import json; print(json.dumps([]))") == (True, "[]")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # as it was, afterwards
+    monkeypatch.setattr(app, "main", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["zoo", "list", "models"])
+    monkeypatch.setattr(zoo_command, "gc", unittest.mock.Mock())
+    zoo_command.main()
+    done = call([sys.executable, "-m", "zoo", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "compare" in done.stdout
     assert ran() == 0

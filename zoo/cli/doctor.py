@@ -54,7 +54,7 @@ def _try(code: str) -> tuple[bool, str]:
     """Run a line of Python in a new process; return whether it worked and its last line."""
     environment = {**os.environ, "DGLBACKEND": "pytorch", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment
     )
     text = done.stdout if done.returncode == 0 else done.stderr
     lines = text.strip().splitlines() or [f"exit code {done.returncode}"]

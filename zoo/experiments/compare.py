@@ -29,6 +29,11 @@ UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 """Training of a model with its default options, where no recipe for the data set is shipped."""
 
 
+_SUMMARY = {"recipe", "dataset", "metric", "seeds", "test", "parameters", "seconds_per_epoch",
+            "peak_memory_bytes", "interrupted"}  # fmt: skip
+"""What a comparison reads of a `summary.json`."""
+
+
 class Contestant(NamedTuple):
     """A plan to compare, and the summary of its run once there is one."""
 
@@ -104,10 +109,12 @@ def compare(
     """
     summaries = []
     for number, entry in enumerate(entries, start=1):
-        known = entry.summary or (None if again else finished(entry.plan, runs))
+        known = entry.summary
+        if known is None and not again:
+            known = finished(entry.plan, runs)
         if known is None:
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
-        summary = known or train_apart(entry.plan, device, runs)
+        summary = train_apart(entry.plan, device, runs) if known is None else known
         summaries.append({**summary, "read": known is not None, "tuned": entry.tuned})
     nodes = [[seed["split_sha256"] for seed in each["seeds"]] for each in summaries]
     rows = [
@@ -146,6 +153,8 @@ def _training(plan: Plan) -> dict[str, Any]:
 def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
     """Train a plan in a process of its own, progress on standard error; return its summary."""
     name = plan.recipe.name
+    if plan.code is None:
+        raise ZooError(f"{name} imports code, {', '.join(plan.imports)}, which was not asked for.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         path.write_text(recipe_text(plan.plain()))
@@ -173,9 +182,13 @@ def _read(source: str, overrides: Sequence[str]) -> Contestant:
         return contestant(load_recipe(source, overrides, trust=True))
     recipe = load_recipe(path.parent / "recipe.yaml")
     try:
-        return Contestant(resolve(recipe), summary=json.loads(path.read_text()))
-    except json.JSONDecodeError as error:
-        raise ZooError(f"{path} is not JSON ({error}); train the recipe again.") from None
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        cause = None if isinstance(summary, dict) and summary.keys() >= _SUMMARY else "no summary"
+    except (OSError, ValueError, RecursionError) as error:
+        cause = str(error)
+    if cause:
+        raise ZooError(f"{path} is damaged ({cause}); train the recipe again.")
+    return Contestant(resolve(recipe), summary=summary)
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
@@ -202,7 +215,7 @@ def _with_splits(entries: Sequence[Contestant]) -> list[Contestant]:
 def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Contestant]:
     """Return an entry once with each attention, as it is where it has no choice or has been run."""
     plan = entry.plan
-    if entry.summary or "attention" not in plan.model:
+    if entry.summary is not None or "attention" not in plan.model:
         return [entry]
     found = []
     for attention in attentions:

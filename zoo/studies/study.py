@@ -83,8 +83,11 @@ def write_study(study: Study, folder: Path) -> list[Path]:
             text = _as_csv(header, lines)
             write_whole(written[-1], lambda path, text=text: path.write_text(text))
     if study.plots:
+        from matplotlib import style
+
         written.append(folder / f"{study.name}.png")
-        write_whole(written[-1], lambda path: _draw(study, path))
+        with style.context("default"):  # whatever a matplotlibrc in the current folder says
+            write_whole(written[-1], lambda path: _draw(study, path))
     return written
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from zoo.datasets import GraphArrays
 from zoo.datasets.check.in_memory import shape_of
 from zoo.datasets.files.labels import REGRESSION, infer_task
+from zoo.errors import printable
 from zoo.system.files import write_whole
 
 _MOST = 20
@@ -15,15 +16,18 @@ _MOST = 20
 
 def draw(arrays: GraphArrays, path: Path) -> None:
     """Draw degrees and labels of a graph whose edges are numbers of nodes into a PNG."""
+    from matplotlib import style
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _draw_degrees(left, np.diff(shape_of(arrays).pattern.indptr))
-    _draw_labels(right, arrays)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120))
+    # A matplotlibrc in the current folder may run TeX, and `$` in the name of a class is a dollar.
+    with style.context(["default", {"text.parse_math": False}]):
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw_degrees(left, np.diff(shape_of(arrays).pattern.indptr))
+        _draw_labels(right, arrays)
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120))
 
 
 def _draw_degrees(axes, degree: np.ndarray) -> None:
@@ -55,7 +59,7 @@ def _draw_labels(axes, arrays: GraphArrays) -> None:
     order = (-counts).argsort(kind="stable")[:_MOST]
     left_out = len(counts) - len(order)
     axes.barh(range(len(order)), counts[order], color="C1")
-    axes.set_yticks(range(len(order)), [str(names[each])[:24] for each in order])
+    axes.set_yticks(range(len(order)), [printable(str(names[each]))[:24] for each in order])
     axes.invert_yaxis()
     axes.set(title=title + (f", the largest {_MOST} of {len(counts)}" if left_out else ""))
     axes.set_xlabel("nodes")
