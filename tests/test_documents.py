@@ -107,7 +107,7 @@ def test_a_page_does_what_it_says(page, above, blocks, checkout):
             assert kind == "toml", f"{page}: a block of {kind} that nobody runs"
 
 
-PAGES = ("README.md", "CONTRIBUTING.md", "data/README.md", *sorted(
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "data/README.md", *sorted(
     str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))  # fmt: skip
 
 
