@@ -270,6 +270,39 @@ def test_what_is_checked_is_what_runs(run, ran, tmp_path, monkeypatch):
     assert ran() == 1
 
 
+def test_a_run_writes_into_its_own_folder_alone(run, ran, command, tmp_path):
+    """A stranger's folder may lead elsewhere, where going on would replace a README.md."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "README.md").write_text("mine")
+    for name in ("seed-4", "metrics.jsonl"):
+        kept = (run / name).rename(tmp_path / name)
+        (run / name).symlink_to(tmp_path / "work")
+        code, out, err = command("train", "--resume", run, "--trust")
+        assert code == 2 and not out and "is a link" in err and ran() == 0
+        (run / name).unlink()
+        kept.rename(run / name)
+    assert [each.name for each in (tmp_path / "work").iterdir()] == ["README.md"]
+    assert (tmp_path / "work" / "README.md").read_text() == "mine"
+
+
+def test_runs_on_data_by_a_path_are_called_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "graphs" / "mine").mkdir(parents=True)
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(12))
+    (tmp_path / "graphs" / "mine" / "nodes.csv").write_text("id,age,label\n" + rows)
+    (tmp_path / "graphs" / "mine" / "edges.csv").write_text("source,target\n0,1\n2,3\n")
+    monkeypatch.chdir(tmp_path / "graphs")
+    for path in ("../graphs/mine", str(tmp_path / "graphs" / "mine")):
+        recipe = {"dataset": path, "model": "sage"}
+        (tmp_path / "one[1].yaml").write_text(recipe_text(recipe))
+        entries = contestants([str(tmp_path / "one[1].yaml")])
+        assert [each.plan.recipe.name for each in entries] == ["one[1]", "gcn-mine", "mlp-mine"]
+    folder = tmp_path / "runs" / "one[1]-20260101-000000"
+    folder.mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(recipe_text(entries[0].plan.plain()))
+    (folder / "summary.json").write_text('{"interrupted": false}')
+    assert finished(entries[0].plan, tmp_path / "runs") == {"interrupted": False}
+
+
 def test_without_a_home_nothing_is_signed_and_trust_is_asked_for(ran, tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "")

@@ -6,6 +6,7 @@ what its recipe imports is not run.
 """
 
 import dataclasses
+import glob
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zoo.config.metadata import path_name
 from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
 from zoo.errors import ZooError
@@ -133,7 +135,8 @@ def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Co
 def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
     """Return the summary of the latest finished run of exactly this training, None without one."""
     wanted = _training(with_split(plan))
-    for path in sorted(runs.glob(f"{plan.recipe.name}-*/summary.json"), reverse=True):
+    folders = f"{glob.escape(plan.recipe.name)}-*"
+    for path in sorted(runs.glob(f"{folders}/summary.json"), reverse=True):
         try:
             theirs = resolve(load_recipe(path.parent / "recipe.yaml"))
         except ZooError:  # of another version of the zoo
@@ -227,7 +230,7 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
 
 def _baseline(model: str, first: Plan) -> Contestant:
     """Return a baseline on the nodes of the first plan: tuned, where a recipe is shipped."""
-    name, data = f"{model}-{first.dataset['name']}", first.plain()
+    name, data = f"{model}-{path_name(first.dataset['name'])}", first.plain()
     if name not in recipe_names():
         own = {"imports": first.imports} if first.code else {}
         try:
@@ -247,7 +250,7 @@ def _baseline(model: str, first: Plan) -> Contestant:
 
 def _untuned(model: str, data: dict[str, Any], overrides: Sequence[str] = ()) -> Contestant:
     recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides, trust=True)
-    return contestant(recipe, name=f"{model}-{word(recipe.dataset)}", tuned=False)
+    return contestant(recipe, name=f"{model}-{path_name(word(recipe.dataset))}", tuned=False)
 
 
 def _label(spec: str | dict[str, Any]) -> str:

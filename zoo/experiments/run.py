@@ -140,6 +140,12 @@ def unfinished(
     recipe = load_recipe(folder / "recipe.yaml").model_copy(update={"name": name})
     if all(record.result(seed) for seed in recipe.seeds):
         raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise ZooError(
+                f"{path} is a link, and a run goes on inside its own folder alone; put what the "
+                "link leads to in its place."
+            )
     return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
 
 
