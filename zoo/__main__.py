@@ -1,7 +1,6 @@
 """The command `zoo`, also as `python -m zoo`."""
 
 import gc
-import os
 import sys
 
 from zoo.system.allocator import preload
@@ -13,7 +12,6 @@ COLLECTIONS = 10_000, 10, 10
 def main() -> None:
     """Run the command, with the allocator that it is to have."""
     preload(sys.argv[1:])  # before anything is imported twice
-    os.environ["PYTHONSAFEPATH"] = "1"  # what is started looks for no modules in this folder
     gc.set_threshold(*COLLECTIONS)
     from zoo.cli.app import main as command
 

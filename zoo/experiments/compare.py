@@ -8,7 +8,6 @@ what its recipe imports is not run.
 import dataclasses
 import glob
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -162,12 +161,8 @@ def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
         path = Path(folder) / f"{name}.yaml"
         path.write_text(recipe_text(plan.plain()))
         words = ["train", path, "--json", "--device", device, "--runs", runs]
-        command = [sys.executable, "-m", "zoo", *map(str, words)]
-        elsewhere = {
-            **os.environ,
-            "PYTHONSAFEPATH": "1",
-        }  # modules are not looked for in this folder
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=elsewhere)
+        command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == 130:
         raise KeyboardInterrupt
     if done.returncode != 0:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.config import own_key
 from zoo.errors import ZooError
-from zoo.system import own_key
 
 SIGNATURE = "signature.json"
 
