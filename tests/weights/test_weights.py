@@ -56,13 +56,7 @@ def test_the_card_is_for_people(tmp_path):
     folder = zoo.run_recipe({**SMALL, "seeds": [4]}, runs=tmp_path)["folder"]
     text = Path(folder, "seed-4", "README.md").read_text()
     about = zoo.load(folder).about
-    for words in (
-        "# gcn on `sbm`",
-        "random_walk (steps: 2)",
-        "Seed 4",
-        "zoo.load",
-        "@inproceedings",
-    ):
+    for words in ("# gcn on sbm", "random_walk (steps: 2)", "Seed 4", "zoo.load", "@inproceedings"):
         assert words in text
     assert f"| test | {about.scores['test']:.4f} |" in text
     recipe = text.partition("```yaml\n")[2].partition("```")[0]

@@ -25,7 +25,7 @@ def card(name: str, model: Model, about: About) -> str:
     weights = sum(each.numel() for each in model.parameters())
     parts = [
         "---\nlibrary_name: graph-transformer-zoo\ntags: [graphs, node-classification, dgl]\n---",
-        f"# {name}{f' on {_plain(about.data)}' if about.data else ''}",
+        f"# {name}{f' on {_name(about.data)}' if about.data else ''}",
         f"{summary(MODELS[name])} {weights:,} parameters.",
         _data(model, about),
         _training(about),
@@ -55,7 +55,7 @@ def _data(model: Model, about: About) -> str:
         reads = f"{about.features} features per node ({transform})"
         reads += f" and the encoding {_plain(_word(about.encoding))}, "
         reads += f"{model.config['in_dim']} numbers"
-    lines = [f"- task: {_plain(about.task or 'not known')}", f"- reads: {reads}"]
+    lines = [f"- task: {_name(about.task) if about.task else 'not known'}", f"- reads: {reads}"]
     lines += [f"- gives: {model.config['out_dim']} logits per node"]
     if about.labels:
         lines += [f"- classes: {', '.join(map(_plain, about.labels))}"]
@@ -113,9 +113,14 @@ def _plain(text: str) -> str:
     return f"`{' '.join(printable(text.replace('`', chr(39))).split()) or ' '}`"
 
 
+def _name(text: str) -> str:
+    """Return a word as it is, and quote any other text."""
+    return text if re.fullmatch(r"[A-Za-z0-9-]+", text) else _plain(text)
+
+
 def _cell(text: str) -> str:
     """Quote a text in a table, whose cells end at a bar in code as well."""
-    return _plain(text).replace("|", "\\|")
+    return _name(text).replace("|", "\\|")
 
 
 def _block(language: str, text: str) -> str:
