@@ -154,7 +154,7 @@ HOSTILE = [
     "| a | b |\n| -- | -- |",
     "[x](javascript:alert(1))",
     "a ```\n```\n<i>out</i>",
-    "words " * 30 + "``` " + "words " * 30 + "<u>out</u>",
+    "x" * 120 + " " + "`" * 120 + " <u>out</u>",  # folded, the fence has a line of its own
     "---\ntitle: mine",
     "\x1b[31m\u202e",
 ]
@@ -167,7 +167,7 @@ def test_a_card_shows_names_and_renders_none(word):
         update={
             "data": word, "task": word, "metric": word, "labels": [word] * 10, "transform": word,
             "encoding": {"name": word, word: word}, "scores": {word: 0.5},
-            "recipe": {"dataset": {"name": word, word: word}, word: [word]},
+            "recipe": {"dataset": {"name": word, word: word}, word: [word], "note": word, "in": {}},
             "files": {word: word}, "versions": {"torch": word},
         }
     )  # fmt: skip
