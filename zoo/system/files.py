@@ -1,9 +1,57 @@
-"""Where data, caches and recipes live on disk, and how a file is written whole or not at all."""
+"""Where data, caches and recipes live on disk, and how something is written whole or not at all.
 
+What is written is first a draft, in a folder of its own beside the place where it will be: a hidden
+`.NUMBER.draft` for a file, `NAME.partial` for a folder. The process that writes it holds a lock in
+there (`flock`, which ends with the process, however that ends), so that a draft that nobody holds
+is what a killed command has left.
+"""
+
+import contextlib
+import errno
+import json
 import os
-import tempfile
-from collections.abc import Callable
+import platform
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from zoo.errors import ZooError
+from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, writing
+
+PARTIAL = ".partial"
+"""What a folder's name ends in until all of it is written."""
+
+_DRAFT, _LOCK = ".draft", ".zoo-lock"
+_DAY = 86_400
+_LONGEST_PATH = 4095
+_NO_LOCKS = errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK
+"""What disks say that know no locks: there one goes without, and nothing is taken for dead."""
+
+
+def user_path(text: Path | str) -> Path:
+    """Return the path that a user has written, with `~` and `~name` as their folders.
+
+    Raises:
+        ZooError: nobody has that name, or no disk takes such a path.
+    """
+    shown = repr(str(text)[:60]) + ("..." if len(str(text)) > 60 else "")
+    try:
+        path = Path(text).expanduser()
+        names = [len(os.fsencode(each)) for each in path.parts]
+    except RuntimeError:
+        raise ZooError(f"{shown}: there is no such user; write the whole path.") from None
+    except UnicodeEncodeError:
+        raise ZooError(f"{shown} is no text that a path may have; write another.") from None
+    if "\0" in str(path):
+        raise ZooError(f"{shown} has a zero byte, which no path may have; write another.")
+    if max(names, default=0) > LONGEST_NAME or sum(names) + len(names) > _LONGEST_PATH:
+        raise ZooError(
+            f"{shown} is longer than the {LONGEST_NAME:,} bytes of a name, or the "
+            f"{_LONGEST_PATH:,} of a path, that a disk takes; write a shorter one."
+        )
+    return path
 
 
 def data_folders() -> list[Path]:
@@ -12,7 +60,7 @@ def data_folders() -> list[Path]:
     The first is written to, the others are only read.
     """
     words = os.environ.get("ZOO_DATA", "").split(os.pathsep)
-    return [Path(word).expanduser() for word in words if word] or [Path("data")]
+    return [user_path(word) for word in words if word] or [Path("data")]
 
 
 def cache_folder() -> Path:
@@ -20,25 +68,145 @@ def cache_folder() -> Path:
     return data_folders()[0] / "cache"
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], None], size: int = 0) -> None:
     """Write a file so that nobody ever sees half of it.
 
     Args:
-        path: the file to create or replace; its folder is created.
-        write: writes the content to the path it is given, which lies in the same folder and has
-            the same suffix as `path`. If it raises, nothing is left behind.
+        path: the file to create or replace, or a link to it; its folder is created.
+        write: writes the content to the path it is given, which has the same name in a folder of
+            its own. If it raises, nothing is left behind, and what was there before is kept.
+        size: bytes that it will take, where that is known.
+
+    Raises:
+        WriteError: the disk is full, or takes no such file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-    os.close(handle)
-    draft = Path(name)
+    path = Path(os.path.realpath(path))
     try:
-        write(draft)
+        with writing(path):
+            _write_whole(path, write, size)
+    except WriteError as error:
+        kept = " What it held before is kept." if os.path.isfile(path) else ""
+        raise WriteError(f"{error}{kept}") from None
+
+
+def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
+    if path.exists() and not path.is_file():
+        number = errno.EISDIR if path.is_dir() else errno.EINVAL
+        raise OSError(number, os.strerror(number))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_drafts(path.parent)
+    check_space(path, size)
+    with _held(path.with_name(f".{secrets.token_hex(8)}{_DRAFT}"), wait=True) as folder:
+        draft = folder / path.name
+        try:
+            write(draft)
+        except ZooError:
+            raise
+        except Exception as error:  # writers raise nearly anything when a disk is full
+            raise disk_error(error, draft) or error from None
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         mask = os.umask(0)
         os.umask(mask)
         draft.chmod(0o666 & ~mask)
         draft.replace(path)
+
+
+@contextlib.contextmanager
+def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
+    """Give an empty folder inside `PATH.partial`, to be renamed to `path` when it is finished.
+
+    At the end `PATH.partial` is removed, whatever has happened.
+
+    Args:
+        path: the folder that it will be; the one it lies in is created.
+        wait: whether to wait for another process that has the same in hand.
+
+    Raises:
+        WriteError: the disk is full, or takes no such folder.
+        ZooError: another process is writing it: which, and since when.
+    """
+    with contextlib.ExitStack() as stack:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_drafts(path.parent)
+            folder = stack.enter_context(_held(path.with_name(path.name + PARTIAL), wait))
+            for each in folder.iterdir():
+                if each.name != _LOCK:  # left by one that was killed
+                    shutil.rmtree(each) if each.is_dir() else each.unlink()
+            draft = folder / path.name
+            draft.mkdir()
+        yield draft
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove from a folder what killed commands have begun to write there and not finished.
+
+    The drafts of processes that live are left alone. Those of another machine, whose locks a disk
+    that is shared may not show, are removed when they are a day old.
+    """
+    from filelock import FileLock, Timeout
+
+    with contextlib.suppress(OSError):
+        for draft in list(folder.iterdir()):
+            lock = draft / _LOCK
+            if not draft.name.endswith((_DRAFT, PARTIAL)) or not lock.is_file():
+                continue
+            with (
+                contextlib.suppress(OSError, Timeout),
+                FileLock(lock, timeout=0, fallback_to_soft=False),
+            ):
+                own = _holder(lock).get("machine") == platform.node()
+                if own or time.time() - lock.stat().st_mtime > _DAY:
+                    shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _held(folder: Path, wait: bool) -> Iterator[Path]:
+    """Make a folder for a draft, hold its lock as long as this lasts, and remove it then."""
+    from filelock import FileLock, Timeout
+
+    path = folder / _LOCK
+    lock = FileLock(path, timeout=-1 if wait else 0, fallback_to_soft=False)
+    for attempt in range(10):
+        folder.mkdir(exist_ok=True)
+        try:
+            lock.acquire()
+            break
+        except Timeout:
+            raise ZooError(_who(folder.name, _holder(path))) from None
+        except FileNotFoundError:  # whoever had it has just removed it
+            if attempt == 9:
+                raise
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            break
+    try:
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        own = {"process": os.getpid(), "machine": platform.node(), "since": now}
+        path.write_text(json.dumps(own))
+        yield folder
     finally:
-        draft.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # on a disk on the network the lock's file has kept it until now
+
+
+def _holder(lock: Path) -> dict:
+    """Return what the process that holds a lock has written into it, empty if it has not yet."""
+    with contextlib.suppress(OSError, ValueError):
+        said = json.loads(lock.read_text())
+        if isinstance(said, dict):
+            return said
+    return {}
+
+
+def _who(name: str, holder: dict) -> str:
+    words = {"process": "", "machine": "on ", "since": "since "}
+    said = "".join(f" {word}{holder[key]}" for key, word in words.items() if key in holder)
+    return (
+        f"another process{said} is writing {name.removesuffix(PARTIAL)}. Wait until it has "
+        "finished, end it, or write another name."
+    )

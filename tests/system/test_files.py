@@ -1,0 +1,219 @@
+"""What is written is whole or not there, whatever the disk and other processes do."""
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from zoo.errors import ZooError
+from zoo.system import files
+from zoo.system.disk import WriteError, check_space
+from zoo.system.files import draft_folder, remove_drafts, user_path, write_whole
+
+BEGUN = """
+import os, sys, time
+from pathlib import Path
+from zoo.system.files import draft_folder, write_whole
+
+def begin(draft):
+    draft.write_text("half")
+    (draft.parent / ".tmpX").touch()  # safetensors has names of its own
+    print("begun", flush=True)
+    time.sleep(60)
+
+path = Path(sys.argv[1])
+if path.suffix:
+    write_whole(path, begin)
+else:
+    with draft_folder(path) as draft:
+        begin(draft / "a")
+"""
+
+
+@pytest.fixture
+def begun():
+    """Give what starts a process that is in the midst of writing a path."""
+    started = []
+
+    def start(path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", BEGUN, path], stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        assert process.stdout.readline() == "begun\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_file_is_written_whole(tmp_path):
+    path = tmp_path / "new" / "file.txt"
+    write_whole(path, lambda draft: draft.write_text("one"))
+    write_whole(path, lambda draft: draft.write_text("two"))
+    assert path.read_text() == "two"
+    assert os.listdir(path.parent) == ["file.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
+def test_what_fails_leaves_the_file_as_it_was(tmp_path, error):
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+
+    def fail(draft):
+        draft.write_text("half")
+        raise error(errno.EIO, "it is broken") if error is OSError else error
+
+    with pytest.raises(WriteError if error is OSError else error) as found:
+        write_whole(path, fail)
+    assert os.listdir(tmp_path) == ["file.txt"]
+    assert path.read_text() == "before"
+    if error is OSError:
+        assert "file.txt cannot be written: the disk has failed" in str(found.value)
+        assert "What it held before is kept." in str(found.value)
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
+    write_whole(tmp_path / "link", lambda draft: draft.write_text("one"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "file").read_text() == "one"
+
+
+@pytest.mark.parametrize("name", ["file.txt", "folder"])
+def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path, begun, name):
+    process = begun(tmp_path / name)
+    remove_drafts(tmp_path)
+    [draft] = tmp_path.iterdir()
+    assert draft.name.endswith((".draft", ".partial"))
+    process.kill()
+    process.wait()
+    assert draft.exists()
+    write_whole(tmp_path / "other", lambda draft: draft.touch())
+    assert os.listdir(tmp_path) == ["other"]
+
+
+def test_a_folder_of_ones_own_is_no_draft(tmp_path):
+    (tmp_path / "mine.partial" / "x").mkdir(parents=True)
+    (tmp_path / "my.draft").write_text("x")
+    remove_drafts(tmp_path)
+    remove_drafts(tmp_path / "nowhere")
+    assert sorted(os.listdir(tmp_path)) == ["mine.partial", "my.draft"]
+
+
+def test_a_draft_of_another_machine_is_left_for_a_day(tmp_path, begun, monkeypatch):
+    process = begun(tmp_path / "folder")
+    process.kill()
+    process.wait()
+    monkeypatch.setattr(files.platform, "node", lambda: "another")
+    remove_drafts(tmp_path)
+    [lock] = tmp_path.glob("*/.zoo-lock")
+    os.utime(lock, (time.time() - 90_000,) * 2)
+    remove_drafts(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_two_processes_do_not_write_one_folder(tmp_path, begun):
+    process = begun(tmp_path / "folder")
+    with (
+        pytest.raises(ZooError, match=f"another process {process.pid} on .* since 20.* folder"),
+        draft_folder(tmp_path / "folder"),
+    ):
+        pass
+    assert (tmp_path / "folder.partial" / "folder" / "a").read_text() == "half"
+    process.kill()
+    process.wait()
+    with draft_folder(tmp_path / "folder") as draft:
+        assert not os.listdir(draft)
+        draft.rename(tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_one_may_wait_for_the_other(tmp_path, begun):
+    process = begun(tmp_path / "folder")
+    process.kill()
+    with draft_folder(tmp_path / "folder", wait=True) as draft:
+        assert draft.is_dir()
+
+
+def test_a_disk_without_locks_is_written_to(tmp_path, monkeypatch):
+    import filelock
+
+    def refuse(self, *_, **__):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    write_whole(tmp_path / "file", lambda draft: draft.write_text("one"))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_space_is_checked_before(tmp_path):
+    check_space(tmp_path / "new" / "file", 1, 2)
+    with pytest.raises(WriteError, match=r"the disk is full, .* left; it would take 1000000.0 TB"):
+        check_space(tmp_path / "new" / "file", 5 * 10**17, 5 * 10**17)
+    with pytest.raises(WriteError, match="the disk is full"):
+        write_whole(tmp_path / "file", lambda draft: draft.touch(), size=10**18)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda draft: draft.write_bytes(bytes(40_000)),
+        lambda draft: save_file({"x": torch.zeros(10_000)}, draft),
+        lambda draft: torch.save(torch.zeros(10_000), draft),
+        lambda draft: np.save(draft.open("wb"), np.zeros(10_000)),
+        lambda draft: check_space(draft, 10, 40_000),
+    ],
+)
+def test_a_limit_of_files_is_told_whoever_writes(tmp_path, write):
+    path = tmp_path / "old"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(WriteError, match="a file may have 20.0 kB here") as found:
+            write_whole(path, write)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "Raise that limit. What it held before is kept." in str(found.value)
+    assert os.listdir(tmp_path) == ["old"]
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda at: (at / "f").touch() or at / "f" / "x", "a folder of its path is a file"),
+        (lambda at: (at / "f").mkdir() or at / "f", "there is a folder of that name"),
+        (lambda at: os.mkfifo(at / "f") or at / "f", "no plain file"),
+        (lambda at: at / ("x" * 300), "a name is longer than the 255 bytes"),
+    ],
+)
+def test_places_that_take_no_file(tmp_path, make, said):
+    with pytest.raises(WriteError, match=said):
+        write_whole(make(tmp_path), lambda draft: draft.touch())
+
+
+@pytest.mark.parametrize(
+    "text", ["~nobodyhere/x", "x" * 256, "é" * 128, "a\0b", "\ud800", "a/" * 2050]
+)
+def test_paths_that_no_disk_takes(text):
+    with pytest.raises(ZooError, match="write") as found:
+        user_path(text)
+    assert len(str(found.value)) < 250
+
+
+def test_paths_of_users(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/of/mine")
+    assert str(user_path("~/x")) == "/home/of/mine/x"
+    assert len(user_path("x" * 255).name) == 255
