@@ -9,22 +9,22 @@ folder of each part holds `neighbours.npy`, their new numbers, and `x.npy`, its 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.lib.format import open_memmap
 from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets import Dataset
+from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import lookups, ranges
+from zoo.system.disk import check_space, writing
+from zoo.system.files import draft_folder
 
 CONFIG = "part.json"
 _NEIGHBOURS, _FEATURES = "neighbours.npy", "x.npy"
@@ -92,20 +92,18 @@ def write_partition(data: Dataset, folder: Path, parts: int) -> list[dict[str, i
         nodes of `other_parts`.
 
     Raises:
-        ZooError: the folder is there already, or there are too few nodes for so many parts.
+        ZooError: the folder is there already, or another process is writing it, there are too few
+            nodes for so many parts, or the disk is full.
     """
     if folder.exists():
         raise ZooError(f"{folder} is there already; remove it, or write another folder.")
     if parts > len(data.x):
         raise ZooError(f"{len(data.x)} nodes cannot be cut into {parts} parts; write fewer.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix="."))
-    try:
+    with draft_folder(folder) as draft, writing(folder):
+        # The largest part has as many features as the others at least.
+        check_space(folder, *[data.x.nbytes // parts] * parts, *[8 * len(data.x)] * 3)
         said = _write(data, draft, parts)
-        draft.chmod(0o755)
         draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return said
 
 
@@ -164,15 +162,15 @@ def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
     counts = degrees(old)
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
     for name, array in {"new": new, "old": old, "offsets": offsets}.items():
-        np.save(folder / f"{name}.npy", array.numpy())
+        _write_rows(array, torch.arange(len(array)), folder / f"{name}.npy")
     said = []
     for number, nodes in enumerate(old.split(sizes.tolist())):
         own = folder / f"part{number}"
         own.mkdir()
         of_each = degrees(nodes)
         found = tails(nodes.repeat_interleave(of_each), ranges(torch.zeros_like(of_each), of_each))
-        np.save(own / _NEIGHBOURS, new[found].numpy())
-        _write_features(data.x, nodes, own / _FEATURES)
+        _write_rows(new, found, own / _NEIGHBOURS)
+        _write_rows(data.x, nodes, own / _FEATURES)
         crossing = int((part[found] != number).sum())
         edges = {"edges": len(found) + len(nodes), "other_parts": crossing}
         said.append({"part": number, "nodes": len(nodes), **edges})
@@ -187,11 +185,10 @@ def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
     return said
 
 
-def _write_features(x: Tensor, nodes: Tensor, path: Path) -> None:
-    written = open_memmap(path, "w+", dtype=_numpy(x.dtype), shape=(len(nodes), x.shape[1]))
-    for start in range(0, len(nodes), _ROWS):
-        written[start : start + _ROWS] = x[nodes[start : start + _ROWS]].numpy()
-    written.flush()
+def _write_rows(x: Tensor, which: Tensor, path: Path) -> None:
+    with ArrayFile(path, _numpy(x.dtype), x.shape[1:]) as file:
+        for rows in which.split(_ROWS):
+            file.append(x[rows].numpy())
 
 
 def _numpy(dtype: torch.dtype) -> np.dtype:

@@ -25,6 +25,7 @@ from zoo.config.options import Count, Table, value_problems
 from zoo.encodings.chebyshev import csr_tensor
 from zoo.encodings.laplacian_solvers import first_pairs, quality
 from zoo.errors import ZooError
+from zoo.system.disk import WriteError
 from zoo.system.files import cache_folder, write_whole
 from zoo.system.memory import available_memory
 from zoo.system.threads import on_one_thread
@@ -166,9 +167,10 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
     with on_one_thread():
         result = compute()
     try:
-        write_whole(path, lambda draft: np.savez(draft, **result))
-    except OSError as error:
-        logging.getLogger(__name__).warning("the encoding is not kept, %s: %s", path, error)
+        size = sum(each.nbytes for each in result.values())
+        write_whole(path, lambda draft: np.savez(draft, **result), size)
+    except WriteError as error:
+        logging.getLogger(__name__).warning("the encoding is not kept for later: %s", error)
     return result
 
 

@@ -10,6 +10,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
 from zoo.registry import MODELS
+from zoo.system.files import write_whole
 from zoo.weights.create import list_models
 from zoo.weights.model_card import citation, summary
 
@@ -29,7 +30,7 @@ def write_pages(folder: Path) -> list[Path]:
     """
     changed = outdated(pages(folder))
     for path, text in changed.items():
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
     return list(changed)
 
 

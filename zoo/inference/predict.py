@@ -150,12 +150,13 @@ def write_table(found: Predictions, path: Path) -> None:
     """Write predictions as `.csv` or `.parquet`, whole or not at all.
 
     Raises:
-        ZooError: another suffix, no package that writes Parquet, or a place that takes no file.
+        ZooError: another suffix, no package that writes Parquet, a full disk, or a place that
+            takes no file.
     """
     if path.suffix not in _WRITERS:
         raise ZooError(f"{path}: predictions are written as {' or '.join(_WRITERS)}.")
     try:
-        _write(path, lambda draft: _WRITERS[path.suffix](found.table(), draft))
+        write_whole(path, lambda draft: _WRITERS[path.suffix](found.table(), draft))
     except ImportError:
         raise ZooError(
             f"{path}: Parquet needs pyarrow: pip install pyarrow, or write .csv."
@@ -166,16 +167,9 @@ def write_array(values: np.ndarray, path: Path) -> None:
     """Write an array as `.npy`, whole or not at all.
 
     Raises:
-        ZooError: a place that takes no file.
+        ZooError: a full disk, or a place that takes no file.
     """
-    _write(path, lambda draft: np.save(draft, values, allow_pickle=False))
-
-
-def _write(path: Path, write: Callable[[Path], None]) -> None:
-    try:
-        write_whole(path, write)
-    except OSError as error:
-        raise ZooError(f"{path} cannot be written ({error}); name another file.") from None
+    write_whole(path, lambda draft: np.save(draft, values, allow_pickle=False), values.nbytes)
 
 
 _WRITERS: dict[str, Callable] = {

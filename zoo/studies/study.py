@@ -61,7 +61,6 @@ def write_study(study: Study, folder: Path) -> list[Path]:
     `NAME.csv` has the rows, `NAME-table.csv` the table, `NAME-lines.csv` every point of the plots,
     `NAME.png` the plots; empty ones are not written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     rows = [[*row, row.ratio, row.agrees] for row in study.rows]
     points = [
         [plot.title, plot.x_label, name, *point]

@@ -24,7 +24,7 @@ PARTIAL = ".partial"
 """What a folder's name ends in until all of it is written."""
 
 _DRAFT, _LOCK = ".draft", ".zoo-lock"
-_DAY = 86_400
+_DAY, _SOON = 86_400, 10  # seconds
 _LONGEST_PATH = 4095
 _NO_LOCKS = errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK
 """What disks say that know no locks: there one goes without, and nothing is taken for dead."""
@@ -90,14 +90,8 @@ def write_whole(path: Path, write: Callable[[Path], None], size: int = 0) -> Non
 
 
 def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
-    if path.exists() and not path.is_file():
-        number = errno.EISDIR if path.is_dir() else errno.EINVAL
-        raise OSError(number, os.strerror(number))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_drafts(path.parent)
     check_space(path, size)
-    with _held(path.with_name(f".{secrets.token_hex(8)}{_DRAFT}"), wait=True) as folder:
-        draft = folder / path.name
+    with _draft(path) as draft:
         try:
             write(draft)
         except ZooError:
@@ -110,6 +104,29 @@ def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
         os.umask(mask)
         draft.chmod(0o666 & ~mask)
         draft.replace(path)
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """Give the place of a draft of a file, as long as this lasts."""
+    if path.exists() and not path.is_file():
+        number = errno.EISDIR if path.is_dir() else errno.EINVAL
+        raise OSError(number, os.strerror(number))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_drafts(path.parent)
+    with _held(path.with_name(f".{secrets.token_hex(8)}{_DRAFT}"), _SOON) as folder:
+        yield folder / path.name
+
+
+def check_place(path: Path) -> None:
+    """Raise now what `write_whole(path, ...)` would raise after hours of work.
+
+    Raises:
+        WriteError: nothing can be written there.
+    """
+    path = Path(os.path.realpath(path))
+    with writing(path), _draft(path) as draft:
+        draft.touch()
 
 
 @contextlib.contextmanager
@@ -130,7 +147,9 @@ def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_drafts(path.parent)
-            folder = stack.enter_context(_held(path.with_name(path.name + PARTIAL), wait))
+            folder = stack.enter_context(
+                _held(path.with_name(path.name + PARTIAL), -1 if wait else 0)
+            )
             for each in folder.iterdir():
                 if each.name != _LOCK:  # left by one that was killed
                     shutil.rmtree(each) if each.is_dir() else each.unlink()
@@ -162,12 +181,15 @@ def remove_drafts(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _held(folder: Path, wait: bool) -> Iterator[Path]:
-    """Make a folder for a draft, hold its lock as long as this lasts, and remove it then."""
+def _held(folder: Path, wait: float) -> Iterator[Path]:
+    """Make a folder for a draft, hold its lock as long as this lasts, and remove it then.
+
+    Another process that has it is waited for as many seconds; -1: as long as it takes.
+    """
     from filelock import FileLock, Timeout
 
     path = folder / _LOCK
-    lock = FileLock(path, timeout=-1 if wait else 0, fallback_to_soft=False)
+    lock = FileLock(path, timeout=wait, fallback_to_soft=False)
     for attempt in range(10):
         folder.mkdir(exist_ok=True)
         try:

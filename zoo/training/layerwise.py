@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import contained, leading
 from zoo.graphs.shard import Graph, Shard
+from zoo.system.disk import refusal
 from zoo.training.full_batch import Whole
 
 EDGES = 2**18
@@ -170,13 +172,22 @@ class Layerwise(Whole):
     def _file(self, path: Path, rows: np.ndarray) -> np.ndarray:
         shape = (len(self.data.x), *rows.shape[1:])
         size, free = 4 * math.prod(shape), shutil.disk_usage(path.parent).free
-        if size > free:  # a mapped file that finds no room ends the program without a word
+        if size > free:
             raise ZooError(
                 f"`layerwise` has to write {size:,} bytes to {path.parent.parent}, where {free:,} "
                 "are free. Name a folder with more room in TMPDIR, or write `evaluate: batches`; "
                 "in the place of `--layerwise`, `--batch-size`."
             )
-        return np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        try:
+            room = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+            with path.open("r+b") as file:  # others may fill the disk meanwhile: take all of it now
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            raise ZooError(
+                f"`layerwise` cannot write {size:,} bytes to {path.parent.parent}: "
+                f"{refusal(error, path)} TMPDIR names another folder for them."
+            ) from None
+        return room
 
     def _answer(self, answer, nodes: range, known: list[np.ndarray]) -> Tensor:
         chunk = RowChunk(self.graph, nodes, known)

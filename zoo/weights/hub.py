@@ -7,11 +7,12 @@ import importlib
 import json
 import os
 import re
-import tempfile
+import shutil
 from pathlib import Path
 
 from zoo.config.metadata import private_texts
 from zoo.errors import ZooError
+from zoo.system.files import draft_folder
 from zoo.weights.folder import CARD, CONFIG, WEIGHTS
 from zoo.weights.load import load
 
@@ -58,17 +59,15 @@ def pull(repository: str, folder: Path | str) -> None:
     if os.path.lexists(folder):
         raise ZooError(f"{folder} exists; name a new folder.")
     hub = _hub(repository)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as draft:
+    with draft_folder(folder) as draft:
         try:
             for name in FILES:
                 hub.hf_hub_download(repository, name, local_dir=draft)
         except Exception as error:  # any error of the Hub or the network
             raise _refused(repository, error) from None
         load(draft)
-        folder.mkdir()
-        for name in FILES:
-            (Path(draft) / name).replace(folder / name)
+        shutil.rmtree(draft / ".cache", ignore_errors=True)  # what the Hub remembers of it
+        draft.rename(folder)
 
 
 def _refuse_private(folder: Path) -> None:

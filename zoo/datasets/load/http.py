@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 from zoo.errors import ZooError
+from zoo.system.disk import check_space, writing
 from zoo.system.files import write_whole
 
 TRIES = 3
@@ -32,8 +33,8 @@ def download(url: str, path: Path, *, sha256: str | None = None) -> None:
         sha256: checksum in hexadecimal digits, where it is known.
 
     Raises:
-        ZooError: downloads are forbidden, the server cannot be reached or has no such file, or
-            what came is not what the checksum says. Nothing is left behind.
+        ZooError: downloads are forbidden, the server cannot be reached or has no such file, the
+            disk is full, or what came is not what the checksum says. Nothing is left behind.
     """
     if os.environ.get("ZOO_OFFLINE", "") not in ("", "0"):
         raise ZooError(f"ZOO_OFFLINE forbids downloading {url}.")
@@ -42,6 +43,7 @@ def download(url: str, path: Path, *, sha256: str | None = None) -> None:
 
 def _fetch(url: str, draft: Path, sha256: str | None) -> None:
     most = idle = 0
+    draft.touch()
     while True:
         cause = _attempt(url, draft)
         if cause is None:
@@ -64,7 +66,7 @@ def _attempt(url: str, draft: Path) -> str | None:
         elif 400 <= error.code < 500 and error.code not in (408, 429):
             raise ZooError(f"{url} cannot be downloaded: {cause}.") from None
         return cause
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, _BrokenOff) as error:
         return str(getattr(error, "reason", error)) or type(error).__name__
     except ValueError as error:
         raise ZooError(f"{url} is no address to download from: {error}.") from None
@@ -86,13 +88,25 @@ def _append(url: str, draft: Path) -> bool:
         total = None if length is None else have + int(length)
         name = url.rpartition("/")[2]
         bar = tqdm(desc=name, total=total, initial=have, unit="B", unit_scale=True, disable=None)
-        with bar, draft.open("r+b") as file:
+        check_space(draft, 0 if total is None else total - have)
+        with bar, writing(draft), draft.open("r+b") as file:
             file.seek(have)
             file.truncate()
-            while chunk := response.read(_CHUNK):
+            while chunk := _received(response):
                 file.write(chunk)
                 bar.update(len(chunk))
             return total is None or file.tell() == total
+
+
+class _BrokenOff(Exception):
+    """The connection has broken off; errors of the disk are none of it."""
+
+
+def _received(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read(_CHUNK)
+    except OSError as error:
+        raise _BrokenOff(error) from None
 
 
 def _check(url: str, draft: Path, sha256: str | None) -> None:

@@ -1,6 +1,5 @@
 """Download the named graphs, convert them, and cache each as a prepared file."""
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +8,7 @@ from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import KEYS, write_prepared
 from zoo.datasets.load.http import download
 from zoo.errors import ZooError
-from zoo.system.files import data_folders
+from zoo.system.files import data_folders, draft_folder
 
 URLS = {
     "planetoid": "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data",
@@ -35,6 +34,8 @@ class Source(NamedTuple):
 def obtain(name: str, source: Source | None, nodes: int) -> Path:
     """Download a named graph, write it as `<name>.npz` into the first data folder.
 
+    Where another process is at it, its file is waited for.
+
     Args:
         name: what the file is called.
         source: where it is from.
@@ -51,16 +52,14 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
     if source is None:
         raise _by_hand(name, "no public address is known that is safe to download from")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as raw:
-            paths = [Path(raw) / Path(file).name for file in source.files]
-            for file, path in zip(source.files, paths, strict=True):
-                download(f"{URLS[source.collection]}/{file}", path)
-            write_prepared(_converted(source, paths, nodes), folder / f"{name}.npz")
+        with draft_folder(folder / name, wait=True) as raw:
+            if not (folder / f"{name}.npz").exists():
+                paths = [raw / Path(file).name for file in source.files]
+                for file, path in zip(source.files, paths, strict=True):
+                    download(f"{URLS[source.collection]}/{file}", path)
+                write_prepared(_converted(source, paths, nodes), folder / f"{name}.npz")
     except ZooError as error:
         raise _by_hand(name, str(error)) from None
-    except OSError as error:
-        raise _by_hand(name, f"{folder} cannot be written to ({error})") from None
     return folder / f"{name}.npz"
 
 

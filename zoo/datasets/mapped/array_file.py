@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from zoo.errors import ZooError
+from zoo.system.disk import writing
 
 
 class ArrayFile:
@@ -17,9 +18,10 @@ class ArrayFile:
 
     def __init__(self, path: Path, kind: type, columns: tuple[int, ...] = ()):
         """Begin a file of numbers of a kind whose rows have the shape `columns`."""
-        self._file = path.open("wb")
         self._kind, self._columns, self._rows = np.dtype(kind), columns, 0
-        self._header()
+        with writing(path):
+            self._file = path.open("wb")
+            self._header()
 
     def __len__(self) -> int:
         return self._rows
@@ -28,19 +30,21 @@ class ArrayFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self._file.seek(0)
-            self._header()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        self._file.close()
+        with writing(self._file.name):
+            if error[0] is None:
+                self._file.seek(0)
+                self._header()
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self._file.close()
 
     def append(self, rows: np.ndarray) -> None:
         """Write rows (B, *columns), in the type of the file."""
         rows = np.ascontiguousarray(rows, self._kind)
         if rows.shape[1:] != self._columns:
             raise ValueError(f"rows of the shape {rows.shape[1:]}, not {self._columns}")
-        self._file.write(rows.data)
+        with writing(self._file.name):
+            self._file.write(rows.data)
         self._rows += len(rows)
 
     def _header(self) -> None:

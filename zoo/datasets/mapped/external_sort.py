@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.errors import ZooError
+from zoo.system.disk import writing
 
 BLOCK = 2**21
 """Edges that a source of edges gives at a time."""
@@ -112,15 +113,16 @@ def _deal(
     starts = np.append(np.arange(first, last, width), last)
     paths = [stem.with_name(f"{stem.name}-{each}") for each in range(len(starts) - 1)]
     for path in paths:
-        path.touch()
+        with writing(path):
+            path.touch()
     count = 0
     for keys in blocks:
         keys = np.sort(keys)
         cuts = np.searchsorted(keys, starts * nodes)
         for path, begin, end in zip(paths, cuts, cuts[1:], strict=False):
             if end > begin:
-                with path.open("ab") as file:
-                    keys[begin:end].tofile(file)
+                with writing(path), path.open("ab") as file:
+                    file.write(keys[begin:end].data)
         count += len(keys)
     ends = itertools.pairwise(starts.tolist())
     return [(path, *each) for path, each in zip(paths, ends, strict=True)], count

@@ -26,10 +26,9 @@ from zoo.datasets.files.frames import SUFFIXES
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import METRICS
 from zoo.errors import ZooError
+from zoo.system.files import PARTIAL
 
 META = "meta.json"
-PARTIAL = ".partial"
-"""What a folder's name ends in until all of it is written."""
 
 NEEDED = ("indptr", "indices", "features", "labels")
 _TYPES = {"indptr": ("<i4", "<i8"), "indices": ("<i4", "<i8"), "features": ("<f2", "<f4"),

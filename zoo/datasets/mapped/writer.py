@@ -1,10 +1,9 @@
 """Write an on-disk graph from streams of edges and features, in bounded memory and atomically."""
 
 import contextlib
-import errno
+import ctypes
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -21,9 +20,12 @@ from zoo.datasets.files.graph_arrays import check_ids, check_masks
 from zoo.datasets.files.labels import METRICS, check_labels, check_task, infer_task
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
-from zoo.datasets.mapped.metadata import META, PARTIAL, Array, Meta, is_on_disk
+from zoo.datasets.mapped.metadata import META, Array, Meta, is_on_disk
 from zoo.errors import ZooError
+from zoo.system.disk import check_space, writing
+from zoo.system.files import draft_folder
 
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 _BY_ROW = ("raw", "row")
 """The words of `FEATURES` that need one row of features at a time."""
 
@@ -78,7 +80,7 @@ def write_on_disk(
     memory: float = 2.0,
     features: Spec = "raw",
 ) -> None:
-    """Write an on-disk graph; until it is whole its folder is called `FOLDER.partial`.
+    """Write an on-disk graph; until it is whole it lies in `FOLDER.partial`.
 
     Args:
         stream: the graph.
@@ -88,7 +90,8 @@ def write_on_disk(
         features: what is done to the features first; a word that looks at one row at a time.
 
     Raises:
-        ZooError: what the stream gives is no graph, or the disk is full. Nothing is left behind.
+        ZooError: what the stream gives is no graph, the disk is full, or another process is writing
+            the same. Nothing is left behind, and a folder to replace is as it was.
     """
     folder = Path(folder).resolve()  # a link may lead to another disk
     features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
@@ -100,34 +103,35 @@ def write_on_disk(
     if folder.exists() and not is_on_disk(folder):
         raise ZooError(f"{folder} is there and is no on-disk graph; write another name.")
     stream = _checked(stream)
-    draft = folder.with_name(folder.name + PARTIAL)
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        _write(stream, draft, half or stream.half, memory, features)
-    except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        how = "make room on the disk" if error.errno == errno.ENOSPC else "write another name"
-        raise ZooError(f"{folder} cannot be written ({error}); {how}.") from None
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-    _replace(folder, draft)
+    with draft_folder(folder) as draft:
+        check_space(draft, *_least(stream, half or stream.half))
+        try:
+            _write(stream, draft, half or stream.half, memory, features)
+        except OSError as error:
+            raise ZooError(f"what {folder.name} is made from cannot be read ({error}).") from None
+        with writing(folder):
+            _replace(folder, draft)
+
+
+def _least(stream: Stream, half: bool) -> tuple[int, ...]:
+    """Return the bytes of the files whose size is known before the edges have been seen."""
+    nodes, width = len(stream.labels), 2 if half else 4
+    return nodes * stream.dim * width, stream.labels.nbytes, 4 * nodes, 4 * nodes
 
 
 def _replace(folder: Path, draft: Path) -> None:
-    """Put a finished draft in the place of a folder; the old one goes last."""
-    old = folder.with_name(folder.name + ".old")
-    try:
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
+    """Put a finished draft in the place of a folder, which goes in the place of the draft."""
+    if not folder.exists():
         draft.rename(folder)
-    except OSError as error:
-        raise ZooError(
-            f"{draft} is finished and cannot be renamed to {folder} ({error}); do it by hand."
-        ) from None
-    shutil.rmtree(old, ignore_errors=True)
+    elif not _exchanged(draft, folder):
+        folder.rename(draft.with_name("old"))
+        draft.rename(folder)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names at one moment; return whether system and disk can do that."""
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    return call is not None and not call(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE)
 
 
 def _checked(stream: Stream) -> Stream:
@@ -165,7 +169,7 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
         made={**_version(), **stream.made},
         arrays={path.stem: _described(path) for path in sorted(draft.glob("*.npy"))},
     )
-    with (draft / META).open("w") as file:
+    with writing(draft / META), (draft / META).open("w") as file:
         file.write(meta.model_dump_json(indent=1) + "\n")
         file.flush()
         os.fsync(file.fileno())
