@@ -23,8 +23,10 @@ from zoo.cli.common import (
     profiled,
     tell,
     train_plan,
+    typed_path,
 )
 from zoo.errors import ZooError
+from zoo.system.ending import exit_code
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
 # answers at once, and `zoo doctor` where they do not import at all.
@@ -58,11 +60,17 @@ class Kind(StrEnum):
 
 def main() -> None:
     """Run the command; what the user can fix is printed as one paragraph, exit code 2."""
+    code: Any = 0
     try:
         app()
+    except SystemExit as left:
+        code = left.code
     except ZooError as error:
         console.complain(str(error))
-        sys.exit(2)
+        code = 2
+    except OSError as error:
+        code = console.refused(error)
+    sys.exit(console.end(code))
 
 
 @app.command()
@@ -75,7 +83,11 @@ def train(
     runs: Runs = Path("runs"),
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Go on with a run that was ended, in its own folder."),
+        typer.Option(
+            metavar="RUN",
+            help="Go on with a run that was ended, in its own folder.",
+            callback=typed_path,
+        ),
     ] = None,
     processes: Annotated[
         int, typer.Option(min=1, help="How many share the work: batches, or random batches.")
@@ -206,9 +218,9 @@ def compare(
         list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
     ] = None,
     device: DeviceName = Device.auto,
-    runs: Annotated[Path, typer.Option(help="Where runs are looked for and written.")] = Path(
-        "runs"
-    ),
+    runs: Annotated[
+        Path, typer.Option(help="Where runs are looked for and written.", callback=typed_path)
+    ] = Path("runs"),
     again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -226,7 +238,7 @@ def compare(
         found = run_all(entries, device=device.value, runs=runs, again=again, tell=console.remark)
     except KeyboardInterrupt:
         console.complain("stopped; what is finished is kept and will be read the next time.")
-        sys.exit(130)
+        sys.exit(exit_code())
     if as_json:
         typer.echo(json.dumps(found))
     else:
@@ -241,21 +253,27 @@ def study(
         typer.Argument(metavar="[KEY=VALUE]...", help="Options, such as dataset=cora."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, in seconds.")] = False,
-    out: Annotated[Path, typer.Option(help="Where the table and the plots go.")] = Path("studies"),
+    out: Annotated[
+        Path, typer.Option(help="Where the table and the plots go.", callback=typed_path)
+    ] = Path("studies"),
     as_json: AsJson = False,
 ) -> None:
     """Measure what is predicted of the zoo's methods; exit code 1 where they disagree."""
     from zoo.config.options import pick
     from zoo.studies import STUDIES, write_study
+    from zoo.system.files import check_place
 
     given = dict(_key_and_value(each) for each in options or [])
+    if name in STUDIES:
+        check_place(out / f"{name}.csv")
     found = pick(STUDIES, {**given, "name": name, "quick": quick})
-    written = write_study(found, out)
     if as_json:
         rows = [{**row._asdict(), "agrees": row.agrees} for row in found.rows]
         typer.echo(json.dumps({"rows": rows, "table": found.table}))
     else:
         result_tables.study(found)
+    written = write_study(found, out)  # last: what was measured is printed even if it fails
+    if not as_json:
         console.remark(f"written: {', '.join(map(str, written))}")
     sys.exit(0 if all(row.agrees for row in found.rows) else 1)
 

@@ -1,5 +1,6 @@
 """What the commands share: the types of their options, and training."""
 
+import contextlib
 import json
 import os
 import sys
@@ -12,6 +13,8 @@ import typer
 
 from zoo.cli import console, result_tables
 from zoo.errors import ZooError
+from zoo.system import ending
+from zoo.system.files import user_path
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
 Overrides = Annotated[
@@ -25,6 +28,11 @@ Trust = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+def typed_path(value: Path | None) -> Path | None:
+    """Check a path that was typed."""
+    return None if value is None else user_path(value)
+
+
 class Device(StrEnum):
     """Where to train."""
 
@@ -34,14 +42,21 @@ class Device(StrEnum):
 
 
 DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
-Runs = Annotated[Path, typer.Option(help="The folder in which the run's own folder is made.")]
+Runs = Annotated[
+    Path,
+    typer.Option(help="The folder in which the run's own folder is made.", callback=typed_path),
+]
 Hosts = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A line ADDRESS for each machine that trains."),
+    typer.Option(
+        metavar="FILE", help="A line ADDRESS for each machine that trains.", callback=typed_path
+    ),
 ]
 Secret = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="What these machines, and nobody else, know."),
+    typer.Option(
+        metavar="FILE", help="What these machines, and nobody else, know.", callback=typed_path
+    ),
 ]
 Host = Annotated[
     int | None,
@@ -60,8 +75,8 @@ def train_plan(
     """Train a plan behind a progress bar, or go on with a run, and return its summary.
 
     What it takes over from other weights is printed before training begins. Ctrl-C before there is
-    a result leaves with exit code 130. Of several processes the first alone returns: it speaks for
-    all.
+    a result leaves with exit code 130; SIGTERM and SIGHUP end a single process in the same way. Of
+    several processes the first alone returns: it speaks for all.
     """
     from zoo.cli.progress_bar import progress_bar
     from zoo.experiments.run import resume_run, run_recipe
@@ -72,7 +87,9 @@ def train_plan(
     keep_freed_memory()
     process_group.start()
     silent = process_group.rank() > 0
-    with progress_bar(plan.recipe.seeds, after_epoch, silent=silent) as watch:
+    # Several may be in the midst of a message to each other: they are ended by who started them.
+    kindly = ending.asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
+    with kindly, progress_bar(plan.recipe.seeds, after_epoch, silent=silent) as watch:
         try:
             hooks = {"device": device.value, "watch": watch, "begin": result_tables.start}
             if resume is not None:
@@ -81,7 +98,7 @@ def train_plan(
                 summary = run_recipe(plan, runs=runs, **hooks)
         except KeyboardInterrupt:
             console.complain("stopped before a first result.")
-            sys.exit(130)
+            sys.exit(ending.exit_code())
         except (MemoryError, RuntimeError, process_group.Lost) as error:
             if process_group.lost(error):
                 _lost()
@@ -159,10 +176,10 @@ def _too_large(plan) -> str:
 
 
 def tell(summary: dict[str, Any], as_json: bool) -> None:
-    """Print what came of a training; one that was stopped leaves with exit code 130."""
+    """Print what came of a training; one that was stopped leaves with 130, or 143."""
     if as_json:
         typer.echo(json.dumps(summary))
     else:
         result_tables.result(summary)
     if summary["interrupted"]:
-        sys.exit(130)
+        sys.exit(ending.exit_code())

@@ -5,6 +5,9 @@ which escape what a terminal would obey; what is printed as JSON escapes all but
 """
 
 import contextlib
+import errno
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +18,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from zoo.errors import printable
+from zoo.system.disk import REFUSED
 
 
 class Escaped(Console):
@@ -26,8 +30,16 @@ class Escaped(Console):
             yield each if each.control else each._replace(text=printable(each.text))
 
 
+class Remarks(Escaped):
+    """Standard error: that nobody reads it is no reason to end."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing any more."""
+        self.quiet = True
+
+
 out = Escaped(highlight=False, emoji=False)
-errors = Escaped(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+errors = Remarks(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 class Commands(TyperGroup):
@@ -56,12 +68,42 @@ def _escaped() -> Iterator[None]:
 
 def complain(text: str) -> None:
     """Print what went wrong."""
-    errors.print(f"[bold red]zoo:[/] {plain(text)}")
+    with contextlib.suppress(OSError):
+        errors.print(f"[bold red]zoo:[/] {plain(text)}")
 
 
 def remark(text: str) -> None:
     """Print what is being done."""
-    errors.print(plain(text))
+    with contextlib.suppress(OSError):
+        errors.print(plain(text))
+
+
+def refused(error: OSError) -> int:
+    """Say what the system has refused, and return the exit code; raise what is none of that."""
+    if error.errno not in REFUSED:
+        raise error
+    # It names no file where it was printed, as a rule.
+    if error.filename is not None or not end(0, "\n"):
+        complain(
+            f"{error.filename or 'a file'}: {error.strerror}. Make room, change what may be read "
+            "and written there, or write another path."
+        )
+    return 2
+
+
+def end(code: Any, more: str = "") -> Any:
+    """Return the exit code of a command that would leave with this one: was all of it printed?"""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(more)
+            sys.stdout.flush()
+        return code
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:  # whoever reads has read enough
+            return code or 1
+        complain(f"the answer cannot be printed: {error.strerror}. Print it to another place.")
+        return code or 2
 
 
 def say(text: str) -> None:

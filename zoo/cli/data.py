@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli import console
+from zoo.cli.common import typed_path
 from zoo.errors import ZooError
 
 app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your own.")
@@ -26,7 +27,8 @@ def check(
     path: Source,
     options: Options = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw degrees and classes into this PNG.")
+        Path | None,
+        typer.Option(help="Draw degrees and classes into this PNG.", callback=typed_path),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -35,11 +37,14 @@ def check(
     from zoo.datasets.check.mapped import check_on_disk
     from zoo.datasets.check.plot import draw
     from zoo.datasets.load import on_disk_folder, read_graph
+    from zoo.system.files import check_place
 
     if plot is not None and plot.suffix != ".png":
         raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
     spec = _spec(path, options)
     folder = on_disk_folder(path)
+    if plot is not None:
+        check_place(plot)
     parts = None if folder else read_graph(spec)
     found = check_on_disk(folder) if folder else check_graph(parts)
     if as_json:
@@ -94,7 +99,9 @@ def partition(
     path: Annotated[
         str, typer.Argument(metavar="DATASET", help="As recipes name it: a word, or a path.")
     ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the parts go.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where the parts go.", callback=typed_path)
+    ],
     options: Options = None,
     parts: Annotated[int, typer.Option(min=1, help="How many: one for each machine.")] = 2,
 ) -> None:
@@ -117,12 +124,18 @@ def partition(
 def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets.load import DATASETS
     from zoo.datasets.load.named import NAMED
-    from zoo.system.files import data_folders
+    from zoo.system.files import PARTIAL, data_folders, user_path
 
-    if Path(name).name != name or name.startswith(".") or not name.isprintable() or "=" in name:
+    if (
+        Path(name).name != name
+        or name.startswith((".", "~"))
+        or not name.isprintable()
+        or "=" in name
+    ):
         raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
     if name in DATASETS and not (name in NAMED and NAMED[name].source is None):
         raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
+    user_path(name + PARTIAL)  # as it is called meanwhile
     kinds = [data_folders()[0] / f"{name}{each}" for each in (suffix, *{"", ".npz"} - {suffix})]
     if kinds[1].exists():
         raise ZooError(f"{kinds[1]} has that name already; remove it, or write another name.")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli import console
+from zoo.cli.common import typed_path
 
 app = typer.Typer()
 
@@ -13,7 +14,10 @@ app = typer.Typer()
 @app.command()
 def pages(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Holds a folder of recipes for each model.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Holds a folder of recipes for each model.", callback=typed_path
+        ),
     ] = Path("recipes"),
 ) -> None:
     """Write the README.md of each model's folder of recipes, from recipes and docstrings."""

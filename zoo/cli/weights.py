@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli import console, result_tables
-from zoo.cli.common import AsJson, Device, DeviceName, Overrides, Runs, tell, train_plan
+from zoo.cli.common import AsJson, Device, DeviceName, Overrides, Runs, tell, train_plan, typed_path
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -53,7 +53,9 @@ Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exi
 def predict(
     weights: Weights,
     data: Graph,
-    out: Annotated[Path, typer.Option(help="The table to write: .csv or .parquet.")],
+    out: Annotated[
+        Path, typer.Option(help="The table to write: .csv or .parquet.", callback=typed_path)
+    ],
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
@@ -75,7 +77,9 @@ def predict(
 def embed(
     weights: Weights,
     data: Graph,
-    out: Annotated[Path, typer.Option(help="The array to write, a row per node: .npy.")],
+    out: Annotated[
+        Path, typer.Option(help="The array to write, a row per node: .npy.", callback=typed_path)
+    ],
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
@@ -186,7 +190,9 @@ def push(
 @app.command()
 def pull(
     repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A new folder.", callback=typed_path)
+    ],
 ) -> None:
     """Download a folder of weights from the Hugging Face Hub, and check it."""
     from zoo.weights.hub import pull as download
@@ -254,10 +260,13 @@ def _device(word: Device):
 
 
 def _check_out(out: Path, suffixes: tuple[str, ...], again: bool) -> None:
+    from zoo.system.files import check_place
+
     if out.suffix not in suffixes:
         raise ZooError(f"--out {out}: write a file that ends in {' or '.join(suffixes)}.")
     if out.is_dir() or (out.exists() and not again):
         raise ZooError(f"{out} exists; name another file, or write --again to replace it.")
+    check_place(out)
 
 
 def _said(cut: float) -> str:

@@ -79,7 +79,6 @@ def preload(words: list[str]) -> None:
     """
     more = jemalloc() if words[:1] and words[0] in TRAINS else {}
     if more:
-        sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **more})
 
 

@@ -13,6 +13,11 @@ from zoo.errors import ZooError
 LONGEST_NAME = 255
 """Bytes of a name of a file, on every disk in use."""
 
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM,
+           errno.EIO, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EMFILE,
+           errno.ENFILE)  # fmt: skip
+"""What the system says where the command is not to blame."""
+
 _LITTLE = 2**20
 """Bytes of room below which a disk counts as full where nobody says what it was."""
 

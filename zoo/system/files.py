@@ -109,13 +109,17 @@ def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[Path]:
     """Give the place of a draft of a file, as long as this lasts."""
-    if path.exists() and not path.is_file():
-        number = errno.EISDIR if path.is_dir() else errno.EINVAL
-        raise OSError(number, os.strerror(number))
+    _check_kind(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_drafts(path.parent)
     with _held(path.with_name(f".{secrets.token_hex(8)}{_DRAFT}"), _SOON) as folder:
         yield folder / path.name
+
+
+def _check_kind(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        number = errno.EISDIR if path.is_dir() else errno.EINVAL
+        raise OSError(number, os.strerror(number))
 
 
 def check_place(path: Path) -> None:
@@ -125,8 +129,13 @@ def check_place(path: Path) -> None:
         WriteError: nothing can be written there.
     """
     path = Path(os.path.realpath(path))
-    with writing(path), _draft(path) as draft:
-        draft.touch()
+    with writing(path):
+        _check_kind(path)
+        there = path.parent
+        while not there.exists():
+            there = there.parent
+        with _draft(there / path.name) as draft:
+            draft.touch()
 
 
 @contextlib.contextmanager
