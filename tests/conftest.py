@@ -1,6 +1,7 @@
 """What every test may use: real graphs by name, a tiny graph, and a quiet place to write."""
 
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -67,3 +68,11 @@ def command(tmp_path, monkeypatch, capsys):
         return left.value.code or 0, said.out, said.err
 
     return call
+
+
+@pytest.fixture
+def file_limit():
+    """Give what limits, until the test ends, how many bytes a file may have in this process."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda count: resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -110,6 +109,16 @@ def test_a_folder_of_ones_own_is_no_draft(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["mine.partial", "my.draft"]
 
 
+def test_a_draft_that_was_never_signed_is_removed(tmp_path):
+    for name in (".1.draft", ".2.draft", ".3.draft"):
+        (tmp_path / name).mkdir()
+    for name in (".2.draft", ".3.draft"):
+        (tmp_path / name / ".zoo-lock").touch()
+    os.utime(tmp_path / ".2.draft" / ".zoo-lock", (time.time() - 10,) * 2)
+    remove_drafts(tmp_path)
+    assert os.listdir(tmp_path) == [".3.draft"]
+
+
 def test_a_draft_of_another_machine_is_left_for_a_day(tmp_path, begun, monkeypatch):
     process = begun(tmp_path / "folder")
     process.kill()
@@ -175,16 +184,12 @@ def test_space_is_checked_before(tmp_path):
         lambda draft: check_space(draft, 10, 40_000),
     ],
 )
-def test_a_limit_of_files_is_told_whoever_writes(tmp_path, write):
+def test_a_limit_of_files_is_told_whoever_writes(tmp_path, file_limit, write):
     path = tmp_path / "old"
     path.write_text("old")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
-    try:
-        with pytest.raises(WriteError, match="a file may have 20.0 kB here") as found:
-            write_whole(path, write)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    file_limit(20_000)
+    with pytest.raises(WriteError, match="a file may have 20.0 kB here") as found:
+        write_whole(path, write)
     assert "Raise that limit. What it held before is kept." in str(found.value)
     assert os.listdir(tmp_path) == ["old"]
     assert path.read_text() == "old"

@@ -24,7 +24,7 @@ PARTIAL = ".partial"
 """What a folder's name ends in until all of it is written."""
 
 _DRAFT, _LOCK = ".draft", ".zoo-lock"
-_DAY, _SOON = 86_400, 10  # seconds
+_DAY, _SOON, _SHORT = 86_400, 10, 2  # seconds
 _LONGEST_PATH = 4095
 _NO_LOCKS = errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK
 """What disks say that know no locks: there one goes without, and nothing is taken for dead."""
@@ -178,15 +178,23 @@ def remove_drafts(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for draft in list(folder.iterdir()):
             lock = draft / _LOCK
-            if not draft.name.endswith((_DRAFT, PARTIAL)) or not lock.is_file():
+            if not draft.name.endswith((_DRAFT, PARTIAL)):
                 continue
-            with (
-                contextlib.suppress(OSError, Timeout),
-                FileLock(lock, timeout=0, fallback_to_soft=False),
-            ):
-                own = _holder(lock).get("machine") == platform.node()
-                if own or time.time() - lock.stat().st_mtime > _DAY:
-                    shutil.rmtree(draft, ignore_errors=True)
+            with contextlib.suppress(OSError, Timeout):
+                if lock.is_file():
+                    with FileLock(lock, timeout=0, fallback_to_soft=False):
+                        if time.time() - lock.stat().st_mtime > _silence(lock):
+                            shutil.rmtree(draft, ignore_errors=True)
+                elif draft.name.startswith("."):
+                    draft.rmdir()  # if it is empty; whoever was about to lock it makes another
+
+
+def _silence(lock: Path) -> float:
+    """Return the seconds after which a draft whose lock nobody holds is taken for dead."""
+    machine = _holder(lock).get("machine")
+    if machine == platform.node():
+        return -1.0
+    return _DAY if machine else _SHORT  # that between taking the lock and signing it
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from zoo.datasets.load.http import download
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import URLS
 from zoo.errors import ZooError
+from zoo.system.disk import WriteError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
@@ -67,6 +68,17 @@ def server(monkeypatch):
 
 
 # The downloader
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_disk_that_takes_no_more_is_not_the_network(server, tmp_path, file_limit, told):
+    server.files["/file"] = CONTENT
+    if not told:
+        server.cuts = [10] * 9  # the size is checked before, and each part is less
+    file_limit(20_000 if told else 15)
+    with pytest.raises(WriteError, match="a file may have .* Raise that limit"):
+        download(f"{server.url}/file", tmp_path / "file")
+    assert not os.listdir(tmp_path) and len(server.asked) <= 2
 
 
 def test_a_file_comes_whole(server, tmp_path):

@@ -104,7 +104,7 @@ def write_on_disk(
         raise ZooError(f"{folder} is there and is no on-disk graph; write another name.")
     stream = _checked(stream)
     with draft_folder(folder) as draft:
-        check_space(draft, *_least(stream, half or stream.half))
+        check_space(folder, *_least(stream, half or stream.half))
         try:
             _write(stream, draft, half or stream.half, memory, features)
         except OSError as error:

@@ -1,0 +1,297 @@
+"""How commands end: full disks, closed outputs, Ctrl-C and signals; nothing is lost by them."""
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.cli import console
+from zoo.cli.app import main
+from zoo.datasets import GraphArrays
+from zoo.datasets.files.prepared import write_prepared
+from zoo.distributed import partition
+from zoo.system import ending
+from zoo.system.files import draft_folder
+
+NODES = 2000
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """A graph of which every command writes more than 20 kB."""
+    random = np.random.default_rng(0)
+    edges, labels = random.integers(NODES, size=(5 * NODES, 2)), np.arange(NODES) % 3
+    x = random.standard_normal((NODES, 16))
+    write_prepared(GraphArrays(edges, labels, x), tmp_path / "g.npz")
+    np.savetxt(tmp_path / "g.csv", edges, fmt="%d", delimiter=",")
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", labels)
+    return tmp_path / "g.npz"
+
+
+WRITE = {
+    "data/mine.npz": "data prepare g.npz mine --again",
+    "data/mine/meta.json": "data prepare g.npz mine --again --on-disk",
+    "data/edges/meta.json": "data prepare g.csv edges --again --on-disk node_labels=y.npy "
+    "node_features=x.npy",
+    "parts/part.json": "data partition g.npz parts",
+    "plot.png": "data check g.npz --plot plot.png",
+    "out.csv": "predict gcn-digits --data digits --out out.csv --again",
+    "out.npy": "embed gcn-digits --data digits --out out.npy --again",
+}
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("written", WRITE)
+def test_a_limit_of_files_is_one_paragraph(
+    written, checked, graph, command, file_limit, monkeypatch, tmp_path
+):
+    if not checked:  # what is found before is found on the way as well
+        for place in ("system.files", "distributed.partition", "datasets.mapped.writer"):
+            monkeypatch.setattr(f"zoo.{place}.check_space", lambda *_: None)
+    before = sorted(tmp_path.rglob("*"))
+    if written.startswith("data/mine"):
+        Path(written).parent.mkdir(parents=True)
+        Path(written).write_text("{}")
+        before = sorted(tmp_path.rglob("*"))
+    file_limit(20_000)
+    code, out, said = command(*WRITE[written].split())
+    assert code == 2, said
+    assert "a file may have 20.0 kB here" in said and said.count("\n") <= 1 + ("part" in written)
+    after = [each for each in sorted(tmp_path.rglob("*")) if each.name != "data"]
+    assert after == [each for each in before if each.name != "data"]
+    if written.startswith("data/mine"):
+        assert Path(written).read_text() == "{}"
+
+
+def test_a_full_disk_is_one_paragraph(graph, command, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    call = ["mount", "-t", "tmpfs", "-o", "size=20k", "tmpfs", disk]
+    if subprocess.run(call, capture_output=True).returncode:
+        pytest.skip("mounting a small disk takes root")
+    try:
+        for words in (
+            "data partition g.npz disk/parts",
+            "data check g.npz --plot disk/plot.png",
+            "predict gcn-digits --data digits --out disk/out.csv",
+        ):
+            code, _, said = command(*words.split())
+            assert code == 2 and "cannot be written: the disk is full" in said
+            assert "Make room, or write to another disk" in said
+            assert not os.listdir(disk)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_disk_that_dgl_fills_is_full(graph, command, monkeypatch):
+    def fill(*_, **__):
+        raise partition.dgl.DGLError("Check failed: FileStream.Write incomplete\nStack trace:")
+
+    monkeypatch.setattr(partition.dgl.distributed, "partition_graph", fill)
+    code, _, said = command("data", "partition", "g.npz", "parts")
+    assert code == 2 and "parts cannot be written" in said and "no nodes" not in said
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning(graph, command, file_limit, caplog):
+    file_limit(100_000)
+    options = ["encoding={name: random_walk, steps: 30}", "seeds=[0]", "train.epochs=1"]
+    code, _, said = command("train", "gcn-digits", f"dataset={graph}", *options)
+    assert code == 0, said
+    assert "the encoding is not kept for later" in caplog.text
+
+
+def test_prepare_names_the_process_that_writes_the_same(graph, command, tmp_path):
+    with draft_folder(tmp_path / "data" / "mine"):
+        code, _, said = command("data", "prepare", "g.npz", "mine", "--on-disk")
+        assert code == 2 and f"another process {os.getpid()} on " in said
+        assert "is writing mine. Wait until it has finished" in said
+    assert command("data", "prepare", "g.npz", "mine", "--on-disk")[0] == 0
+    assert os.listdir(tmp_path / "data") == ["mine"]
+
+
+@contextlib.contextmanager
+def in_the_place_of(name, file, monkeypatch):
+    """Have a command write into a file that takes nothing, whatever is left in it at the end."""
+    monkeypatch.setattr(f"sys.{name}", file)
+    with pytest.raises(SystemExit) as left:
+        yield left
+    monkeypatch.undo()
+    with contextlib.suppress(OSError):
+        file.close()
+
+
+@pytest.mark.parametrize("words", ["list recipes", "list models --json", "--help", "show gcn-cora"])
+def test_an_output_that_takes_nothing(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["zoo", *words.split()])
+    with in_the_place_of("stdout", open("/dev/full", "w"), monkeypatch) as left:
+        main()
+    assert left.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "the answer cannot be printed: No space left on device" in line
+
+
+@pytest.mark.parametrize("words", ["list models", "list models --json", "--help", "show gcn-cora"])
+def test_an_output_that_nobody_reads(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["zoo", *words.split()])
+    behind, before = os.pipe()
+    os.close(behind)
+    with in_the_place_of("stdout", os.fdopen(before, "w"), monkeypatch) as left:
+        main()
+    assert left.value.code == 1
+    assert not capsys.readouterr().err
+
+
+def test_an_output_that_is_closed(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["zoo", "list", "models"])
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+
+
+def test_nobody_reads_the_complaint(monkeypatch):
+    errors = type(console.errors)(stderr=True)
+    monkeypatch.setattr(console, "errors", errors)
+    monkeypatch.setattr("sys.argv", ["zoo", "info", "nosuch"])
+    with in_the_place_of("stderr", open("/dev/full", "w"), monkeypatch) as left:
+        main()
+    assert left.value.code == 2
+    behind, before = os.pipe()
+    os.close(behind)
+    monkeypatch.setattr("sys.stderr", os.fdopen(before, "w"))
+    errors.print("a remark")  # and no end
+    assert errors.quiet
+    with contextlib.suppress(OSError):
+        sys.stderr.close()
+
+
+def test_closed_outputs_are_no_place_for_files():
+    code = (
+        "import os; from zoo.__main__ import open_streams; open_streams(); "
+        "os.write(9, b'%d' % os.open('/dev/null', 0))"
+    )
+    call = f'{sys.executable} -c "{code}" 9>&1 <&- >&- 2>&-'
+    done = subprocess.run(["sh", "-c", call], capture_output=True, text=True)
+    assert done.stdout == "3"
+
+
+def test_ctrl_c_while_modules_are_imported_says_nothing(monkeypatch, capsys):
+    from zoo.__main__ import main as program
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zoo.cli.app.main", interrupt)
+    monkeypatch.setattr("sys.argv", ["zoo", "list", "recipes"])
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as left:
+        program()
+    assert left.value.code == 130
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, command, monkeypatch, tmp_path):
+    from zoo.training import fit
+
+    epoch, count = fit._epoch, []
+
+    def asked(*given):
+        count.append(1)
+        if len(count) == 3:
+            signal.raise_signal(number)
+        return epoch(*given)
+
+    monkeypatch.setattr(fit, "_epoch", asked)
+    monkeypatch.setattr(ending, "_came", [])
+    try:
+        code, out, said = command("train", "gcn-digits", "seeds=[0]", "--json")
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert code == 128 + number and not said
+    assert json.loads(out)["interrupted"]
+    assert list(tmp_path.glob("runs/*/seed-0/model.safetensors"))
+
+
+def test_a_signal_that_comes_twice_at_once_is_one(monkeypatch):
+    monkeypatch.setattr(ending, "_came", [])
+    with pytest.raises(KeyboardInterrupt), ending.asked_kindly():
+        signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert ending.exit_code() == 143
+    with ending.asked_kindly():
+        pass
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+LONG, NOBODY = "x" * 300, "~nobodyhere/x"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "predict gcn-digits --data digits --out {}.csv",
+        "embed gcn-digits --data digits --out {}.npy",
+        "data check karate --plot {}.png",
+        "data partition karate {}",
+        "data prepare karate {}",
+        "train gcn-digits --runs {}",
+        "train --resume {}",
+        "study rba-theory --out {}",
+        "pages {}",
+        "check {}.py",
+    ],
+)
+@pytest.mark.parametrize("path", [LONG, NOBODY])
+def test_paths_that_no_disk_takes(words, path, command):
+    code, _, said = command(*words.format(path).split())
+    assert code == 2 and said.startswith("zoo: ") and said.count("\n") == 1
+
+
+def test_a_place_that_takes_no_file_is_found_before_the_work(command, monkeypatch, tmp_path):
+    monkeypatch.setattr("zoo.weights.load.load", lambda _: pytest.fail("too late"))
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe.npy")
+    for out in ("file/a.npy", "pipe.npy", "/proc/a.npy"):
+        code, _, said = command("embed", "gcn-digits", "--data", "digits", "--out", out, "--again")
+        assert code == 2 and f"{out} cannot be written" in said
+    assert sorted(os.listdir(tmp_path)) == ["file", "pipe.npy"]
+
+
+def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path):
+    from zoo.datasets.load import load_graph, obtain
+
+    fetched = []
+
+    def download(url, path):
+        fetched.append(url)
+        time.sleep(0.05)
+        path.touch()
+
+    karate = load_graph("karate")
+    arrays = GraphArrays(np.stack([each.numpy() for each in karate.graph.edges()], 1),
+                         karate.y.numpy(), karate.x.numpy())  # fmt: skip
+    source = obtain.Source("ogb", ("a",), lambda paths: arrays)
+    monkeypatch.setattr(obtain, "download", download)
+    obtaining = [threading.Thread(target=obtain.obtain, args=("club", source, 34)) for _ in "ab"]
+    for each in obtaining:
+        each.start()
+    for each in obtaining:
+        each.join()
+    assert len(fetched) == 1
+    assert os.listdir(tmp_path / "data") == ["club.npz"]
