@@ -100,13 +100,13 @@ def judge(name, fault, process, target, before):
         said = "HANGS " + process.communicate()[1]
     after = content(target)
     lost = [each for each in before if after.get(each) != before[each]]
-    drafts = [each for each in after if ".draft/" in each or ".partial/" in each or ".tmp" in each]
+    drafts = [each for each in after if any(sign in each for sign in (".draft/", ".partial/"))]
     new = [each for each in after if each not in before and each not in drafts]
     kept = f"{len(before) - len(lost)} of {len(before)}"
     last = (said.strip().splitlines() or [""])[-1].replace(str(target), "DIR").replace("|", "/")
     trouble = "TRACEBACK " if "Traceback" in said else ""
-    print("", name, fault, process.returncode, kept, len(new), len(drafts), trouble + last[:170], "",
-          sep=" | ", flush=True)  # fmt: skip
+    cells = name, fault, process.returncode, kept, len(new), len(drafts), trouble + last[:170]
+    print("", *cells, "", sep=" | ", flush=True)
 
 
 def mount(target, size, *more):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pkgutil
 import subprocess
 import sys
 import time
@@ -107,6 +108,23 @@ def test_a_folder_of_ones_own_is_no_draft(tmp_path):
     remove_drafts(tmp_path)
     remove_drafts(tmp_path / "nowhere")
     assert sorted(os.listdir(tmp_path)) == ["mine.partial", "my.draft"]
+
+
+@pytest.mark.parametrize("place", ["pathlib.Path.mkdir", "filelock.FileLock.acquire"])
+def test_ctrl_c_before_a_draft_is_signed_leaves_nothing(tmp_path, monkeypatch, place):
+    room, _, name = place.rpartition(".")
+    does = getattr(pkgutil.resolve_name(room.replace(".", ":", 1)), name)
+
+    def interrupted(self, *given, **options):
+        does(self, *given, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "file", lambda draft: draft.touch())
+    with pytest.raises(KeyboardInterrupt), draft_folder(tmp_path / "folder"):
+        pass
+    assert not os.listdir(tmp_path)
 
 
 def test_a_draft_that_was_never_signed_is_removed(tmp_path):

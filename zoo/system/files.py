@@ -207,30 +207,39 @@ def _held(folder: Path, wait: float) -> Iterator[Path]:
 
     path = folder / _LOCK
     lock = FileLock(path, timeout=wait, fallback_to_soft=False)
+    own = folder.name.endswith(_DRAFT)  # which nobody else has
+    try:
+        try:
+            _make_and_lock(folder, lock)
+        except Timeout:
+            raise ZooError(_who(folder.name, _holder(path))) from None
+        own = True
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        holder = {"process": os.getpid(), "machine": platform.node(), "since": now}
+        path.write_text(json.dumps(holder))
+        yield folder
+    finally:  # Ctrl-C may come at any time
+        if own or lock.is_locked:
+            shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # on a disk on the network the lock's file has kept it until now
+
+
+def _make_and_lock(folder: Path, lock) -> None:
+    """Make a folder and take its lock, which lies in it."""
     for attempt in range(10):
         folder.mkdir(exist_ok=True)
         try:
             lock.acquire()
-            break
-        except Timeout:
-            raise ZooError(_who(folder.name, _holder(path))) from None
+            return
         except FileNotFoundError:  # whoever had it has just removed it
             if attempt == 9:
                 raise
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            break
-    try:
-        now = time.strftime("%Y-%m-%d %H:%M:%S")
-        own = {"process": os.getpid(), "machine": platform.node(), "since": now}
-        path.write_text(json.dumps(own))
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # on a disk on the network the lock's file has kept it until now
+            return
 
 
 def _holder(lock: Path) -> dict:
