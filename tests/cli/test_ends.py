@@ -14,12 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoo.cli import console
+from zoo.cli import common, console
 from zoo.cli.app import main
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
-from zoo.distributed import partition
-from zoo.system import ending
 from zoo.system.files import draft_folder
 
 NODES = 2000
@@ -91,15 +89,6 @@ def test_a_full_disk_is_one_paragraph(graph, command, tmp_path):
             assert not os.listdir(disk)
     finally:
         subprocess.run(["umount", disk], check=True)
-
-
-def test_a_disk_that_dgl_fills_is_full(graph, command, monkeypatch):
-    def fill(*_, **__):
-        raise partition.dgl.DGLError("Check failed: FileStream.Write incomplete\nStack trace:")
-
-    monkeypatch.setattr(partition.dgl.distributed, "partition_graph", fill)
-    code, _, said = command("data", "partition", "g.npz", "parts")
-    assert code == 2 and "parts cannot be written" in said and "no nodes" not in said
 
 
 def test_a_cache_that_cannot_be_written_is_a_warning(graph, command, file_limit, caplog):
@@ -215,7 +204,7 @@ def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, command, monk
         return epoch(*given)
 
     monkeypatch.setattr(fit, "_epoch", asked)
-    monkeypatch.setattr(ending, "_came", [])
+    monkeypatch.setattr(common, "_came", [])
     try:
         code, out, said = command("train", "gcn-digits", "seeds=[0]", "--json")
     finally:
@@ -227,14 +216,14 @@ def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, command, monk
 
 
 def test_a_signal_that_comes_twice_at_once_is_one(monkeypatch):
-    monkeypatch.setattr(ending, "_came", [])
-    with pytest.raises(KeyboardInterrupt), ending.asked_kindly():
+    monkeypatch.setattr(common, "_came", [])
+    with pytest.raises(KeyboardInterrupt), common.asked_kindly():
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    assert ending.exit_code() == 143
-    with ending.asked_kindly():
+    assert common.exit_code() == 143
+    with common.asked_kindly():
         pass
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

@@ -20,13 +20,13 @@ from zoo.cli.common import (
     Runs,
     Secret,
     Trust,
+    exit_code,
     profiled,
     tell,
     train_plan,
     typed_path,
 )
 from zoo.errors import ZooError
-from zoo.system.ending import exit_code
 
 # Torch, DGL and the zoo's own modules are imported inside the commands that need them: `zoo --help`
 # answers at once, and `zoo doctor` where they do not import at all.

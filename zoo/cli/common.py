@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -13,7 +15,6 @@ import typer
 
 from zoo.cli import console, result_tables
 from zoo.errors import ZooError
-from zoo.system import ending
 from zoo.system.files import user_path
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
@@ -64,6 +65,51 @@ Host = Annotated[
 ]
 
 
+_AGAIN = 5.0
+"""Seconds in which a signal that comes again is the same: `timeout` sends two."""
+
+_came: list[int] = []
+
+
+def exit_code() -> int:
+    """Return what a command that was stopped leaves with: 143 by SIGTERM, 130 by Ctrl-C."""
+    return 128 + (_came[-1] if _came else signal.SIGINT)
+
+
+@contextlib.contextmanager
+def asked_kindly() -> Iterator[None]:
+    """Take SIGTERM and SIGHUP for Ctrl-C as long as this lasts: raise KeyboardInterrupt.
+
+    Who ignores one of them (`nohup`) is left alone. One that comes again after some seconds ends
+    the process at once.
+    """
+    first = 0.0
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal first
+        if not first:
+            first = time.monotonic()
+            _came.append(number)
+            raise KeyboardInterrupt
+        if time.monotonic() - first > _AGAIN:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) == signal.SIG_DFL
+    ]
+    for number in numbers:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        if not first:  # what is written once it has come is not to be cut off
+            for number in numbers:
+                signal.signal(number, signal.SIG_DFL)
+
+
 def train_plan(
     plan,
     device: Device,
@@ -88,7 +134,7 @@ def train_plan(
     process_group.start()
     silent = process_group.rank() > 0
     # Several may be in the midst of a message to each other: they are ended by who started them.
-    kindly = ending.asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
+    kindly = asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
     with kindly, progress_bar(plan.recipe.seeds, after_epoch, silent=silent) as watch:
         try:
             hooks = {"device": device.value, "watch": watch, "begin": result_tables.start}
@@ -98,7 +144,7 @@ def train_plan(
                 summary = run_recipe(plan, runs=runs, **hooks)
         except KeyboardInterrupt:
             console.complain("stopped before a first result.")
-            sys.exit(ending.exit_code())
+            sys.exit(exit_code())
         except (MemoryError, RuntimeError, process_group.Lost) as error:
             if process_group.lost(error):
                 _lost()
@@ -182,4 +228,4 @@ def tell(summary: dict[str, Any], as_json: bool) -> None:
     else:
         result_tables.result(summary)
     if summary["interrupted"]:
-        sys.exit(ending.exit_code())
+        sys.exit(exit_code())
