@@ -44,7 +44,7 @@ COMMANDS = {
 """Name to what is typed; `embed --layerwise` has its folder for temporary files in the target."""
 
 ROOM = {"data prepare --on-disk": 2_000_000, "the same, of edges": 2_000_000,
-        "data partition": 6_000_000, "pages": 8192}  # fmt: skip
+        "data partition": 2_500_000, "pages": 8192}  # fmt: skip
 """Bytes that are free where a disk becomes full on the way: more than is asked for before."""
 
 ENDS = {"kill -9": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
@@ -116,9 +116,8 @@ def mount(target, size, *more):
 
 
 def drafts_of(target):
-    """Return whether something in a folder is being written."""
-    found = [*target.glob("**/.*.draft"), *target.glob("**/*.partial")]
-    return [each for each in found if each.is_dir()]
+    """Return what is being written below a folder."""
+    return [folder for folder, _, _ in os.walk(target) if folder.endswith((".draft", ".partial"))]
 
 
 def spoil(name, fault, target):
