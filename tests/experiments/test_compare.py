@@ -3,10 +3,10 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from zoo.config.recipe import recipe_text
 from zoo.errors import ZooError
 from zoo.experiments import compare as comparing
 from zoo.experiments.compare import (
@@ -17,8 +17,9 @@ from zoo.experiments.compare import (
     finished,
     train_apart,
 )
-from zoo.experiments.resolve import load_recipe, resolve, with_split, write_out
+from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
+from zoo.training.checksums import sealed_json
 
 TINY = """\
 # A small recipe.
@@ -128,14 +129,20 @@ def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
 
 
 def test_an_interrupted_run_is_not_finished(tiny, tmp_path):
-    plan = with_split(resolve(load_recipe(tiny)))
-    folder = tmp_path / "tiny-20260101-000000"
-    folder.mkdir()
-    (folder / "recipe.yaml").write_text(recipe_text(plan.plain()))
-    (folder / "summary.json").write_text('{"interrupted": true}')
+    plan, summary = resolve(load_recipe(tiny)), run_recipe(str(tiny), runs=tmp_path)
+    assert finished(plan, tmp_path) == summary
+    path = Path(summary["folder"], "summary.json")
+    path.write_text(sealed_json({**summary, "interrupted": True}))
     assert finished(plan, tmp_path) is None
-    (folder / "summary.json").write_text('{"interrupted": false}')
-    assert finished(plan, tmp_path) == {"interrupted": False}
+
+
+def test_a_damaged_run_is_not_finished(tiny, tmp_path):
+    summary = run_recipe(str(tiny), runs=tmp_path)
+    path = Path(summary["folder"], "summary.json")
+    path.write_text(path.read_text().replace('"mean": 0.', '"mean": 0.9'))
+    assert finished(resolve(load_recipe(tiny)), tmp_path) is None
+    with pytest.raises(ZooError, match="summary.json is damaged .its checksum.*--resume"):
+        contestants([summary["folder"]])
 
 
 def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):

@@ -13,7 +13,7 @@ from zoo.errors import ZooError
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
-from zoo.experiments.run_folder import verdict
+from zoo.experiments.run_files import read_summary, verdict
 from zoo.weights.load import read_weights
 
 SMALL = {
@@ -49,7 +49,7 @@ def test_a_run_leaves_its_folder(runs):
     assert [(seed, epoch.epoch) for seed, epoch in seen] == [
         (s, e) for s in (0, 1) for e in range(4)
     ]
-    assert json.loads((folder / "summary.json").read_text()) == json.loads(json.dumps(summary))
+    assert read_summary(folder) == json.loads(json.dumps(summary))
 
 
 def test_the_summary_adds_up(runs):

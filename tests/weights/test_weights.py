@@ -356,3 +356,37 @@ def test_nothing_that_a_folder_names_is_imported(folder, tmp_path):
     with pytest.raises(ZooError, match="evil.py.*import that first"):
         zoo.load(folder)
     assert not (tmp_path / "ran").exists()
+
+
+def unsigned(folder):
+    """Weights that say no checksum, as another program may write them."""
+    path = folder / "config.json"
+    data = json.loads(path.read_text())
+    del data["sha256"]
+    path.write_text(json.dumps(data))
+    return folder
+
+
+def test_weights_without_a_checksum_are_asked_for(folder, command):
+    words = ("evaluate", unsigned(folder), "--part", "all")
+    code, out, err = command(*words)
+    assert code == 2 and not out and "`--unverified`" in err and "`unverified=True`" in err
+    code, out, _ = command(*words, "--unverified")
+    assert code == 0 and out.startswith("accuracy")
+    with pytest.raises(ZooError, match="sha256"):
+        zoo.create_model("gcn", pretrained=folder)
+    assert zoo.create_model("gcn", pretrained=folder, unverified=True).config["dim"] == 64
+
+
+def test_a_recipe_may_start_from_weights_without_a_checksum(folder, tmp_path):
+    start = {"weights": str(unsigned(folder))}
+    recipe = {"dataset": "digits", "model": "gcn", "train": {"epochs": 1}, "start_from": start}
+    with pytest.raises(ZooError, match="unverified: true"):
+        zoo.run_recipe(recipe, runs=tmp_path)
+    start["unverified"] = True
+    assert zoo.run_recipe(recipe, runs=tmp_path)["test"]["mean"] > 0.5
+
+
+def test_a_folder_saved_again_says_its_checksum(folder, tmp_path):
+    zoo.save(zoo.load(unsigned(folder), unverified=True), tmp_path / "again")
+    assert zoo.load(tmp_path / "again").config == zoo.load(folder, unverified=True).config

@@ -146,7 +146,8 @@ def reproduce(
 ) -> None:
     """Train a recipe and compare it with the number it should reach: PASS or FAIL."""
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.experiments.run_folder import verdict
+    from zoo.experiments.run_files import verdict
+    from zoo.system.threads import using_threads
 
     loaded = load_recipe(recipe, overrides or [], trust=True)
     if loaded.expect is None:
@@ -154,7 +155,8 @@ def reproduce(
             f"{recipe} says no number to reach; use `zoo train`, or write "
             "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
         )
-    summary = train_plan(resolve(loaded, trust=True), device, runs)
+    with using_threads(loaded.expect.verified and loaded.expect.verified.threads):
+        summary = train_plan(resolve(loaded, trust=True), device, runs)
     passed, sentence = verdict(summary)
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))

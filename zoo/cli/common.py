@@ -124,11 +124,17 @@ def train_plan(
     a result leaves with exit code 130; SIGTERM and SIGHUP end a single process in the same way. Of
     several processes the first alone returns: it speaks for all.
     """
+    from tqdm import tqdm
+
     from zoo.cli.progress_bar import progress_bar
     from zoo.experiments.run import resume_run, run_recipe
     from zoo.system import process_group
     from zoo.system.allocator import keep_freed_memory
     from zoo.system.memory import out_of_memory
+
+    def remark(text: str) -> None:
+        with tqdm.external_write_mode():  # the bar makes room for it
+            console.remark(text)
 
     keep_freed_memory()
     process_group.start()
@@ -137,7 +143,8 @@ def train_plan(
     kindly = asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
     with kindly, progress_bar(plan.recipe.seeds, after_epoch, silent=silent) as watch:
         try:
-            hooks = {"device": device.value, "watch": watch, "begin": result_tables.start}
+            hooks = {"device": device.value, "watch": watch, "begin": result_tables.start,
+                     "tell": remark}  # fmt: skip
             if resume is not None:
                 summary = resume_run(resume, trust=trust, **hooks)
             else:

@@ -46,6 +46,10 @@ Imports = Annotated[
     list[str] | None,
     typer.Option("--import", help="A Python file or module to import first; none is otherwise."),
 ]
+Unverified = Annotated[
+    bool,
+    typer.Option("--unverified", help="Take weights even if they say no checksum of theirs."),
+]
 Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exists.")]
 
 
@@ -60,6 +64,7 @@ def predict(
     layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
+    unverified: Unverified = False,
     again: Again = False,
 ) -> None:
     """Predict every node of a graph: its label and the probability of each class."""
@@ -67,7 +72,7 @@ def predict(
     from zoo.inference.predict import write_table
 
     _check_out(out, (".csv", ".parquet"), again)
-    model, graph = _loaded(weights, imports), _graph(data)
+    model, graph = _loaded(weights, imports, unverified), _graph(data)
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_table(found, out)
     console.remark(f"{len(found.ids):,} nodes of {graph.name} are in {out}.{_said(found.cut)}")
@@ -84,6 +89,7 @@ def embed(
     layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
+    unverified: Unverified = False,
     again: Again = False,
 ) -> None:
     """Write what the head of a model reads of every node, one row each."""
@@ -91,7 +97,7 @@ def embed(
     from zoo.inference.predict import write_array
 
     _check_out(out, (".npy",), again)
-    model, graph = _loaded(weights, imports), _graph(data)
+    model, graph = _loaded(weights, imports, unverified), _graph(data)
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_array(found.values, out)
     shape = " x ".join(map(str, found.values.shape))
@@ -116,6 +122,7 @@ def evaluate(
     layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
+    unverified: Unverified = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure trained weights on a graph, by the metric of their task."""
@@ -124,7 +131,7 @@ def evaluate(
 
     _import(imports)
     folder = _located(weights)
-    model = load(folder)
+    model = load(folder, unverified=unverified)
     found = evaluate_part(
         model,
         _spec(data) if data else None,
@@ -156,6 +163,7 @@ def finetune(
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
     imports: Imports = None,
+    unverified: Unverified = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on from weights: a recipe with `start_from`, written out and run."""
@@ -167,7 +175,7 @@ def finetune(
     words = ["except-head"] if probe else freeze or ["none"]
     frozen = words[0] if len(words) == 1 else words
     _import(imports)
-    recipe = finetuning(_located(weights), _spec(data), frozen, lr_decay)
+    recipe = finetuning(_located(weights), _spec(data), frozen, lr_decay, unverified)
     recipe |= {"imports": imports} if imports else {}
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
@@ -193,11 +201,12 @@ def pull(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A new folder.", callback=typed_path)
     ],
+    unverified: Unverified = False,
 ) -> None:
     """Download a folder of weights from the Hugging Face Hub, and check it."""
     from zoo.weights.hub import pull as download
 
-    download(repository, folder)
+    download(repository, folder, unverified=unverified)
     console.remark(f"{repository} is in {folder}.")
 
 
@@ -218,11 +227,11 @@ def _trained_on(folder: Path) -> str | dict[str, Any] | None:
     return read_recipe(own).dataset if folder.name.startswith("seed-") and own.is_file() else None
 
 
-def _loaded(weights: str, imports: list[str] | None):
+def _loaded(weights: str, imports: list[str] | None, unverified: bool):
     from zoo.weights.load import load
 
     _import(imports)
-    return load(_located(weights))
+    return load(_located(weights), unverified=unverified)
 
 
 def _import(imports: list[str] | None) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from zoo.config.options import Fraction, NonNegative, Seed, Spec, sentence
+from zoo.config.options import Count, Fraction, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
 from zoo.config.yaml_lines import Draft, read, recipe_text
 from zoo.errors import Problem, ZooError, suggestion, unknown
@@ -61,6 +61,9 @@ class Verified(_Strict):
     std: NonNegative = Field(description="standard deviation of the test metric over the seeds")
     seeds: _Seeds = Field(description="the seeds of the runs")
     date: Annotated[str, AfterValidator(_day)] = Field(description="day of the runs, YYYY-MM-DD")
+    threads: Count | None = Field(
+        None, description="threads of torch, which the last digits depend on; reproduce takes them"
+    )
 
 
 class Expect(_Strict):
@@ -82,6 +85,7 @@ class StartFrom(_Strict):
     lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="factor of the learning rate per layer, from the head down"
     )
+    unverified: bool = Field(False, description="take weights that say no checksum of theirs")
 
 
 class _Contents(_Strict):

@@ -8,6 +8,7 @@ what its recipe imports is not run.
 import dataclasses
 import glob
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
+from zoo.experiments.run_files import read_recipe, read_summary
 from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
@@ -28,11 +30,6 @@ BASELINES = ("gcn", "mlp")
 
 UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 """Training of a model with its default options, where no recipe for the data set is shipped."""
-
-
-_SUMMARY = {"recipe", "dataset", "metric", "seeds", "test", "parameters", "seconds_per_epoch",
-            "peak_memory_bytes", "interrupted"}  # fmt: skip
-"""What a comparison reads of a `summary.json`."""
 
 
 class Contestant(NamedTuple):
@@ -137,10 +134,10 @@ def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
     folders = f"{glob.escape(plan.recipe.name)}-*"
     for path in sorted(runs.glob(f"{folders}/summary.json"), reverse=True):
         try:
-            theirs = resolve(load_recipe(path.parent / "recipe.yaml"))
-        except ZooError:  # of another version of the zoo
+            theirs = resolve(load_recipe(read_recipe(path.parent)[0]))
+            summary = read_summary(path.parent)
+        except ZooError:  # damaged, or of another version of the zoo
             continue
-        summary = json.loads(path.read_text())
         code = said_of(path.parent)[0].get("imports", plan.code)
         if _training(theirs) == wanted and code == plan.code and not summary["interrupted"]:
             return summary
@@ -176,17 +173,10 @@ def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
 
 def _read(source: str, overrides: Sequence[str]) -> Contestant:
     path = Path(source) / "summary.json"
-    if not path.is_file():
+    if not os.path.isfile(path):
         return contestant(load_recipe(source, overrides, trust=True))
-    recipe = load_recipe(path.parent / "recipe.yaml")
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-        cause = None if isinstance(summary, dict) and summary.keys() >= _SUMMARY else "no summary"
-    except (OSError, ValueError, RecursionError) as error:
-        cause = str(error)
-    if cause:
-        raise ZooError(f"{path} is damaged ({cause}); train the recipe again.")
-    return Contestant(resolve(recipe), summary=summary)
+    recipe = load_recipe(read_recipe(path.parent)[0])
+    return Contestant(resolve(recipe), summary=read_summary(path.parent))
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:

@@ -4,11 +4,12 @@ A recipe is resolved once and its graph read once. A run leaves a folder behind 
 run, on what, and what came of it, see `zoo.experiments.run_folder`; one that was killed goes on.
 """
 
-import json
 import math
+import os
 import random
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import Prepared, prepare
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
-from zoo.experiments.run_folder import Record, new_record, summarise
+from zoo.experiments.run_files import differences, read_environment, read_summary, summarise
+from zoo.experiments.run_folder import Record, Tell, new_record
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.system.environment import choose_device, environment
+from zoo.system.disk import WriteError
+from zoo.system.environment import choose_device, environment, last_digits
+from zoo.system.threads import using_threads
 from zoo.training.checkpoint import EVERY
 from zoo.training.fit import Epoch, Hooks, fit
 from zoo.weights.create import create_model
@@ -43,6 +47,7 @@ def run_recipe(
     watch: Watch = lambda seed, epoch: None,
     begin: Callable[[Start], None] = lambda start: None,
     checkpoint: float = EVERY,
+    tell: Tell = warnings.warn,
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
 
@@ -57,22 +62,23 @@ def run_recipe(
         watch: called after every epoch with the seed and the epoch.
         begin: called before training, where the recipe starts from other weights.
         checkpoint: seconds between two writings of all that a killed run needs to go on.
+        tell: given a sentence about what cannot be written, or is damaged, and what is done.
 
     Returns:
         The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
 
     Raises:
         ZooError: something is wrong with the recipe, its data or the device, found before
-            anything is written.
+            anything is written; or a file of the run cannot be written: says what is kept where.
     """
     process_group.start()
     plan = recipe if isinstance(recipe, Plan) else resolve(_loaded(recipe), trust=True)
     check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
-            return _run(plan, device, lambda: Record(Path(folder), math.inf), watch)
+            return _run(plan, device, lambda: Record(Path(folder), math.inf, _silent), watch)
     name = plan.recipe.name
-    return _run(plan, device, lambda: new_record(Path(runs), name, checkpoint), watch, begin)
+    return _run(plan, device, lambda: new_record(Path(runs), name, checkpoint, tell), watch, begin)
 
 
 def _loaded(recipe: Recipe | str | Path | dict) -> Recipe:
@@ -87,10 +93,11 @@ def resume_run(
     begin: Callable[[Start], None] = lambda start: None,
     checkpoint: float = EVERY,
     trust: bool = False,
+    tell: Tell = warnings.warn,
 ) -> dict[str, Any]:
     """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
 
-    A run of several processes goes on in as many.
+    A run of several processes goes on in as many, and each with as many threads as before.
 
     Args:
         folder: the run's folder; every process has to see it.
@@ -99,6 +106,7 @@ def resume_run(
         begin: as for `run_recipe`.
         checkpoint: as for `run_recipe`.
         trust: run what the recipe imports, whoever began the run and whatever has changed.
+        tell: as for `run_recipe`; also of what may make the numbers differ, such as another torch.
 
     Returns:
         The content of `summary.json`.
@@ -108,18 +116,28 @@ def resume_run(
             of more or fewer processes, or imports code that is not to be trusted.
     """
     process_group.start()
-    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust)
-    if process_group.rank() == 0:
-        process_group.wait()  # the others have read what is there
-        return _run(plan, device, lambda: record, watch, begin)
-    with tempfile.TemporaryDirectory() as own:
-        shutil.copytree(folder, own, dirs_exist_ok=True)
-        process_group.wait()
-        return _run(plan, device, lambda: Record(Path(own), math.inf), watch)
+    first = process_group.rank() == 0
+    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust, tell)
+    begun = read_environment(record.folder)
+    with using_threads(begun.threads if begun else None):
+        if first:
+            process_group.wait()  # the others have read what is there
+            record.clean()
+            for each in differences(begun, last_digits(choose_device(device))):
+                tell(each)
+            return _run(plan, device, lambda: record, watch, begin)
+        with tempfile.TemporaryDirectory() as own:
+            shutil.copytree(folder, own, dirs_exist_ok=True)
+            process_group.wait()
+            return _run(plan, device, lambda: Record(Path(own), math.inf, _silent), watch)
 
 
 def unfinished(
-    folder: Path, count: int, checkpoint: float = EVERY, trust: bool = False
+    folder: Path,
+    count: int,
+    checkpoint: float = EVERY,
+    trust: bool = False,
+    tell: Tell = warnings.warn,
 ) -> tuple[Record, Plan]:
     """Return the record and the plan of a run that has not come to its end.
 
@@ -128,17 +146,24 @@ def unfinished(
         count: how many processes are to go on with it.
         checkpoint: as for `run_recipe`.
         trust: as for `resume_run`.
+        tell: as for `run_recipe`.
 
     Raises:
         ZooError: as `resume_run`.
     """
-    record = Record(folder, checkpoint)
-    environment = record.read("environment.json")
-    name, begun = environment.get("recipe", folder.name), environment.get("processes", 1)
-    if begun != count:
-        raise ZooError(f"{folder} is a run of {begun} processes; write `--processes {begun}`.")
-    recipe = load_recipe(folder / "recipe.yaml").model_copy(update={"name": name})
-    if all(record.result(seed) for seed in recipe.seeds):
+    if not os.path.isdir(folder):
+        raise ZooError(f"there is no run at {str(folder)[:300]!r}; name the folder of one.")
+    record = Record(folder, checkpoint, tell)
+    begun = read_environment(folder)
+    if begun is not None and begun.processes != count:
+        raise ZooError(
+            f"{folder} is a run of {begun.processes} processes; write "
+            f"`--processes {begun.processes}`."
+        )
+    name = begun.recipe if begun else folder.name
+    path = record.read_recipe(begun and begun.recipe_sha256)
+    recipe = load_recipe(path).model_copy(update={"name": name})
+    if all(record.result(seed) for seed in recipe.seeds) and _summarised(folder):
         raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
     for path in folder.rglob("*"):
         if path.is_symlink():
@@ -147,6 +172,17 @@ def unfinished(
                 "link leads to in its place."
             )
     return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
+
+
+def _summarised(folder: Path) -> bool:
+    try:
+        return not read_summary(folder)["interrupted"]
+    except ZooError:  # it is written anew
+        return False
+
+
+def _silent(text: str) -> None:
+    """Leave it to the first process."""
 
 
 def _run(
@@ -160,24 +196,32 @@ def _run(
     prepared = prepare(plan)
     with torch.random.fork_rng(devices=[]):
         # What is wrong with the model is found before anything is written.
-        start = _build(prepared)[1]
+        model, start = _build(prepared)
     record = find()
     process_group.tell_run(record.folder)
-    if start is not None:
-        record.write("start_from.json", start._asdict())
-        begin(start)
-    record.write("environment.json", {"recipe": plan.recipe.name, **environment(where)})
-    written = prepared.plan.plain()
-    record.write_text("recipe.yaml", recipe_text(written))
-    if plan.imports and (signed := signature(written, plan.code)):
-        record.write(SIGNATURE, signed)
-    results, error = _train_seeds(prepared, where, record, watch)
-    if not results:
+    try:
+        weights = sum(each.nbytes for each in model.state_dict().values())
+        record.check_space(weights, len(prepared.splits), prepared.plan.train["epochs"])
+        written = prepared.plan.plain()
+        record.write_recipe(recipe_text(written))
+        if plan.imports and (signed := signature(written, plan.code)):
+            record.write(SIGNATURE, signed)
+        if start is not None:
+            record.begin_from(start)
+            begin(start)
+        record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
+        del model
+        results, error = _train_seeds(prepared, where, record, watch)
+    except BaseException:
         record.discard_unless_begun()
+        raise
+    if not results:
+        if not isinstance(error, WriteError):  # its message says how to go on
+            record.discard_unless_begun()
         raise error
     summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
                         interrupted=error is not None)  # fmt: skip
-    record.write("summary.json", summary)
+    record.finish(summary)
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
     return summary
@@ -192,7 +236,8 @@ def _train_seeds(
         result = record.result(seed)
         if result is None:
             try:
-                result, model = _train(prepared, seed, split, where, record, watch)
+                past = {each["seed"]: each["epochs"] for each in results}
+                result, model = _train(prepared, seed, split, where, record, watch, past)
                 record.keep(result, model)
             except BaseException as caught:  # the seeds before are kept, whatever it is
                 return results, caught
@@ -231,22 +276,23 @@ def _train(
     device: torch.device,
     record: Record,
     watch: Watch,
+    past: dict[int, int],
 ) -> tuple[dict[str, Any], Model]:
     seed_everything(seed)
     model, start = _build(prepared)
-    checkpoint = record.checkpoint(seed)
-    record.forget_after(seed, checkpoint.epochs())
-    with record.lines() as lines:
 
-        def report(epoch: Epoch) -> None:
-            lines.write(json.dumps({"seed": seed, **epoch._asdict()}) + "\n")
-            watch(seed, epoch)
+    def report(epoch: Epoch) -> None:
+        record.metrics.add({"seed": seed, **epoch._asdict()})
+        watch(seed, epoch)
 
-        hooks = Hooks(watch=report, checkpoint=checkpoint)
-        if start is not None:
-            decay = prepared.plan.recipe.start_from.lr_decay
-            hooks = hooks._replace(arrange=layered(model, decay))
-        result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
+    def resumed(epochs: int) -> None:
+        record.metrics.forget_after(seed, epochs, past)
+
+    hooks = Hooks(begin=resumed, watch=report, checkpoint=record.checkpoint(seed))
+    if start is not None:
+        decay = prepared.plan.recipe.start_from.lr_decay
+        hooks = hooks._replace(arrange=layered(model, decay))
+    result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
     weights = sum(each.numel() for each in model.parameters())
     own = {"parameters": weights, "split_sha256": split.sha256}
     scores = {part: getattr(result, part) for part in PARTS}

@@ -3,31 +3,44 @@
 `recipe.yaml` has every value, `environment.json` where it ran, `metrics.jsonl` a line per epoch,
 `seed-<s>/` the weights of a seed and, once it is finished, its `result.json`; until then
 `checkpoint-<s>.pt` is where its training stands. `summary.json` comes last: the scores of all seeds
-together, and the cost. `signature.json` says who began a run that imports code.
+together, and the cost. Each file holds its own checksum, but for the weights, whose checksum is in
+`config.json` beside them. `signature.json` says who began a run that imports code.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
+import shlex
 import shutil
-import statistics
+import tempfile
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-import torch
-
-from zoo.config.recipe import Recipe
-from zoo.datasets import Dataset
 from zoo.errors import ZooError
+from zoo.experiments.metrics import LINE, Metrics
+from zoo.experiments.run_files import Result, read_bytes, read_recipe, read_result
 from zoo.registry import Model
-from zoo.system.files import write_whole
-from zoo.system.memory import peak_memory
+from zoo.system.disk import WriteError, check_space
+from zoo.system.files import remove_drafts, write_whole
 from zoo.training.checkpoint import Checkpoint
+from zoo.training.checksums import (
+    Damaged,
+    sealed_json,
+    sealed_text,
+    unsealed_json,
+)
+from zoo.weights.finetune import Start
+from zoo.weights.folder import CONFIG, WEIGHTS, sha256_of
 from zoo.weights.load import save
 
+Tell = Callable[[str], None]
 
-def new_record(runs: Path, name: str, every: float) -> Record:
+
+def new_record(runs: Path, name: str, every: float, tell: Tell) -> Record:
     """Make a folder for a run of a recipe of this name; none is ever overwritten.
 
     Raises:
@@ -37,7 +50,7 @@ def new_record(runs: Path, name: str, every: float) -> Record:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         try:
             (runs / f"{stem}{suffix}").mkdir(parents=True)
-            return Record(runs / f"{stem}{suffix}", every)
+            return Record(runs / f"{stem}{suffix}", every, tell)
         except FileExistsError:
             continue
         except OSError as error:
@@ -51,110 +64,192 @@ class Record:
     Args:
         folder: it exists.
         every: seconds between two checkpoints.
+        tell: is given a sentence about what is damaged, or cannot be written, and what is done.
+
+    Attributes:
+        recipe_sha256: the checksum of the recipe: what belongs to another is not taken.
+        metrics: the file of epochs.
     """
 
-    def __init__(self, folder: Path, every: float):
-        self.folder, self._every = folder, every
+    def __init__(self, folder: Path, every: float, tell: Tell = warnings.warn):
+        self.folder, self._every, self._tell = folder, every, tell
+        self.recipe_sha256, self.metrics = "", Metrics(folder / "metrics.jsonl", tell)
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """Write data as JSON."""
-        self.write_text(name, json.dumps(data, indent=2) + "\n")
+        _write(self.folder / name, sealed_json(data))
 
-    def write_text(self, name: str, text: str) -> None:
-        """Write a file of text."""
-        write_whole(self.folder / name, lambda draft: draft.write_text(text))
+    def write_recipe(self, text: str) -> None:
+        """Write the recipe, if it is not there already."""
+        if not (self.folder / "recipe.yaml").exists():
+            _write(self.folder / "recipe.yaml", sealed_text(text))
+        self.read_recipe()
 
-    def lines(self) -> TextIO:
-        """Open the file of epochs, to which each line is added at once."""
-        return (self.folder / "metrics.jsonl").open("a", buffering=1)
-
-    def read(self, name: str) -> dict[str, Any]:
-        """Return the data of a JSON file.
+    def begin_from(self, start: Start) -> None:
+        """Write which weights the run starts from.
 
         Raises:
-            ZooError: it is missing or damaged.
+            ZooError: it goes on, and they are not those that it has started from.
         """
-        path = self.folder / name
+        name = "start_from.json"
+        with contextlib.suppress(Damaged):  # it is written anew
+            known = unsealed_json(read_bytes(self.folder / name)).get("sha256")
+            if known != start.sha256:
+                raise ZooError(
+                    f"{start.weights} are no longer the weights that {self.folder} started from: "
+                    f"their SHA-256 is {start.sha256} and was {known}. Put back those."
+                )
+        self.write(name, start._asdict())
+
+    def begin(self, environment: Callable[[], dict[str, Any]]) -> None:
+        """Write where the run begins, unless it is one that goes on."""
+        if not (self.folder / "environment.json").exists():
+            known = {**environment(), "recipe_sha256": self.recipe_sha256}
+            self.write("environment.json", known)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Write the summary, and the lines of metrics that wait.
+
+        Raises:
+            WriteError: they cannot be written; says what is kept, and how to go on.
+        """
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ZooError(f"{path} cannot be read ({error}); is this a run's folder?") from None
+            self.write("summary.json", summary)
+        except WriteError as error:
+            raise WriteError(
+                f"{error} The weights and scores of its seeds are in {self.folder}. Once there is "
+                f"room, {self._again()} writes the summary, and trains what is left."
+            ) from None
+        try:
+            self.metrics.write()
+        except WriteError as error:
+            place = self._aside(lambda folder: None)
+            where = f"whole in {place}" if place else "lost, without what it holds now"
+            raise WriteError(f"{error} It is {where}; all else is in {self.folder}.") from None
+
+    def read_recipe(self, sha256: str | None = None) -> Path:
+        """Return the file of the recipe.
+
+        Args:
+            sha256: its checksum as it is known from elsewhere.
+
+        Raises:
+            ZooError: it is not as it was written.
+        """
+        path, self.recipe_sha256 = read_recipe(self.folder, sha256)
+        return path
+
+    def clean(self) -> None:
+        """Remove what was being written when the run was killed."""
+        for folder in (self.folder, *self.folder.glob("seed-*/")):
+            remove_drafts(folder)
+
+    def check_space(self, weights: int, seeds: int, epochs: int) -> None:
+        """Refuse to begin if there is no room for the weights; tell if there may be too little.
+
+        Args:
+            weights: bytes of the weights of a seed.
+            seeds: how many.
+            epochs: of each seed at most.
+        """
+        check_space(self.folder, *[weights] * seeds)
+        # A checkpoint holds the weights, the best so far and Adam's two moments of each; while one
+        # is written, the one before is there.
+        checkpoints = [4 * weights] * (2 if self._every < float("inf") else 0)
+        try:
+            check_space(self.folder, *[weights] * seeds, *checkpoints,
+                        LINE * epochs * seeds)  # fmt: skip
+        except WriteError as error:
+            self._tell(
+                f"There may be too little room for metrics and checkpoints. {error} Training "
+                "begins, and goes on without those that cannot be written."
+            )
 
     def checkpoint(self, seed: int) -> Checkpoint:
         """Return where the training of a seed stands."""
-        return Checkpoint(self.folder / f"checkpoint-{seed}.pt", self._every)
+        path = self.folder / f"checkpoint-{seed}.pt"
+        return Checkpoint(path, self._every, f"{self.recipe_sha256} {seed}", self._tell)
 
     def result(self, seed: int) -> dict[str, Any] | None:
-        """Return the result of a seed, None as long as it is not finished."""
-        name = f"seed-{seed}/result.json"
-        return self.read(name) if (self.folder / name).exists() else None
+        """Return the scores of a seed, None as long as it is not finished.
+
+        Raises:
+            ZooError: its files are damaged, or those of another run.
+        """
+        found, folder = read_result(self.folder, seed), self.folder / f"seed-{seed}"
+        if found is None:
+            return None
+        wrong = [] if found.recipe_sha256 == self.recipe_sha256 else ["result.json"]
+        for name, sha256 in found.files.items():
+            path = folder / Path(name).name
+            if not os.path.isfile(path) or sha256_of(path) != sha256:
+                wrong.append(name)
+        if wrong:
+            raise ZooError(
+                f"{folder / wrong[0]} is not what seed {seed} of this run has written. Put back a "
+                f"copy, or delete {folder / 'result.json'}: seed {seed} is then trained again, to "
+                "the same numbers."
+            )
+        return found.scores.model_dump()
 
     def keep(self, result: dict[str, Any], model: Model) -> None:
-        """Keep the weights of a seed; unless it was interrupted, it is finished."""
-        seed = result["seed"]
-        save(model, self.folder / f"seed-{seed}")
-        if not result["interrupted"]:
-            self.write(f"seed-{seed}/result.json", result)
-            self.checkpoint(seed).remove()
+        """Keep the weights of a seed; unless it was interrupted, it is finished.
 
-    def forget_after(self, seed: int, epoch: int) -> None:
-        """Drop the lines of a seed from an epoch on, and one that was cut off: they come again."""
-        path, kept = self.folder / "metrics.jsonl", []
-        for line in path.read_text().splitlines() if path.exists() else []:
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
-            if told["seed"] != seed or told["epoch"] < epoch:
-                kept.append(f"{line}\n")
-        write_whole(path, lambda draft: draft.write_text("".join(kept)))
+        Raises:
+            WriteError: they cannot be written; says where else they are, if anywhere.
+        """
+        try:
+            self._keep(self.folder, result, model)
+        except WriteError as error:
+            raise WriteError(f"{error} {self._rescue(result, model)}") from None
+        if not result["interrupted"]:
+            self.checkpoint(result["seed"]).remove()
+
+    def _keep(self, folder: Path, result: dict[str, Any], model: Model) -> None:
+        own = folder / f"seed-{result['seed']}"
+        save(model, own)
+        if not result["interrupted"]:
+            files = {name: sha256_of(own / name) for name in (WEIGHTS, CONFIG)}
+            content = Result(scores=result, recipe_sha256=self.recipe_sha256, files=files)
+            _write(own / "result.json", sealed_json(content.model_dump()))
+
+    def _rescue(self, result: dict[str, Any], model: Model) -> str:
+        """Write a seed into a temporary folder instead; return where it is and how to go on."""
+        seed, again = f"seed {result['seed']}", self._again()
+        place = self._aside(lambda folder: self._keep(folder, result, model))
+        if place is None:
+            return (
+                f"What {seed} has come to is lost: TMPDIR has no room either. Once there is some, "
+                f"{again} trains it again from its last checkpoint, to the same numbers."
+            )
+        return (
+            f"What {seed} has come to is in {place}. Once there is room, `cp -r {place}/. "
+            f"{shlex.quote(str(self.folder))}` puts it where it belongs, and {again} goes on."
+        )
+
+    def _aside(self, keep: Callable[[Path], None]) -> Path | None:
+        """Keep something, and the metrics, in a temporary folder; None where that fails too."""
+        place = None
+        try:
+            place = Path(tempfile.mkdtemp(prefix="zoo-"))
+            keep(place)
+            (place / self.metrics.path.name).write_bytes(self.metrics.content())
+        except (WriteError, OSError):
+            if place is not None:
+                shutil.rmtree(place, ignore_errors=True)
+            return None
+        return place
+
+    def _again(self) -> str:
+        return f"`zoo train --resume {shlex.quote(str(self.folder))}`"
 
     def discard_unless_begun(self) -> None:
-        """Delete the folder of a run that has come to nothing, not even to a checkpoint."""
-        if not any(self.folder.glob("checkpoint-*")):
-            shutil.rmtree(self.folder)
+        """Delete the folder of a run that has come to nothing: no weights, checkpoint or score."""
+        with contextlib.suppress(OSError):
+            kept = [each for name in ("checkpoint-*", "seed-*") for each in self.folder.glob(name)]
+            if not kept and not self.metrics.scored():
+                shutil.rmtree(self.folder)
 
 
-def summarise(
-    recipe: Recipe,
-    data: Dataset,
-    results: list[dict[str, Any]],
-    device: torch.device,
-    *,
-    folder: Path,
-    interrupted: bool,
-) -> dict[str, Any]:
-    """Return the content of `summary.json`, of the results of all seeds."""
-    return {
-        "recipe": recipe.name,
-        "dataset": data.name,
-        "metric": data.metric,
-        "seeds": results,
-        "val": _spread([each["val"] for each in results]),
-        "test": _spread([each["test"] for each in results]),
-        "parameters": results[0]["parameters"],
-        "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
-        "peak_memory_bytes": peak_memory(device),
-        "device": str(device),
-        "interrupted": interrupted,
-        "folder": str(folder),
-        "expect": recipe.expect.model_dump() if recipe.expect else None,
-    }
-
-
-def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
-    """Compare a finished run with what its recipe expects: at most `within` below is a pass."""
-    expect, test = summary["expect"], summary["test"]["mean"]
-    points = 100 * (test - expect["test"])
-    lowest = -100 * expect["within"] - 1e-9  # 0.83 is within 0.015 of 0.845
-    passed = not summary["interrupted"] and points >= lowest
-    sentence = (
-        f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
-        f"{points:+.2f} points, {100 * expect['within']:g} below is allowed."
-    )
-    return passed, sentence
-
-
-def _spread(scores: list[float]) -> dict[str, float | int | None]:
-    std = statistics.stdev(scores) if len(scores) > 1 else None
-    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}
+def _write(path: Path, text: str) -> None:
+    write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))

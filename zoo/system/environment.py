@@ -40,13 +40,21 @@ def environment(device: torch.device) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: installed_version(name) for name in PACKAGES},
         "git": _git_state(),
-        "device": str(device),
+        **last_digits(device),
         "threads": torch.get_num_threads(),
         "allocator": allocator.in_use(),
         "processes": process_group.count(),
         "command": sys.argv,
+    }
+
+
+def last_digits(device: torch.device) -> dict[str, Any]:
+    """Return what the last digits of a run depend on beside its processes and threads."""
+    return {
+        "device": str(device),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "packages": {name: installed_version(name) for name in PACKAGES},
     }
 
 

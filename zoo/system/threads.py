@@ -11,10 +11,10 @@ from threadpoolctl import ThreadpoolController
 
 
 @contextlib.contextmanager
-def using_threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads inside."""
+def using_threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads inside; None: as many as it does."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(count or threads)
     try:
         yield
     finally:

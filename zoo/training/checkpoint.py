@@ -1,23 +1,27 @@
-"""The state of a training between two epochs, in one file that is replaced as a whole.
+"""The state of a training between two epochs, in a file that is replaced as a whole.
 
-The file is written by `torch.save` and read by `torch.load(weights_only=True)`: torch's restricted
-unpickler makes tensors and plain data only, and calls nothing else that a file names.
+The file is written by `torch.save`, below a checksum, and read by `torch.load(weights_only=True)`:
+torch's restricted unpickler makes tensors and plain data only, and calls nothing else that a file
+names. The checkpoint before is kept until the next one, and taken where the last is damaged.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
-import random
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from zoo.errors import ZooError
+from zoo.system.disk import WriteError, writing
 from zoo.system.files import write_whole
+from zoo.training.checksums import Damaged, read_sealed, write_sealed
 
 EVERY = 10.0
 """Seconds between two writings: what is lost at most, and trained again with the same numbers."""
@@ -29,67 +33,107 @@ class Checkpoint:
     Args:
         path: the file; it need not exist yet.
         every: seconds between two writings.
+        of: the training that it belongs to, in one word; that of another training is refused.
+        tell: is given a sentence where a checkpoint cannot be written, or the one before is taken.
     """
 
-    def __init__(self, path: Path, every: float = EVERY):
-        self.path, self.every, self._written = path, every, time.monotonic()
+    def __init__(
+        self,
+        path: Path,
+        every: float = EVERY,
+        of: str = "",
+        tell: Callable[[str], None] = warnings.warn,
+    ):
+        self.path, self.every, self.of, self._tell = path, every, of, tell
+        self.previous = path.with_name(f"{path.stem}.previous{path.suffix}")
+        self._written, self._failed = time.monotonic(), False
 
     def offer(self, state: Callable[[], dict[str, Any]]) -> None:
-        """Write what `state` returns if it is time to; its values are plain data and tensors."""
-        if time.monotonic() - self._written >= self.every:
-            write_whole(self.path, lambda draft: _save(state(), draft))
-            self._written = time.monotonic()
+        """Write what `state` returns if it is time to; its values are plain data and tensors.
 
-    def read(self) -> dict[str, Any] | None:
+        Training goes on where it cannot be written: the checkpoint before is kept, and the next
+        one is tried when its time has come.
+        """
+        if 0 <= time.monotonic() - self._written < self.every:
+            return
+        try:
+            with writing(self.path):
+                self._write({"of": self.of, "state": state()})
+        except WriteError as error:
+            if not self._failed:
+                kept = "the checkpoint before" if self.previous.exists() else "its seed"
+                self._tell(
+                    f"{error} Training goes on; if it is killed, `--resume` begins with {kept}."
+                )
+            self._failed = True
+        self._written = time.monotonic()
+
+    def read(self, use: Callable[[dict[str, Any]], None] = lambda state: None) -> dict | None:
         """Return the state that was written last, None where there is none.
 
-        Raises:
-            ZooError: the file is damaged.
-        """
-        if not self.path.exists():
-            return None
-        try:
-            state = torch.load(self.path, map_location="cpu", weights_only=True)
-            if isinstance(state, dict):
-                return state
-            cause = f"it holds a {type(state).__name__}"
-        except pickle.UnpicklingError:
-            cause = "it is not tensors and plain data"
-        except Exception as error:  # torch raises what the bytes suggest
-            cause = str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
-        raise ZooError(f"{self.path} is damaged ({cause}); delete it, and its seed begins anew.")
+        Where the file is damaged, the one before is taken and that is told: training comes to the
+        same numbers again.
 
-    def epochs(self) -> int:
-        """Return how many epochs the state that was written last has seen."""
-        state = self.read()
-        return 0 if state is None else state["epochs"]
+        Args:
+            use: is given the state, and raises `Damaged` where it is of no use.
+
+        Raises:
+            ZooError: both are damaged, or belong to another training.
+        """
+        there = [path for path in (self.path, self.previous) if os.path.lexists(path)]
+        causes = []
+        for path in there:
+            try:
+                state = self._read(path)
+                use(state)
+            except Damaged as error:
+                causes.append(f"{path} is damaged ({error})")
+                continue
+            if causes:
+                self._tell(f"{causes[0]}; the checkpoint before it is taken, {path.name}.")
+            return state
+        if not causes:
+            return None
+        raise ZooError(
+            f"{' and '.join(causes)}; delete {'it' if len(causes) == 1 else 'both'}, and its seed "
+            "begins anew."
+        )
 
     def remove(self) -> None:
-        """Delete the file: the training has come to its end."""
-        self.path.unlink(missing_ok=True)
+        """Delete the files: the training has come to its end."""
+        for path in (self.path, self.previous):
+            with contextlib.suppress(OSError):  # what is left is not looked at again
+                path.unlink()
+
+    def _write(self, content: dict[str, Any]) -> None:
+        if self.path.exists():
+            self.path.replace(self.previous)
+        write_whole(self.path, lambda draft: write_sealed(draft, lambda f: torch.save(content, f)))
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """Return the state in one of the files.
+
+        Raises:
+            Damaged: it is not what was written, or written by another training.
+        """
+        if not os.path.isfile(path):
+            raise Damaged("it is no file")
+        try:
+            content = read_sealed(path, _load)
+            of, state = content["of"], content["state"]
+        except Damaged:
+            raise
+        except pickle.UnpicklingError:
+            raise Damaged("it is not tensors and plain data") from None
+        except Exception as error:  # torch raises what the bytes suggest
+            cause = str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
+            raise Damaged(cause) from None
+        if of != self.of:
+            raise Damaged("it is that of another training")
+        if not isinstance(state, dict):
+            raise Damaged(f"it holds a {type(state).__name__}")
+        return state
 
 
-def generators() -> dict[str, Any]:
-    """Return the state of the global generators of Python, NumPy and torch."""
-    kind, keys, *rest = np.random.get_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return {
-        "python": random.getstate(),
-        "numpy": [kind, keys.tolist(), *rest],
-        "torch": torch.get_rng_state(),
-        "cuda": cuda,
-    }
-
-
-def restore_generators(state: dict[str, Any]) -> None:
-    """Give the global generators a state that `generators` returned."""
-    random.setstate(state["python"])
-    np.random.set_state(tuple(state["numpy"]))
-    torch.set_rng_state(state["torch"])
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
-
-
-def _save(state: dict[str, Any], path: Path) -> None:
-    with path.open("wb") as file:  # by a path, torch refuses names that begin with a point
-        torch.save(state, file)
+def _load(file) -> dict[str, Any]:
+    return torch.load(file, map_location="cpu", weights_only=True)

@@ -15,11 +15,12 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.options import Count, NonNegative, Positive, Spec, pick
 from zoo.registry import Model
-from zoo.training.checkpoint import Checkpoint, generators, restore_generators
+from zoo.training.checkpoint import Checkpoint
 from zoo.training.epoch import Steps, TrainingData
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
+from zoo.training.stored_state import check_stored, generators, restore_generators
 
 
 class Epoch(NamedTuple):
@@ -50,12 +51,14 @@ class Hooks(NamedTuple):
     """What the caller of `fit` does at fixed places of the training loop.
 
     Attributes:
+        begin: called before the first epoch with the number of those that were trained before.
         watch: called after every epoch.
         arrange: `(the model's parameter groups, lr)` to the parameter groups of the optimiser.
         checkpoint: where training resumes from if it holds a state; it is offered the state after
             every epoch. None: no state is kept.
     """
 
+    begin: Callable[[int], None] = lambda epochs: None
     watch: Callable[[Epoch], None] = lambda epoch: None
     arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups
     checkpoint: Checkpoint | None = None
@@ -111,8 +114,9 @@ def fit(
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))
     state = _State(model, optimiser, rates, _Best(model, optimiser, model.phase_starts()))
-    if hooks.checkpoint and (stored := hooks.checkpoint.read()) is not None:
-        state.resume(stored)
+    if hooks.checkpoint:
+        hooks.checkpoint.read(state.resume)
+    hooks.begin(len(state.seconds))
     interrupted = False
     try:
         for epoch in range(len(state.seconds), epochs):
@@ -153,12 +157,18 @@ class _State:
         }
 
     def resume(self, stored: dict[str, Any]) -> None:
-        """Go on from what `stored` returned, as if nothing had happened."""
+        """Go on from what `stored` returned, as if nothing had happened.
+
+        Raises:
+            Damaged: it is the state of no training of this model.
+        """
+        weights = [each for group in self.optimiser.param_groups for each in group["params"]]
+        check_stored(self.stored(), stored, weights)
         self.model.load_state_dict(stored["model"])
         self.optimiser.load_state_dict(stored["optimiser"])
         self.rates.load_state_dict(stored["rates"])
         self.best.resume(stored["best"])
-        self.seconds += stored["seconds"]
+        self.seconds = stored["seconds"]
         restore_generators(stored["generators"])
 
     def finish(self, interrupted: bool) -> Fit:

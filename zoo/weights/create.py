@@ -18,6 +18,7 @@ def create_model(
     out_dim: int | None = None,
     *,
     pretrained: Path | str | None = None,
+    unverified: bool = False,
     **options: Any,
 ) -> Model:
     """Make a model by name.
@@ -29,6 +30,7 @@ def create_model(
         pretrained: weights to begin with: a folder, or a name of `zoo list models --pretrained`.
             Their options hold unless others are given; stem and head are fresh where the number
             of features, or of logits, is another.
+        unverified: begin with weights even if their `config.json` says no checksum of them.
         options: keyword-only options of the model's class, for example `attention="rba"`. They
             are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been
             called, by `inspect.signature(zoo.MODELS["sgformer"])` and `help(...)` of the same.
@@ -41,7 +43,7 @@ def create_model(
     given = {"in_dim": in_dim, "out_dim": out_dim, **options}
     if pretrained is None:
         return _create(name, **given)
-    stored = read_folder(locate(pretrained).folder)
+    stored = read_folder(locate(pretrained).folder, unverified=unverified)
     if stored.model != name:
         raise ZooError(f"{pretrained} holds weights of {stored.model}, not of {name}.")
     sizes = ("in_dim", "out_dim")

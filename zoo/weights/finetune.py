@@ -62,7 +62,7 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
         ZooError: weights of another model, or with other options; a pattern that freezes no weight,
             a freshly initialised one, or all of them.
     """
-    stored = read_folder(locate(how.weights).folder)
+    stored = read_folder(locate(how.weights).folder, unverified=how.unverified)
     if stored.model != name:
         raise ZooError(
             f"start_from: {how.weights} holds weights of {stored.model}, and the recipe's model is "
@@ -83,7 +83,11 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
 
 
 def finetuning(
-    folder: Path, data: str | dict[str, Any], freeze: str | list[str], lr_decay: float
+    folder: Path,
+    data: str | dict[str, Any],
+    freeze: str | list[str],
+    lr_decay: float,
+    unverified: bool = False,
 ) -> dict[str, Any]:
     """Return the recipe of a fine-tuning on other data, which `load_recipe` reads.
 
@@ -94,6 +98,7 @@ def finetuning(
         data: the data set, as a recipe names it.
         freeze: as in `start_from`.
         lr_decay: as in `start_from`.
+        unverified: as in `start_from`.
     """
     config = read_config(folder / CONFIG)
     about, known = config["about"], config["about"].recipe or {}
@@ -101,12 +106,13 @@ def finetuning(
     transform = {} if about.transform == "raw" else {"features": about.transform}
     own = ("in_dim", "out_dim", "about", "sha256", "model")
     options = {key: value for key, value in config.items() if key not in own}
+    start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
     return {
         "dataset": {**transform, **given},
         "encoding": known.get("encoding", about.encoding),
         "model": {"name": config["model"], **options},
         "train": known.get("train", {}),
-        "start_from": {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay},
+        "start_from": start | ({"unverified": True} if unverified else {}),
     }
 
 

@@ -97,8 +97,12 @@ def locate(source: Path | str) -> Located:
     )
 
 
-def read_folder(folder: Path) -> Stored:
+def read_folder(folder: Path, *, unverified: bool = False) -> Stored:
     """Read a folder of weights, without checking that the weights fit the model.
+
+    Args:
+        folder: written by `write_folder`.
+        unverified: take weights whose checksum nobody says.
 
     Raises:
         ZooError: a file is missing, damaged or not what it should be.
@@ -108,6 +112,12 @@ def read_folder(folder: Path) -> Stored:
     if folder.parent == PRETRAINED:
         checksum = index()[folder.name].sha256
     state = read_weights(folder / WEIGHTS)
+    if checksum is None and not unverified:
+        raise ZooError(
+            f"{folder / CONFIG} does not say the `sha256` of {WEIGHTS}, so that damage to it would "
+            "not be noticed. If you know that it is whole, write `--unverified`; in Python "
+            "`unverified=True`, in a recipe `start_from: {weights: ..., unverified: true}`."
+        )
     if checksum is not None and checksum != sha256_of(folder / WEIGHTS):
         raise ZooError(
             f"{folder / WEIGHTS} is not the file that {CONFIG} was written beside: its SHA-256 is "
@@ -151,13 +161,13 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path} must hold a mapping with `model`, a word, and `in_dim` and `out_dim`, whole "
             "numbers from 1: copy or train it again."
         )
-    if not isinstance(data.get("sha256", ""), str):
-        raise ZooError(f"{path}: `sha256` must be a text: copy or train it again.")
+    if not re.fullmatch("[0-9a-f]{64}", str(data.get("sha256", "0" * 64))):
+        raise ZooError(f"{path}: `sha256` must be 64 digits: copy or train it again.")
     try:
         return {**data, "about": About.model_validate(data.get("about") or {})}
     except ValidationError as error:
         [first, *_] = error.errors()
-        where = ".".join(map(str, ("about", *first["loc"])))
+        where = ".".join(map(str, ("about", *first["loc"])))[:100]
         raise ZooError(f"{path}: {where}: {sentence(first)} Copy or train it again.") from None
 
 

@@ -44,12 +44,13 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
     return str(done)
 
 
-def pull(repository: str, folder: Path | str) -> None:
+def pull(repository: str, folder: Path | str, *, unverified: bool = False) -> None:
     """Download a folder of weights; it is created only when it is complete and can be loaded.
 
     Args:
         repository: `OWNER/NAME`.
         folder: destination; it must not exist.
+        unverified: as in `zoo.load`.
 
     Raises:
         ZooError: the folder exists, `ZOO_OFFLINE` is set, the Hub refuses, or the repository holds
@@ -65,7 +66,7 @@ def pull(repository: str, folder: Path | str) -> None:
                 hub.hf_hub_download(repository, name, local_dir=draft)
         except Exception as error:  # any error of the Hub or the network
             raise _refused(repository, error) from None
-        load(draft)
+        load(draft, unverified=unverified)
         shutil.rmtree(draft / ".cache", ignore_errors=True)  # what the Hub remembers of it
         draft.rename(folder)
 

@@ -42,14 +42,15 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
     write_folder(Path(folder), config, state, card(name, model, about))
 
 
-def load(source: Path | str) -> Model:
+def load(source: Path | str, *, unverified: bool = False) -> Model:
     """Load a model that `save` wrote, in evaluation mode.
 
     Args:
         source: a folder that `save` wrote; a run, of which the best seed is taken; or the name of
             pretrained weights that come with the zoo.
+        unverified: load weights even if their `config.json` says no checksum of them.
 
     Raises:
         ZooError: a file is missing or damaged, or the weights do not fit the model.
     """
-    return restore(read_folder(locate(source).folder)).eval()
+    return restore(read_folder(locate(source).folder, unverified=unverified)).eval()

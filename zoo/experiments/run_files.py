@@ -1,0 +1,250 @@
+"""What the files of a run's folder say; those that are read again are whole and make sense."""
+
+import hashlib
+import os
+import statistics
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from zoo.config.options import Count, Number, Seed, sentence
+from zoo.config.recipe import Recipe
+from zoo.datasets import Dataset
+from zoo.errors import ZooError
+from zoo.system.memory import peak_memory
+from zoo.training.checksums import Damaged, unsealed_json, unsealed_text
+
+LONGEST = 16 * 2**20
+"""Largest file of text in a run's folder that is read, in bytes."""
+
+_Text = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class Environment(_Read):
+    """What a run that goes on needs to know of `environment.json`."""
+
+    recipe: _Text
+    recipe_sha256: str
+    processes: Annotated[Count, Field(le=2**16)]
+    threads: Annotated[Count, Field(le=2**16)]
+    device: str
+    cpu: str
+    packages: dict[str, str | None]
+
+
+class _Scores(_Read):
+    seed: Seed
+    epoch: Number
+    train: float
+    val: float
+    test: float
+    epochs: Count
+    seconds_per_epoch: float
+    interrupted: bool
+    parameters: Count
+    split_sha256: str
+
+
+class Result(_Read):
+    """`result.json` of a seed: its scores, and what they belong to."""
+
+    scores: _Scores
+    recipe_sha256: str
+    files: dict[_Text, str]
+
+
+class _Spread(_Read):
+    mean: float
+    std: float | None
+    runs: Count
+
+
+class _Summary(_Read):
+    recipe: _Text
+    dataset: str
+    metric: str
+    seeds: Annotated[list[_Scores], Field(min_length=1)]
+    val: _Spread
+    test: _Spread
+    parameters: Count
+    seconds_per_epoch: float
+    peak_memory_bytes: Number
+    device: str
+    interrupted: bool
+    folder: str
+    expect: dict[str, Any] | None
+
+
+def read_recipe(folder: Path, wanted: str | None = None) -> tuple[Path, str]:
+    """Return the file of a run's recipe, and the SHA-256 of what it says.
+
+    Args:
+        folder: the run's.
+        wanted: its SHA-256 as it is known from elsewhere.
+
+    Raises:
+        ZooError: it is not as it was written.
+    """
+    path = folder / "recipe.yaml"
+    try:
+        sha256 = hashlib.sha256(unsealed_text(read_bytes(path)).encode()).hexdigest()
+        if sha256 != (wanted or sha256):
+            raise Damaged("it is that of another run")
+    except Damaged as error:
+        raise ZooError(
+            f"{path} is not as the run has written it ({error}), and another recipe comes to other "
+            "numbers. Correct it, or put back a copy."
+        ) from None
+    return path, sha256
+
+
+def read_environment(folder: Path) -> Environment | None:
+    """Return what is known of where a run was begun; None where nothing is.
+
+    Raises:
+        ZooError: the file is damaged.
+    """
+    path = folder / "environment.json"
+    if not os.path.lexists(path):
+        return None
+    fix = (
+        "Correct it, or delete it: the run then goes on with as many processes and threads as it "
+        "is given."
+    )
+    return Environment.model_validate(_read(path, Environment, fix))
+
+
+def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
+    """Return what may keep a run that goes on from the numbers of an unbroken one, in sentences."""
+    if begun is None:
+        return [
+            "Nothing says with how many processes and threads the run was begun: unless with as "
+            "many as now, its numbers may differ in their last digits from those of one that was "
+            "not ended."
+        ]
+    said = []
+    present = {**now, **now["packages"]}
+    pairs = {"device": begun.device, "cpu": begun.cpu, **begun.packages}
+    other = [
+        f"{name} {present.get(name)} instead of {was}"
+        for name, was in pairs.items()
+        if present.get(name) != was
+    ]
+    if other:
+        said.append(
+            f"The run goes on with {', '.join(other)}: its numbers may differ in their last digits "
+            "from those of one that was not ended."
+        )
+    if begun.threads > (os.cpu_count() or 1):
+        said.append(
+            f"The run goes on with {begun.threads} threads, as it was begun, so that its numbers "
+            f"stay the same; this machine has {os.cpu_count()} cores."
+        )
+    return said
+
+
+def read_result(folder: Path, seed: int) -> Result | None:
+    """Return the result of a seed, None as long as it is not finished.
+
+    Raises:
+        ZooError: the file is damaged, or that of another seed.
+    """
+    path = folder / f"seed-{seed}" / "result.json"
+    if not os.path.lexists(path):
+        return None
+    fix = f"Correct it, or delete it: seed {seed} is then trained again, to the same numbers."
+    result = Result.model_validate(_read(path, Result, fix))
+    if result.scores.seed != seed:
+        raise ZooError(f"{path} is that of seed {result.scores.seed}. {fix}")
+    return result
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return the content of a run's `summary.json`.
+
+    Raises:
+        ZooError: it is missing or damaged.
+    """
+    fix = f"`zoo train --resume {folder}` writes it anew."
+    return _read(folder / "summary.json", _Summary, fix)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file of text.
+
+    Raises:
+        Damaged: it is missing, too long, or no plain file.
+    """
+    if not os.path.isfile(path):
+        raise Damaged("it is no file" if os.path.lexists(path) else "it is missing")
+    try:
+        if path.stat().st_size > LONGEST:
+            raise Damaged("it is too long")
+        return path.read_bytes()
+    except OSError as error:
+        raise Damaged(error.strerror or str(error)) from None
+
+
+def _read(path: Path, content: type[_Read], fix: str) -> dict[str, Any]:
+    try:
+        data = unsealed_json(read_bytes(path))
+        content.model_validate(data)
+        return data
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        where = ".".join(map(str, first["loc"]))[:100]
+        cause = f"{where}: {sentence(first)}".rstrip(".")
+    except Damaged as error:
+        cause = str(error)
+    raise ZooError(f"{path} is damaged ({cause}). {fix}")
+
+
+def summarise(
+    recipe: Recipe,
+    data: Dataset,
+    results: list[dict[str, Any]],
+    device: torch.device,
+    *,
+    folder: Path,
+    interrupted: bool,
+) -> dict[str, Any]:
+    """Return the content of `summary.json`, of the results of all seeds."""
+    return {
+        "recipe": recipe.name,
+        "dataset": data.name,
+        "metric": data.metric,
+        "seeds": results,
+        "val": _spread([each["val"] for each in results]),
+        "test": _spread([each["test"] for each in results]),
+        "parameters": results[0]["parameters"],
+        "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
+        "peak_memory_bytes": peak_memory(device),
+        "device": str(device),
+        "interrupted": interrupted,
+        "folder": str(folder),
+        "expect": recipe.expect.model_dump() if recipe.expect else None,
+    }
+
+
+def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
+    """Compare a finished run with what its recipe expects: at most `within` below is a pass."""
+    expect, test = summary["expect"], summary["test"]["mean"]
+    points = 100 * (test - expect["test"])
+    lowest = -100 * expect["within"] - 1e-9  # 0.83 is within 0.015 of 0.845
+    passed = not summary["interrupted"] and points >= lowest
+    sentence = (
+        f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
+        f"{points:+.2f} points, {100 * expect['within']:g} below is allowed."
+    )
+    return passed, sentence
+
+
+def _spread(scores: list[float]) -> dict[str, float | int | None]:
+    std = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}
