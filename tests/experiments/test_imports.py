@@ -1,5 +1,6 @@
 """What a recipe imports is run by who trains with that recipe, and by nobody who looks at it."""
 
+import hashlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from zoo.experiments import imports as imports_of
 from zoo.experiments.compare import compare, contestants, finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe, unfinished
+from zoo.training.checksums import sealed_json, sealed_text, unsealed_json
 
 CODE = """\
 from pathlib import Path
@@ -93,9 +95,13 @@ def run(ran, tmp_path):
 
 
 def change(folder, **new):
-    """Write a run's recipe anew."""
-    data = load_recipe(folder / "recipe.yaml").plain()
-    (folder / "recipe.yaml").write_text(recipe_text({**data, **new}))
+    """Write a run's recipe anew, and all checksums of it."""
+    text = recipe_text({**load_recipe(folder / "recipe.yaml").plain(), **new})
+    (folder / "recipe.yaml").write_text(sealed_text(text))
+    for path in (folder / "environment.json", *folder.glob("seed-*/result.json")):
+        told = unsealed_json(path.read_bytes())
+        told["recipe_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        path.write_text(sealed_json(told))
 
 
 def test_reading_a_recipe_runs_nothing(ran, tmp_path):
@@ -291,15 +297,13 @@ def test_runs_on_data_by_a_path_are_called_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "graphs" / "mine" / "edges.csv").write_text("source,target\n0,1\n2,3\n")
     monkeypatch.chdir(tmp_path / "graphs")
     for path in ("../graphs/mine", str(tmp_path / "graphs" / "mine")):
-        recipe = {"dataset": path, "model": "sage"}
+        recipe = {"dataset": path, "model": "sage", "train": {"epochs": 1}}
         (tmp_path / "one[1].yaml").write_text(recipe_text(recipe))
         entries = contestants([str(tmp_path / "one[1].yaml")])
         assert [each.plan.recipe.name for each in entries] == ["one[1]", "gcn-mine", "mlp-mine"]
-    folder = tmp_path / "runs" / "one[1]-20260101-000000"
-    folder.mkdir(parents=True)
-    (folder / "recipe.yaml").write_text(recipe_text(entries[0].plan.plain()))
-    (folder / "summary.json").write_text('{"interrupted": false}')
-    assert finished(entries[0].plan, tmp_path / "runs") == {"interrupted": False}
+    summary = run_recipe(entries[0].plan, runs=tmp_path / "runs")
+    assert Path(summary["folder"]).name.startswith("one[1]-")
+    assert finished(entries[0].plan, tmp_path / "runs") == summary
 
 
 def test_without_a_home_nothing_is_signed_and_trust_is_asked_for(ran, tmp_path, monkeypatch):
