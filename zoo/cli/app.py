@@ -65,11 +65,8 @@ def main() -> None:
         app()
     except SystemExit as left:
         code = left.code
-    except ZooError as error:
-        console.complain(str(error))
-        code = 2
-    except OSError as error:
-        code = console.refused(error)
+    except Exception as error:
+        code = console.explain(error)
     sys.exit(console.end(code))
 
 

@@ -17,8 +17,9 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
 
-from zoo.errors import printable
+from zoo.errors import ZooError, printable
 from zoo.system.disk import REFUSED
+from zoo.system.users_code import blame
 
 
 class Escaped(Console):
@@ -70,6 +71,17 @@ def complain(text: str) -> None:
     """Print what went wrong."""
     with contextlib.suppress(OSError):
         errors.print(f"[bold red]zoo:[/] {plain(text)}")
+
+
+def explain(error: Exception) -> int:
+    """Print what the user can put right, and return the exit code; raise anything else again."""
+    said = str(error) if isinstance(error, ZooError) else blame(error)
+    if said is None and isinstance(error, OSError):
+        return refused(error)
+    if said is None:
+        raise error
+    complain(said)
+    return 2
 
 
 def remark(text: str) -> None:
