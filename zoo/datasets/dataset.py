@@ -16,7 +16,7 @@ from zoo.datasets.canonical import canonical
 from zoo.datasets.features import FEATURES
 from zoo.datasets.files import objects
 from zoo.datasets.files.columns import Columns
-from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays
+from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
 from zoo.errors import ZooError
 from zoo.system.memory import available_memory
@@ -228,11 +228,5 @@ def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
 def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
     if isinstance(features, np.ndarray):
         return features
-    try:
-        return features.toarray()
-    except (MemoryError, ValueError):
-        size = 4 * features.shape[0] * features.shape[1] / 1e9
-        raise ZooError(
-            f"the features take {size:,.0f} GB as a dense array, more than there is memory; keep "
-            "fewer columns."
-        ) from None
+    check_room(features.shape)
+    return features.toarray()

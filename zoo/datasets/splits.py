@@ -16,12 +16,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from zoo.config.options import Count, Seed, Spec, Table, pick, problems, resolved
+from zoo.config.options import Count, Number, Seed, Spec, Table, pick, problems, resolved
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.errors import Problem, ZooError
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
-Index = Annotated[int, Field(ge=0)]
 Masks = Mapping[str, Tensor] | None
 Indices = dict[str, np.ndarray]  # of the nodes of each part
 
@@ -91,7 +90,7 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
 
 
-def benchmark(y: np.ndarray, masks: Masks, drawn: int, *, index: Index | None = None) -> Indices:
+def benchmark(y: np.ndarray, masks: Masks, drawn: int, *, index: Number | None = None) -> Indices:
     """Take one of the splits that the benchmark has fixed.
 
     Args:

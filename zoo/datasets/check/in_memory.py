@@ -19,6 +19,8 @@ from zoo.datasets.files.graph_arrays import (
     check_ids,
     check_masks,
     check_names,
+    check_room,
+    check_rows,
 )
 from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
 from zoo.errors import ZooError
@@ -123,7 +125,13 @@ def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any
 
 def check_columns(arrays: GraphArrays) -> list[Finding]:
     """Look at the features: how many, what they range over, which are missing or constant."""
-    count = arrays.features.shape[1] if arrays.features.ndim == 2 else 0
+    for each in (
+        lambda: check_rows(arrays.features, len(arrays.labels)),
+        lambda: check_room(arrays.features.shape),
+    ):
+        if refused := refused_by("features", each):
+            return refused
+    count = arrays.features.shape[1]
     if count == 0:
         fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
         return [Finding("features", "look", "none", fix, {"features": 0})]

@@ -87,6 +87,8 @@ def check_degrees(folder: Path, meta: Meta) -> list[Finding]:
         if (degree < 0).any():
             text = f"indptr.npy does not ascend at node {block.start + int((degree < 0).argmax())}"
             return [Finding("degrees", "fix", text, _AGAIN)]
+        if degree.max() > meta.edges:
+            return [Finding("degrees", "fix", "indptr.npy leaves indices.npy", _AGAIN)]
         more = np.bincount(degree, minlength=len(counts))
         more[: len(counts)] += counts
         counts = more
@@ -144,7 +146,7 @@ def check_rows(folder: Path, meta: Meta) -> list[Finding]:
             shift = x.mean(axis=0)
         x = x - shift
         total += x.sum(axis=0, dtype=np.float64)
-        squares += np.square(x).sum(axis=0, dtype=np.float64)
+        squares += np.square(x, dtype=np.float64).sum(axis=0)
     spread = np.sqrt(np.maximum(squares / meta.nodes - np.square(total / meta.nodes), 0))
     spread[low == high] = 0
     values = {"features": width, "least": float(low.min()), "most": float(high.max())}

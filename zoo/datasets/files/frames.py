@@ -5,11 +5,13 @@ Arrow reads strictly: a row with a cell too few or too many is an error, never a
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.errors import ZooError, suggestion
+from zoo.system.memory import available_memory
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".tsv", ".parquet")
 """The endings of tables."""
 
+_MOST_COLUMNS = 20_000
 _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00": "binary", b"PK": "Excel or zip"}
 _BAD_CELL = re.compile(
     r"CSV column #(\d+): (?:Row #(\d+): )?.*(?:invalid value '(.*)'|(UTF8))", re.S
@@ -119,7 +122,12 @@ def _header(path: Path, separator: str) -> list[str]:
         raise ZooError(
             f"{path.name} has a single column, {line[:60]!r}; write `separator: {other!r}`."
         )
-    twice = [each for each in names if names.count(each) > 1]
+    if len(names) > _MOST_COLUMNS:
+        raise ZooError(
+            f"{path.name} has {len(names):,} columns, more than {_MOST_COLUMNS:,}; write features "
+            "of so many into an .npz, sparse: data/README.md says how."
+        )
+    twice = [each for each, count in Counter(names).items() if count > 1]
     if twice:
         raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")
     return names
@@ -129,6 +137,9 @@ def _read_parquet(path: Path, only: Collection[str] | None) -> "pyarrow.Table":
     import pyarrow.parquet
 
     columns = None if only is None else list(only)
+    said = _arrow(path, lambda: pyarrow.parquet.read_metadata(path))
+    if said.num_rows * (said.num_columns if columns is None else len(columns)) > available_memory():
+        raise ZooError(f"{path.name}: {said.num_rows:,} rows do not fit into memory.")
     return _arrow(path, lambda: pyarrow.parquet.read_table(path, columns=columns))
 
 

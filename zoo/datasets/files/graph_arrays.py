@@ -10,6 +10,7 @@ from scipy import sparse
 
 from zoo.datasets.files.labels import check_labels, check_plain, first_true
 from zoo.errors import ZooError
+from zoo.system.memory import available_memory
 
 PARTS = ("train", "val", "test")
 
@@ -79,11 +80,11 @@ def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
 
 def check_names(arrays: GraphArrays) -> None:
     """Refuse names that are not one for each column of features, or for each class or target."""
-    columns, labels = arrays.features.shape[1], arrays.labels
-    if arrays.feature_names is not None and len(arrays.feature_names) != columns:
+    columns, labels = arrays.features.shape[1:], arrays.labels
+    if arrays.feature_names is not None and (len(arrays.feature_names),) != columns:
         raise ZooError(
-            f"`feature_names` has {len(arrays.feature_names)} names; write {columns}, one for each "
-            "column of features."
+            f"`feature_names` has {len(arrays.feature_names)} names; write one for "
+            f"each column of features {arrays.features.shape}."
         )
     if arrays.label_names is None:
         return
@@ -125,18 +126,7 @@ def check_features(
     names: tuple[str, ...] | None = None,
 ) -> np.ndarray | sparse.csr_array:
     """Return features (N, F) as finite fp32, dense or sparse as they were."""
-    if not sparse.issparse(features):
-        check_plain("node_features", features)
-    if features.ndim != 2 or features.dtype.kind not in "iufb":
-        raise ZooError(
-            f"`node_features` is {features.dtype} of the shape {features.shape} and should be "
-            "float32 of the shape (N, F): a row of numbers per node."
-        )
-    if features.shape[0] != nodes:
-        raise ZooError(
-            f"`node_features` has {features.shape[0]:,} rows and `node_labels` has {nodes:,}; "
-            "write one of each per node, in the same order."
-        )
+    check_rows(features, nodes)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
         features = features.astype(np.float32, copy=False)
     values = features.data if sparse.issparse(features) else features
@@ -150,6 +140,32 @@ def check_features(
             "float32."
         )
     return features
+
+
+def check_rows(features: np.ndarray | sparse.csr_array, nodes: int) -> None:
+    """Refuse features that are no numbers (N, F)."""
+    if not sparse.issparse(features):
+        check_plain("node_features", features)
+    if features.ndim != 2 or features.dtype.kind not in "iufb":
+        raise ZooError(
+            f"`node_features` is {features.dtype} of the shape {features.shape} and should be "
+            "float32 of the shape (N, F): a row of numbers per node."
+        )
+    if features.shape[0] != nodes:
+        raise ZooError(
+            f"`node_features` has {features.shape[0]:,} rows and `node_labels` has {nodes:,}; "
+            "write one of each per node, in the same order."
+        )
+
+
+def check_room(shape: tuple[int, int]) -> None:
+    """Refuse features (N, F) that do not fit into memory as a dense array."""
+    size = 4 * shape[0] * shape[1]
+    if size > available_memory():
+        raise ZooError(
+            f"the features take {size / 1e9:,.0f} GB as a dense array, more than there is memory; "
+            "keep fewer columns."
+        )
 
 
 def _place(features: np.ndarray | sparse.csr_array, where: tuple[int, ...]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ REGRESSION = "node-regression"
 METRICS = {CLASSIFICATION: "accuracy", BINARY: "roc-auc", MULTILABEL: "roc-auc", REGRESSION: "r2"}
 """Every task, and the metric that it is measured by; `zoo.datasets.tasks` computes them."""
 
-_MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
+MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}
 
@@ -132,7 +132,7 @@ def _check_classes(labels: np.ndarray) -> np.ndarray:
             "and -1 where unknown; write labels.astype('int64'), or `task: node-regression` if "
             "they are numbers to predict."
         )
-    most = max(len(labels), _MOST_CLASSES)
+    most = max(len(labels), MOST_CLASSES)
     wrong = (labels < -1) | (labels >= most)
     if wrong.any():
         node = first_true(wrong)[0]

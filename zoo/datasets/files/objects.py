@@ -163,19 +163,19 @@ def from_scipy(
     Raises:
         ZooError: the matrix is not square, has weights, or another number of nodes.
     """
-    if adjacency.format in ("csr", "csc", "bsr"):  # scipy trusts their parts, even broken ones
-        adjacency.check_format(full_check=True)
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         raise ZooError(
             f"the matrix is {adjacency.shape} and no adjacency matrix: it should have a row and a "
             "column per node."
         )
+    count = _plausible(adjacency.shape[0], adjacency.nnz)
+    if adjacency.format in ("csr", "csc", "bsr"):  # scipy trusts their parts, even broken ones
+        adjacency.check_format(full_check=True)
     entries = adjacency.tocoo()
     filled = entries.data != 0
     if not (entries.data[filled] == 1).all() and weights is None:
         raise ZooError(f"the matrix has other entries than 0 and 1: weights, and {_WEIGHTED}")
     edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
-    count = _plausible(adjacency.shape[0], len(edges))
     if nodes is None:
         return GraphArrays(edges, unlabelled(count), np.zeros((count, 0), np.float32))
     if len(nodes.labels) != count:

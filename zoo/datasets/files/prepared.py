@@ -6,11 +6,15 @@ Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or i
 keys are ignored. `data/README.md` describes the format for people.
 """
 
+import math
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
+from typing import IO
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
@@ -18,14 +22,16 @@ from zoo.datasets.files.graph_arrays import PARTS, GraphArrays, check_arrays, ch
 from zoo.datasets.files.labels import check_plain
 from zoo.errors import ZooError
 from zoo.system.files import write_whole
+from zoo.system.memory import available_memory
 
 KEYS = "edges, node_labels, node_features"
 """What every prepared file holds, for the sentences of errors."""
 
 _CSR = ("indptr", "indices", "data", "shape")
 _SPARSE = 0.1  # share of entries that are not zero, below which features are stored sparse
-_BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError,
-           OverflowError, TypeError, SyntaxError, zipfile.BadZipFile, zlib.error)  # fmt: skip
+BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError,
+          OverflowError, TypeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile,
+          zlib.error)  # fmt: skip
 """All that zipfile and numpy raise for bytes that are not what they seem."""
 
 
@@ -85,7 +91,7 @@ def _open(path: Path) -> NpzFile:
         raise ZooError("there is no such file; write the path of a prepared graph.") from None
     except PermissionError:
         raise ZooError("the file may not be read; change its permissions.") from None
-    except _BROKEN as error:
+    except BROKEN as error:
         raise ZooError(
             f"this is no .npz file, or a part of one ({_line(error)}). Plain arrays are read, and "
             "objects never unpickled: fetch the file again, or write it with "
@@ -103,13 +109,14 @@ def _array(stored: NpzFile, key: str) -> np.ndarray:
             f"Write {KEYS} with zoo.datasets.write_prepared."
         )
     try:
+        check_member(stored.zip, f"{key}.npy")
         return stored[key]
     except MemoryError:
         raise ZooError(
             f"`{key}` does not fit into memory; use a machine with more, or check that the file is "
             "what it should be."
         ) from None
-    except _BROKEN as error:
+    except BROKEN as error:
         if "pickle" in str(error):
             raise ZooError(
                 f"`{key}` holds Python objects, which are never unpickled: they could run any "
@@ -121,6 +128,32 @@ def _array(stored: NpzFile, key: str) -> np.ndarray:
         ) from None
 
 
+def check_member(archive: zipfile.ZipFile, name: str) -> None:
+    """Look at the header of an array in an archive, before there is room for it.
+
+    Raises:
+        MemoryError: it does not fit into memory.
+        ValueError: it claims more numbers than bytes, which numpy would believe of empty texts.
+    """
+    size = archive.getinfo(name).file_size
+    if size > available_memory():
+        raise MemoryError
+    with archive.open(name) as file:
+        shape, _, _ = header_of(file)
+    if not 0 <= math.prod(shape) <= size:
+        raise ValueError(f"{shape} numbers in {size} bytes")
+
+
+def header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return the shape of an array file, whether it lies column by column, and its type."""
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(file)
+    if version not in readers:
+        raise ValueError(f"format {version} of numpy")
+    shape, turned, kind = readers[version](file)
+    return tuple(map(int, shape)), turned, kind
+
+
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
@@ -130,8 +163,11 @@ def _features(stored: NpzFile) -> np.ndarray | sparse.csr_array:
         return _array(stored, "node_features")
     indptr, indices, data, shape = (_array(stored, f"node_features_{part}") for part in _CSR)
     try:
-        if not all(each.dtype.kind in "iu" and each.ndim == 1 for each in (indptr, indices, shape)):
-            raise ValueError("indptr, indices and shape should be one-dimensional whole numbers")
+        whole = (indptr, indices, shape)
+        if not all(each.dtype.kind in "iu" and each.ndim == 1 for each in whole) or data.ndim != 1:
+            raise ValueError("they should be one-dimensional, and of whole numbers but for data")
+        if data.dtype == np.float16:  # scipy knows no such matrix
+            data = data.astype(np.float32)
         rows, columns = map(int, shape)
         return checked(sparse.csr_array((data, indices, indptr), shape=(rows, columns)))
     except (ValueError, TypeError) as error:

@@ -1,14 +1,16 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from zoo.datasets.files.columns import Columns, id_array, node_arrays
 from zoo.datasets.files.frames import SUFFIXES, header, need, read_table
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.errors import ZooError
+from zoo.system.files import user_path
 
 
 def read_tables(
@@ -25,7 +27,7 @@ def read_tables(
     source: str = "source",
     target: str = "target",
     weights: Literal["ignore"] | None = None,
-    separator: str | None = None,
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
 ) -> GraphArrays:
     """Read a table of nodes and a table of edges.
 
@@ -49,7 +51,7 @@ def read_tables(
     nodes_path = _inside(path, "nodes") if path.is_dir() else path
     if edges is None and not path.is_dir():
         raise ZooError(f"this is a table of nodes; write `{{name: {path}, edges: PATH}}`.")
-    edges_path = Path(edges).expanduser() if edges else _inside(path, "edges")
+    edges_path = user_path(edges) if edges else _inside(path, "edges")
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task)
     arrays = _read_nodes(nodes_path, choice, separator)
     ends = _read_edges(edges_path, source, target, weights, separator)

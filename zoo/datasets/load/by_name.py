@@ -27,7 +27,7 @@ from zoo.datasets.load.readers import READERS, reader_of
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.errors import Problem, ZooError, unknown
-from zoo.system.files import data_folders
+from zoo.system.files import data_folders, user_path
 
 TaskName = Literal[tuple(METRICS)]
 
@@ -172,7 +172,10 @@ def dataset_problems(
 def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem]:
     name = spec["name"] if isinstance(spec, Mapping) else spec
     where = (*path, "name") if isinstance(spec, Mapping) else path
-    file = _path(name)
+    try:
+        file = _path(name)
+    except ZooError as error:
+        return [Problem(where, str(error))]
     if not file.exists():
         if file.suffix.lower() in READERS:
             return [Problem(where, f"there is no file {name}; write the path of a graph.")]
@@ -219,7 +222,7 @@ def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _path(name: str) -> Path:
     """Return the path that a name is, or that of the prepared graph of this name."""
-    path = Path(name).expanduser()
+    path = user_path(name)
     return path if path.exists() or path.name != name else _find(name) or path
 
 

@@ -100,7 +100,9 @@ _NAMES = {
 """All that a file may name, by the modules of Python 2, and what it gets instead."""
 
 
-class _Reader(pickle.Unpickler):
+class _Reader(pickle._Unpickler):
+    """The reader in Python: that in C makes as much room as a damaged number asks for."""
+
     def find_class(self, module: str, name: str) -> Any:
         """Return the stand-in for a name; nothing is ever imported."""
         if (module, name) not in _NAMES:

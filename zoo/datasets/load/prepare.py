@@ -18,6 +18,7 @@ from zoo.datasets.mapped.sbm import sbm_stream
 from zoo.datasets.mapped.writer import Stream, blocks, write_on_disk
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
+from zoo.system.files import user_path
 
 STREAMS = Table(
     "kind of graph", {"sbm": sbm_stream, "edge list": edge_list, "arrays": array_folder}
@@ -51,7 +52,7 @@ def prepare_on_disk(
         return
     _check(kind, spec)
     own = {key: each for key, each in spec.items() if key not in ("name", "features")}
-    source = () if kind == "sbm" else (Path(spec["name"]).expanduser(), own.pop("task", None))
+    source = () if kind == "sbm" else (user_path(spec["name"]), own.pop("task", None))
     try:
         stream = STREAMS[kind](*source, **own)._replace(made=spec)
         write_on_disk(stream, folder, features=spec.get("features", "raw"), **options)
@@ -97,7 +98,7 @@ def from_dataset(data: Dataset) -> Stream:
 
 def _kind(spec: Mapping[str, Any]) -> str | None:
     """Return the word of `STREAMS` for what a spec names; None for what is loaded."""
-    path = Path(spec["name"]).expanduser()
+    path = user_path(spec["name"])
     if spec["name"] == "sbm" and not path.exists():
         return "sbm"
     if is_array_folder(path):

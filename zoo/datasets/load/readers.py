@@ -11,11 +11,12 @@ from zoo.datasets.files.dgl_file import dgl_arrays
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrix_market import read_coordinates
 from zoo.datasets.files.objects import from_networkx, from_scipy, from_tensors, refuse_weights
-from zoo.datasets.files.prepared import read_unchecked
+from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.tables import read_node_table, read_tables
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.reader import read_whole
 from zoo.errors import ZooError
+from zoo.system.files import user_path
 
 Weights = Literal["ignore"] | None
 
@@ -49,6 +50,9 @@ def read_scipy(
     """
     from scipy import sparse
 
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            check_member(archive, name)
     return from_scipy(sparse.load_npz(path), _nodes(nodes, label, task), weights)
 
 
@@ -127,6 +131,9 @@ def read_pyg(
     extra = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
     refuse_weights(extra, weights)
     tensors = {key: each for key, each in data.items() if hasattr(each, "shape")}
+    for key, each in tensors.items():
+        if each.layout != torch.strided or each.nbytes > each.untyped_storage().nbytes():
+            raise ZooError(f"`{key}` is sparse, or one number written as many; {wanted}")
     of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
     sizes = [len(each) for each in of_nodes.values() if each.ndim]
     nodes = data.get("num_nodes") or max(sizes, default=0) or 1 + int(edges.max())
@@ -223,6 +230,8 @@ def reader_of(path: Path) -> Callable[..., GraphArrays]:
     Raises:
         ZooError: none reads files that end like this.
     """
+    if not path.is_dir() and not path.is_file():
+        raise ZooError(f"{path} is no folder and no regular file; write the path of a graph.")
     kind = "folder" if path.is_dir() else path.suffix.lower()
     if kind == "folder" and is_on_disk(path):
         kind = "on-disk folder"
@@ -248,4 +257,4 @@ def _is_scipy(path: Path) -> bool:
 def _nodes(path: str | None, label: str | list[str] | None, task: str | None) -> GraphArrays | None:
     if path is None:
         return None
-    return read_node_table(Path(path).expanduser(), Columns(label=label, task=task))
+    return read_node_table(user_path(path), Columns(label=label, task=task))

@@ -1,5 +1,6 @@
 """Stream `.npy` and `.npz` arrays, written and read block by block; object arrays are refused."""
 
+import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
+from zoo.datasets.files.prepared import BROKEN, header_of
 from zoo.errors import ZooError
 from zoo.system.disk import writing
+from zoo.system.memory import available_memory
 
 
 class ArrayFile:
@@ -72,11 +75,17 @@ class Stored(NamedTuple):
     kind: np.dtype
     turned: bool
 
+    def whole(self) -> np.ndarray:
+        """Return all of it; raise ZooError if it does not fit into memory."""
+        if 2 * math.prod(self.shape) * self.kind.itemsize > available_memory():
+            raise ZooError(f"{self.path} does not fit into memory; is it what it should be?")
+        return next(self.read(max(1, self.shape[0])), np.zeros(self.shape, self.kind))
+
     def read(self, rows: int, start: int = 0) -> Iterator[np.ndarray]:
         """Give at most `rows` rows at a time, from row `start`; the last of each is the end."""
         each = int(np.prod(self.shape[1:], dtype=np.int64))
         with _opened(self.path, self.member) as file:
-            _header_of(file)
+            header_of(file)
             file.seek(start * each * self.kind.itemsize, os.SEEK_CUR)
             for begin in range(start, self.shape[0], rows):
                 count = min(rows, self.shape[0] - begin)
@@ -85,7 +94,7 @@ class Stored(NamedTuple):
     def numbers(self, size: int, start: int) -> Iterator[np.ndarray]:
         """Give the numbers of row `start` of a two-dimensional array, `size` at a time."""
         with _opened(self.path, self.member) as file:
-            _header_of(file)
+            header_of(file)
             file.seek(start * self.shape[1] * self.kind.itemsize, os.SEEK_CUR)
             for begin in range(0, self.shape[1], size):
                 yield self._numbers(file, min(size, self.shape[1] - begin))
@@ -104,11 +113,17 @@ def stored(path: Path, member: str | None = None) -> Stored:
         ZooError: it is no plain array of numbers.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("no regular file")
         with _opened(path, member) as file:
-            shape, turned, kind = _header_of(file)
+            shape, turned, kind = header_of(file)
+            if min(shape, default=0) < 0:
+                raise ValueError(f"the shape {shape}")
+            if math.prod(shape) * kind.itemsize > _size(path, member) - file.tell():
+                raise ZooError(f"{path} is cut short; fetch or write it again.")
     except FileNotFoundError:
         raise ZooError(f"there is no file {path}; write the path of an .npy.") from None
-    except (ValueError, EOFError, SyntaxError, KeyError, zipfile.BadZipFile) as error:
+    except BROKEN as error:
         cause = " ".join(str(error).split())[:100]
         raise ZooError(f"{path} is no plain array in a file of numpy ({cause}).") from None
     if kind.kind not in "iufb":
@@ -126,9 +141,7 @@ def _opened(path: Path, member: str | None) -> IO[bytes]:
     return zipfile.ZipFile(path).open(f"{member}.npy")
 
 
-def _header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    version = npy.read_magic(file)
-    if version not in readers:
-        raise ValueError(f"format {version} of numpy")
-    return readers[version](file)
+def _size(path: Path, member: str | None) -> int:
+    if member is None:
+        return path.stat().st_size
+    return zipfile.ZipFile(path).getinfo(f"{member}.npy").file_size

@@ -93,7 +93,7 @@ def _edges(array: Stored) -> Iterator[np.ndarray]:
 
 
 def _labels(array: Stored, task: str | None) -> np.ndarray:
-    labels = np.concatenate(list(array.read(BLOCK)))
+    labels = array.whole()
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 1 and labels.dtype.kind == "f" and task != REGRESSION:
@@ -130,7 +130,7 @@ def _nodes_of(folder: Path, words: tuple[str, ...]) -> np.ndarray | None:
 
     for word in words:
         if (folder / f"{word}.npy").is_file():
-            return np.concatenate(list(stored(folder / f"{word}.npy").read(BLOCK)))
+            return stored(folder / f"{word}.npy").whole()
         for path in (folder / f"{word}.csv.gz", folder / f"{word}.csv"):
             if path.is_file():
                 try:

@@ -16,10 +16,12 @@ from zoo.datasets.mapped.array_file import stored
 from zoo.datasets.mapped.external_sort import BLOCK, edges_within
 from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.errors import ZooError
+from zoo.system.files import user_path
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+"}
 """What a list of edges ends in, before `.gz`, to what stands between two numbers."""
 
+_LONGEST = 1_000_000  # characters of a line
 _SPARSE = 10  # nodes for each line of edges above which their numbers are thought to have gaps
 
 
@@ -55,7 +57,7 @@ def edge_list(
     """
     text = _look(path, separator or SEPARATORS[ending(path)], weights)
     labels = None if node_labels is None else _read_array(node_labels)
-    features = None if node_features is None else stored(Path(node_features).expanduser())
+    features = None if node_features is None else stored(user_path(node_features))
     sizes = {"nodes": nodes} if nodes else {}
     sizes |= {"node_labels": len(labels)} if labels is not None else {}
     sizes |= {"node_features": features.shape[0]} if features else {}
@@ -151,7 +153,8 @@ class _Text(NamedTuple):
 def _look(path: Path, separator: str, weights: str | None) -> _Text:
     """Return what the first lines say of all others; refuse other than two columns."""
     with _open(path) as file:
-        rows = (cells for cells in (_cells(line, separator) for line in file) if any(cells))
+        lines = iter(lambda: file.readline(_LONGEST), "")
+        rows = (cells for cells in (_cells(line, separator) for line in lines) if any(cells))
         first = list(itertools.islice(rows, 2))
     header = not first or not any(map(_is_number, first[0][:2]))
     line = first[min(header, len(first) - 1)] if first else ["", ""]
@@ -182,4 +185,4 @@ def _is_number(text: str) -> bool:
 
 
 def _read_array(path: str) -> np.ndarray:
-    return np.concatenate(list(stored(Path(path).expanduser()).read(BLOCK)))
+    return stored(user_path(path)).whole()

@@ -14,7 +14,6 @@
 Nothing is ever unpickled.
 """
 
-import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 from zoo.config.options import Spec
 from zoo.datasets.files.frames import SUFFIXES
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.files.labels import METRICS
+from zoo.datasets.files.labels import METRICS, MOST_CLASSES
+from zoo.datasets.files.prepared import BROKEN, header_of
 from zoo.errors import ZooError
 from zoo.system.files import PARTIAL
 
@@ -124,10 +124,17 @@ def mapped(folder: Path, name: str, meta: Meta) -> np.ndarray:
     said, path = meta.arrays[name], folder / f"{name}.npy"
     again = f"Copy {path.name} again, or write the folder again with `zoo data prepare`."
     try:
+        with path.open("rb") as file:
+            plain = file.read(1) == b"\x93"
+            file.seek(0)
+            if plain and header_of(file)[2].itemsize == 0:  # to map it would end the process
+                raise ValueError("numbers of no bytes")
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ZooError(f"{path.name} is missing. {again}") from None
-    except (ValueError, OverflowError, EOFError, SyntaxError, zipfile.BadZipFile) as error:
+    except PermissionError:
+        raise
+    except BROKEN as error:
         cause = " ".join(str(error).split())[:100]
         raise ZooError(f"{path.name} is damaged, or cut short ({cause}). {again}") from None
     if not isinstance(array, np.ndarray):
@@ -167,6 +174,7 @@ def _check_meta(meta: Meta) -> None:
     wide = len(arrays["features"].shape) == 2
     named = meta.feature_names is None or [len(meta.feature_names)] == arrays["features"].shape[1:]
     told = meta.labels is None or len(meta.labels) == meta.classes
+    told &= meta.classes <= max(meta.nodes, MOST_CLASSES, *arrays["labels"].shape[1:])
     many = arrays["labels"].shape[1:] in ([], [meta.classes])
     even = len({len(sizes) for sizes in (meta.splits or {"": []}).values()}) == 1
     full = meta.splits is None or set(meta.splits) == set(PARTS)

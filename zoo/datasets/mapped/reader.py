@@ -99,6 +99,8 @@ def masks_of(arrays: dict[str, np.ndarray], meta: Meta) -> dict[str, np.ndarray]
     if meta.splits is None:
         return None
     masks = {}
+    if 3 * meta.nodes * len(meta.splits["train"]) > available_memory():
+        raise ZooError(f"{len(meta.splits['train']):,} splits do not fit into memory.")
     for part, sizes in meta.splits.items():
         nodes = np.asarray(arrays[part])
         if len(nodes) and (nodes.min() < 0 or nodes.max() >= meta.nodes):
