@@ -7,16 +7,23 @@ from typing import NamedTuple
 MANY = 40
 """More words than anyone reads in one sentence."""
 
+FIRST = 20
+"""Problems of one file that are told; of the others, how many there are."""
+
+_LONGEST = 2000  # characters of a line
+_WORD = 80  # characters of a word that are compared with others
+
 
 class ZooError(Exception):
     """Something the user can put right: one paragraph that says what is wrong and what to write.
 
     The command prints the text without a traceback and exits with code 2. What data put into it is
-    escaped, whoever prints it.
+    escaped, whoever prints it; what a line has too much, however long names and values in it are,
+    is left out of its middle.
     """
 
-    def __init__(self, text: str = ""):
-        super().__init__(printable(text))
+    def __init__(self, text: object = ""):
+        super().__init__("\n".join(map(_shortened, printable(str(text)).split("\n"))))
 
 
 def printable(text: str) -> str:
@@ -49,8 +56,8 @@ class Problem(NamedTuple):
 
 def suggestion(word: object, words: Iterable[str]) -> str:
     """Return `did you mean 'softmax'?` for the nearest of the words, else the list."""
-    known = sorted(map(str, words))
-    near = difflib.get_close_matches(str(word).lower(), known, n=3, cutoff=0.6)
+    known = sorted(str(each)[:_WORD] for each in words)
+    near = difflib.get_close_matches(str(word)[:_WORD].lower(), known, n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near)}?"
     if len(known) > MANY:
@@ -60,4 +67,19 @@ def suggestion(word: object, words: Iterable[str]) -> str:
 
 def unknown(kind: str, word: object, words: Iterable[str]) -> str:
     """Return the sentence that answers a word that no table holds."""
-    return f"no {kind} is called {word!r}; {suggestion(word, words)}"
+    return f"no {kind} is called {brief(word)}; {suggestion(word, words)}"
+
+
+def brief(value: object, most: int = 80) -> str:
+    """Return a value as Python writes it, in so many characters at most."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits; what holds itself
+        text = f"a {type(value).__name__} too large to be shown"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= _LONGEST:
+        return line
+    return f"{line[: _LONGEST * 2 // 3]} ... {line[-_LONGEST // 3 :]}"

@@ -13,6 +13,7 @@ from zoo.canonical_form import check_graph
 from zoo.config.metadata import About
 from zoo.config.options import (
     Count,
+    Few,
     Fraction,
     NonNegative,
     Number,
@@ -21,6 +22,7 @@ from zoo.config.options import (
     Seed,
     Spec,
     Table,
+    Within,
 )
 from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
 from zoo.errors import ZooError
@@ -29,6 +31,7 @@ __all__ = [
     "MODELS",
     "Count",
     "Fraction",
+    "Few",
     "Model",
     "NonNegative",
     "Number",
@@ -37,6 +40,7 @@ __all__ = [
     "Rate",
     "Seed",
     "Spec",
+    "Within",
     "ZooError",
     "discover",
     "name_of",
@@ -116,7 +120,10 @@ class Model(nn.Module):
         check_parts(self)
         given = Given.of(x)
         output = super().__call__(graph, x)
-        check_answer(self, given, output, Output, first=not self._answered)
+        try:
+            check_answer(self, given, output, Output, first=not self._answered)
+        except ZooError as error:
+            raise ZooError(f"{error} The model is {_place(type(self))}.") from None
         self.__dict__["_answered"] += (self.training,)
         return output
 

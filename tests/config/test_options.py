@@ -7,6 +7,7 @@ import pytest
 
 from zoo.config.json_schema import descriptions, json_schema, options_schema
 from zoo.config.options import (
+    MOST,
     Count,
     Fraction,
     NonNegative,
@@ -240,6 +241,7 @@ def test_schema_names_each_table_once_and_describes_its_options():
         "description": "how many at a time, on two more lines.",
         "type": "integer",
         "minimum": 1,
+        "maximum": MOST,
         "default": 256,
     }
     assert second["properties"]["inner"]["$ref"] == "#/$defs/wrapper"

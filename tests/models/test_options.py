@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoo.config.json_schema import descriptions
-from zoo.config.options import Count, Rate, options_of, table_of
+from zoo.config.options import Count, Few, Rate, options_of, table_of
 from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS
 from zoo.weights.create import list_models
@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 ROWS = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", PAGE.read_text(), flags=re.MULTILINE)
 REFUSED = {other: word for word, _, others in ROWS for other in others.split(", ")}
 TYPES = {
-    **dict.fromkeys(("dim", "layers", "heads", "full_heads", "expansion"), Count),
-    "random_features": Count,
+    **dict.fromkeys(("dim", "random_features"), Count),
+    **dict.fromkeys(("layers", "heads", "full_heads", "expansion"), Few),
     **dict.fromkeys(("dropout", "attention_dropout"), Rate),
     **dict.fromkeys(("norm_first", "residual", "activation"), bool),
 }

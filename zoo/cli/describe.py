@@ -194,5 +194,5 @@ def _takes(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 def _tells(schema: dict[str, Any], key: str) -> bool:
-    """Whether a bound is worth saying: that of 64-bit numbers is not."""
-    return key in schema and abs(schema[key]) < 2**53
+    """Whether a bound is worth saying: that of any count, or number, is not."""
+    return key in schema and abs(schema[key]) < 2**31

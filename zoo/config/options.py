@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_t
 from annotated_types import GroupedMetadata
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from zoo.errors import Problem, ZooError, suggestion, unknown
+from zoo.errors import FIRST, Problem, ZooError, brief, suggestion, unknown
 
 Spec = str | dict[str, Any]
 """A word, or a word with options: `rba`, or `{name: rba, size: 512}`."""
@@ -38,11 +38,21 @@ class Within(GroupedMetadata):
         return self.words
 
 
-Count = Annotated[int, Within("at least 1", ge=1)]
-Number = Annotated[int, Within("at least 0", ge=0)]
+MOST = 3_000_000_000
+"""The largest count: its square is still a number of 64 bits."""
+
+LARGEST = 3e38
+"""The largest number that single precision holds, rounded down."""
+
+_LARGEST_SAID = "3" + 38 * "0"  # by pydantic
+
+Count = Annotated[int, Within("at least 1", ge=1, le=MOST)]
+Number = Annotated[int, Within("at least 0", ge=0, le=MOST)]
+Few = Annotated[int, Within("from 1 to 1,000", ge=1, le=1000)]
 Seed = Annotated[int, Within("at least 0", ge=0, lt=2**63)]
-Positive = Annotated[float, Within("above 0", gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Within("at least 0", ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Within("finite", ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Positive = Annotated[float, Within("above 0", gt=0, le=LARGEST, allow_inf_nan=False)]
+NonNegative = Annotated[float, Within("at least 0", ge=0, le=LARGEST, allow_inf_nan=False)]
 Fraction = Annotated[float, Within("from 0 to 1", ge=0, le=1)]
 Rate = Annotated[float, Within("from 0 to below 1", ge=0, lt=1)]
 
@@ -81,7 +91,9 @@ def pick(table: Table, spec: Spec, *context: Any) -> Any:
     """
     wrong = problems(table, spec, ())
     if wrong:
-        raise ZooError(f"{table.kind} {spec!r}: " + " ".join(map(_without_here, wrong)))
+        said = " ".join(map(_without_here, wrong[:FIRST]))
+        rest = f" And {len(wrong) - FIRST:,} more problems." if len(wrong) > FIRST else ""
+        raise ZooError(f"{table.kind} {brief(spec)}: {said}{rest}")
     name, options = _read(spec)
     return table[name](*context, **options)
 
@@ -100,7 +112,7 @@ def problems(
     """
     wanted = f"write a word, or {{name: word, option: value}}; {suggestion('', table)}"
     if not isinstance(spec, str | Mapping):
-        return [Problem(path, f"{spec!r} does not name a {table.kind}; {wanted}")]
+        return [Problem(path, f"{brief(spec)} does not name a {table.kind}; {wanted}")]
     if isinstance(spec, Mapping) and not isinstance(spec.get("name"), str):
         return [Problem(path, f"`name` is missing; {wanted}")]
     name, options = _read(spec)
@@ -135,8 +147,9 @@ def option_problems(
     for key, value in options.items():
         where = (*path, key)
         if key not in known:
-            message = f"{name} has no option {key!r}; {suggestion(key, [*known, *also])}"
-            found.append(Problem(where, message))
+            told = len(found) < FIRST  # to look for the right word takes a while
+            fix = suggestion(key, [*known, *also]) if told else ""
+            found.append(Problem(where, f"{name} has no option {brief(key)}; {fix}"))
         elif (inner := table_of(known[key])) is not None:
             found += problems(inner, value, where)
         else:
@@ -149,6 +162,9 @@ def option_problems(
 
 def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Check one plain value against a type annotation: strictly, so that True is not 1."""
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        said = "should be a number of 64 bits; write a fraction with its point, such as 1.5e20"
+        return [Problem(path, f"{said}, not {brief(value)}")]
     try:
         adapter(annotation).validate_python(value)
     except ValidationError as error:
@@ -162,12 +178,9 @@ def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) 
 def sentence(*errors: Mapping[str, Any]) -> str:
     """Return what one value should be, from pydantic's errors: one for each type it may have."""
     messages = [each["msg"].removeprefix("Value error, ") for each in errors]
-    wanted = [each.removeprefix("Input ") for each in messages]
-    shown = repr(errors[0]["input"])
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return (
-        " or ".join(each[0].lower() + each[1:] for each in dict.fromkeys(wanted)) + f", not {shown}"
-    )
+    wanted = [each.removeprefix("Input ").replace(_LARGEST_SAID, "3e38") for each in messages]
+    said = " or ".join(each[0].lower() + each[1:] for each in dict.fromkeys(wanted))
+    return f"{said}, not {brief(errors[0]['input'])}"
 
 
 def _keys(location: tuple, value: Any) -> tuple:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from zoo.config.yaml_lines import LARGEST, Draft, Keys, NotYaml, Place, compose
+from zoo.errors import brief
 
 
 def override(draft: Draft, text: str, number: int) -> None:
@@ -13,7 +14,7 @@ def override(draft: Draft, text: str, number: int) -> None:
         text: dotted keys and a value in YAML.
         number: how many overrides came before.
     """
-    place = Place(LARGEST + number, f"override {text!r}")
+    place = Place(LARGEST + number, f"override {brief(text)}")
     key, equals, value = text.partition("=")
     keys = tuple(word.strip() for word in key.split("."))
     if not equals or not all(word and word.isprintable() for word in keys):
@@ -45,7 +46,9 @@ def _enter(draft: Draft, keys: Keys, place: Place) -> dict[str, Any] | None:
             draft.places[here] = place
         elif not isinstance(inner, dict):
             dotted = ".".join(here)
-            draft.refuse(place, f"{dotted} is {inner!r}, without options; write {dotted}=VALUE.")
+            draft.refuse(
+                place, f"{dotted} is {brief(inner)}, without options; write {dotted}=VALUE."
+            )
             return None
         target[keys[end - 1]] = inner
         target = inner

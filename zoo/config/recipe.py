@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from zoo.config.options import Count, Fraction, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
 from zoo.config.yaml_lines import Draft, read, recipe_text
-from zoo.errors import Problem, ZooError, suggestion, unknown
+from zoo.errors import FIRST, Problem, ZooError, brief, suggestion, unknown
 
 Check = Callable[[dict[str, Any]], list[Problem]]
 """Finds what is wrong with words and options; in the data keys may lack or be of any type."""
@@ -45,6 +45,8 @@ def _day(text: str) -> str:
         raise ValueError("write a day as YYYY-MM-DD")
     return text
 
+
+_MOST_OVERRIDES = 1000
 
 _Named = Annotated[Spec, BeforeValidator(_named)]
 _Seeds = Annotated[list[Seed], AfterValidator(_distinct)]
@@ -140,7 +142,9 @@ def read_recipe(
             with its file and line, or the override that caused it.
     """
     if isinstance(overrides, str):
-        raise ZooError(f"overrides are a list: write [{overrides!r}].")
+        raise ZooError(f"overrides are a list: write [{brief(overrides)}].")
+    if len(overrides) > _MOST_OVERRIDES:
+        raise ZooError(f"{len(overrides):,} overrides are too many; write them into the recipe.")
     path = None if isinstance(source, Mapping) else recipe_file(source)
     draft = Draft("the recipe") if path is None else read(path, _shown(source, path))
     if path is None:
@@ -250,16 +254,21 @@ def _structure(data: dict[str, Any]) -> list[Problem]:
     try:
         _Contents.model_validate(data)
     except ValidationError as error:
-        return [Problem(each["loc"], _message(each)) for each in error.errors()]
+        found = error.errors(include_url=False)
+        return [
+            Problem(each["loc"], _message(each, told=number < FIRST))
+            for number, each in enumerate(found)
+        ]
     return []
 
 
-def _message(error: Mapping[str, Any]) -> str:
+def _message(error: Mapping[str, Any], told: bool) -> str:
+    """Return what is wrong; only where it is told, which key was meant: that takes a while."""
     *parents, key = error["loc"]
     fields = _FIELDS.get(tuple(parents), {})
     if error["type"] == "extra_forbidden":
         where = ".".join(parents) or "a recipe"
-        return f"{where} has no key {key!r}; {suggestion(key, fields)}"
+        return f"{where} has no key {brief(key)}; {suggestion(key, fields) if told else ''}"
     if error["type"] == "missing":
         return f"is missing; write `{key}: ...`, {fields[key].description}."
     if error["type"] in ("dict_type", "model_type"):

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from zoo.errors import Problem, ZooError, printable
+from zoo.errors import FIRST, Problem, ZooError, brief, printable
 
 Keys = tuple[str | int, ...]
 
-LARGEST = 1_000_000  # bytes of a file
+LARGEST = 200_000  # bytes of a file: a second or three to read
 _DEEPEST = 32  # mappings and lists inside each other
 
 
@@ -37,6 +37,7 @@ class Draft:
         self.data: dict[str, Any] = {}
         self.places: dict[Keys, Place] = {(): Place(0, "")}
         self.wrong: list[tuple[int, str]] = []
+        self.copied = 0
 
     def refuse(self, place: Place, what: Problem | str) -> None:
         """Note something wrong, and where it was written."""
@@ -46,8 +47,9 @@ class Draft:
         """Raise all that is wrong as one error."""
         if self.wrong:
             lines = [line for _, line in sorted(self.wrong, key=lambda each: each[0])]
-            count = "a problem" if len(lines) == 1 else f"{len(lines)} problems"
-            raise ZooError("\n".join([f"{self.label} has {count}:", *lines]))
+            count = "a problem" if len(lines) == 1 else f"{len(lines):,} problems"
+            rest = [f"... and {len(lines) - FIRST:,} more."] if len(lines) > FIRST else []
+            raise ZooError("\n".join([f"{self.label} has {count}:", *lines[:FIRST], *rest]))
 
     def place(self, keys: Keys) -> Place:
         """Return where a key was written, or the mapping in which it is missing."""
@@ -69,8 +71,9 @@ class Draft:
         for key_node, value_node in node.value:
             key, line = key_node.value, _line(key_node)
             if key_node.tag != _TAG + "str" or not key.isprintable() or key == "<<":
-                shown = repr(key) if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
-                message = f"{shown} is no key; a key is a plain word."
+                scalar = isinstance(key_node, yaml.ScalarNode)
+                message = f"{brief(key) if scalar else 'a list or mapping'} is no key; a key is "
+                message += "a plain word."
                 self.refuse(place(line), Problem(keys, message) if keys else message)
             elif key in lines:
                 twice = f"written twice, on lines {lines[key]} and {line}; keep one."
@@ -83,11 +86,14 @@ class Draft:
 
     def copy_plain(self, value: object, keys: Keys) -> Any:
         """Return a copy of plain data; note what a file could not hold."""
+        self.copied += 1
+        if self.copied > LARGEST:
+            raise ZooError(f"{self.label} holds more than {LARGEST:,} values, which none does.")
         if len(keys) > _DEEPEST:
             self.refuse(self.places[()], Problem(keys[:3], f"is over {_DEEPEST} levels deep."))
         elif isinstance(value, Mapping):
             for key in [each for each in value if not isinstance(each, str)]:
-                self.refuse(self.places[()], Problem(keys, f"the key {key!r} is not text."))
+                self.refuse(self.places[()], Problem(keys, f"the key {brief(key)} is not text."))
             return {
                 str(key): self.copy_plain(each, (*keys, str(key))) for key, each in value.items()
             }
@@ -209,12 +215,12 @@ def read_value(text: str) -> Any:
     Raises:
         ZooError: the text is not YAML, or not plain data.
     """
-    draft = Draft(f"the value {text!r}")
+    draft = Draft(f"the value {brief(text)}")
     try:
         node = compose(text)
         data = node and draft.build(node, (), lambda line: draft.places[()])
     except NotYaml as error:
-        raise ZooError(f"{text!r}: {error.message}") from None
+        raise ZooError(f"{brief(text)}: {error.message}") from None
     draft.finish()
     return data
 
@@ -231,7 +237,7 @@ def read(path: Path, shown: str) -> Draft:
         if node is None:
             raise NotYaml(1, "the file is empty; write at least `dataset: ...` and `model: ...`.")
         if not isinstance(node, yaml.MappingNode):
-            kind = "a list" if isinstance(node, yaml.SequenceNode) else f"{node.value!r}"
+            kind = "a list" if isinstance(node, yaml.SequenceNode) else brief(node.value)
             wanted = "write `dataset: ...`, `model: ...` and so on, a key on each line."
             raise NotYaml(_line(node), f"the file holds {kind}; {wanted}")
     except NotYaml as error:
@@ -252,7 +258,7 @@ def _text(path: Path, shown: str) -> str:
     except OSError as error:
         raise ZooError(f"{shown} cannot be read: {error.strerror}.") from error
     if len(content) > LARGEST:
-        raise ZooError(f"{shown} is larger than {LARGEST} bytes, which no recipe is.")
+        raise ZooError(f"{shown} is larger than {LARGEST:,} bytes, which no recipe is.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

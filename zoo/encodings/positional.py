@@ -21,7 +21,7 @@ from scipy.sparse import csgraph
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.config.options import Count, Table, value_problems
+from zoo.config.options import Few, Table, value_problems
 from zoo.encodings.chebyshev import csr_tensor
 from zoo.encodings.laplacian_solvers import first_pairs, quality
 from zoo.errors import ZooError
@@ -45,7 +45,7 @@ def none(graph) -> Tensor:
     return torch.zeros(getattr(graph, "graph", graph).num_nodes(), 0)
 
 
-def laplacian(graph, *, k: Count = 16) -> Tensor:
+def laplacian(graph, *, k: Few = 16) -> Tensor:
     """Return the first k non-trivial eigenvectors of the graph Laplacian, (N, k) fp32 on CPU.
 
     L = I - D^-1/2 A D^-1/2 without self-loops (Dwivedi et al., arXiv 2003.00982). Each
@@ -56,12 +56,12 @@ def laplacian(graph, *, k: Count = 16) -> Tensor:
     whose magnitude is within 1e-4 (relative) of the largest is positive.
 
     Raises:
-        ZooError: k is not a positive integer, or no solver gave eigenvectors that pass the checks.
+        ZooError: k is not from 1 to 1,000, or no solver gave eigenvectors that pass the checks.
     """
     return torch.from_numpy(_laplacian(graph, k)["encoding"])
 
 
-def laplacian_report(graph, *, k: Count = 16) -> dict:
+def laplacian_report(graph, *, k: Few = 16) -> dict:
     """Return the accuracy of `laplacian(graph, k=k)`, as measured when it was computed.
 
     Returns:
@@ -76,7 +76,7 @@ def laplacian_report(graph, *, k: Count = 16) -> dict:
     return {name: value.tolist() for name, value in stored.items()}
 
 
-def random_walk(graph, *, steps: Count = 16) -> Tensor:
+def random_walk(graph, *, steps: Few = 16) -> Tensor:
     """Return the return probabilities of random walks of 1 to `steps` steps, (N, steps) fp32.
 
     RWSE: diag((A D^-1)^t) without self-loops (Dwivedi et al., arXiv 2110.07875), on the CPU, with a
@@ -86,7 +86,7 @@ def random_walk(graph, *, steps: Count = 16) -> Tensor:
     O(N E steps).
 
     Raises:
-        ZooError: steps is not a positive integer.
+        ZooError: steps is not from 1 to 1,000.
     """
     _check("steps", steps)
     pattern = _pattern(graph)
@@ -113,7 +113,7 @@ ENCODINGS = Table("encoding", {"none": none, "laplacian": laplacian, "random_wal
 
 
 def _check(name: str, value: object) -> None:
-    for problem in value_problems(Count, value, (name,)):
+    for problem in value_problems(Few, value, (name,)):
         raise ZooError(f"encoding: {problem}; write a whole number from 1, such as {name}: 16.")
 
 
@@ -156,6 +156,8 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
     for part in (pattern.indptr, pattern.indices):
         key.update(part.astype("<i8").tobytes())
     path = cache_folder() / f"{kind}-{key.hexdigest()}.npz"
+    if 12 * count * columns > available_memory():  # in single precision, and the solver's
+        raise ZooError(f"encoding {kind}: no memory for {columns} columns; write a smaller number.")
     with contextlib.suppress(Exception):  # a damaged file makes numpy raise nearly anything
         with np.load(path, allow_pickle=False) as stored:
             known = dict(stored)

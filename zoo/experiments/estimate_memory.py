@@ -21,10 +21,11 @@ from zoo.datasets.load import load_graph, on_disk_folder
 from zoo.datasets.splits import Split, make_split
 from zoo.encodings import ENCODINGS
 from zoo.experiments.resolve import Plan
-from zoo.experiments.scaled_down import COPIES, ScaledDown
+from zoo.experiments.scaled_down import ScaledDown
 from zoo.system import allocator
 from zoo.system.context import using
 from zoo.system.memory import available_memory, held_now, own_peak
+from zoo.training.fit import COPIES
 from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
 from zoo.training.optimizers import OPTIMIZERS

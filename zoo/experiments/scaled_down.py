@@ -18,12 +18,10 @@ from zoo.datasets.tasks import TASKS
 from zoo.experiments.resolve import Plan
 from zoo.system.memory import peak_during
 from zoo.training.epoch import Steps, TrainingData
+from zoo.training.fit import COPIES
 from zoo.training.full_batch import Part, Whole
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.weights.create import create_model
-
-COPIES = 5
-"""The weights, their gradients, two moments of Adam, and the best weights so far."""
 
 
 class ScaledDown:

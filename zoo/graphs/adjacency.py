@@ -18,6 +18,7 @@ from torch import Tensor
 from zoo.errors import ZooError
 from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists
+from zoo.system.memory import available_memory
 from zoo.system.warnings_filter import quiet_beta
 
 
@@ -156,6 +157,12 @@ def _walks(graph, order: int) -> Graph:
         dealt = graph.order  # before the walks: not every share can have them
         return Shard(walks(all_of_it, order), dealt)
     half, n = walks(graph, order - 1), graph.num_nodes()
+    most = int((half.in_degrees() * half.out_degrees()).max()) if n else 0
+    if 16 * most > available_memory():
+        raise ZooError(
+            f"walks of {2**order} edges join {most:,} pairs of nodes and more: all neighbours of a "
+            "hub with each other. They do not fit into memory; write a smaller number of `orders`."
+        )
     offsets, indices, _ = (each.cpu().numpy() for each in half.adj_tensors("csr"))
     # Booleans: the number of walks between two nodes may be large, and does not matter.
     pattern = sparse.csr_array((indices >= 0, indices, offsets), shape=(n, n))

@@ -50,7 +50,7 @@ from zoo.nn import (
     linear,
     mean_over_heads,
 )
-from zoo.registry import Count, Fraction, Model, Rate, Spec, ZooError, register_model
+from zoo.registry import Count, Few, Fraction, Model, Rate, Spec, ZooError, register_model
 
 
 @register_model("difformer")
@@ -94,8 +94,8 @@ class DIFFormer(Model):
         out_dim: int,
         *,
         dim: Count = 64,
-        layers: Count = 2,
-        full_heads: Count = 1,
+        layers: Few = 2,
+        full_heads: Few = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         kernel: Literal["simple", "sigmoid"] = "simple",
         qk_norm: QueryKeyNorm = "frobenius",

@@ -2,7 +2,7 @@
 
 from zoo.models.message_passing import MessagePassing
 from zoo.nn import GraphAttention, Norm
-from zoo.registry import Count, Rate, register_model
+from zoo.registry import Count, Few, Rate, register_model
 
 
 @register_model("gat")
@@ -31,8 +31,8 @@ class GAT(MessagePassing):
         out_dim: int,
         *,
         dim: Count = 64,
-        layers: Count = 2,
-        heads: Count = 1,
+        layers: Few = 2,
+        heads: Few = 1,
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
         norm: Norm = "none",

@@ -32,7 +32,7 @@ from zoo.nn import (
     build_propagation,
     softmax,
 )
-from zoo.registry import Count, Model, Rate, Spec, register_model
+from zoo.registry import Count, Few, Model, Rate, Spec, register_model
 
 
 @register_model("graphgps")
@@ -65,11 +65,11 @@ class GraphGPS(Model):
         out_dim: int,
         *,
         dim: Count = 64,
-        layers: Count = 2,
-        heads: Count = 4,
+        layers: Few = 2,
+        heads: Few = 4,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
-        expansion: Count = 2,
+        expansion: Few = 2,
         norm: Norm = "batch",
         dropout: Rate = 0.5,
     ):

@@ -2,7 +2,7 @@
 
 from zoo.models.message_passing import MessagePassing
 from zoo.nn import Norm
-from zoo.registry import Count, Rate, register_model
+from zoo.registry import Count, Few, Rate, register_model
 
 
 @register_model("mlp")
@@ -29,7 +29,7 @@ class MLP(MessagePassing):
         out_dim: int,
         *,
         dim: Count = 64,
-        layers: Count = 2,
+        layers: Few = 2,
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
         norm: Norm = "none",

@@ -46,16 +46,20 @@ from zoo.nn import (
 )
 from zoo.registry import (
     Count,
+    Few,
     Model,
     NonNegative,
-    Number,
     Output,
     Positive,
     Rate,
     Seed,
     Spec,
+    Within,
     register_model,
 )
+
+Samples = Annotated[int, Within("from 0 to 1,000", ge=0, le=1000)]
+Orders = Annotated[int, Within("from 0 to 16", ge=0, le=16)]  # 2^16 steps cross any graph
 
 
 @register_model("nodeformer")
@@ -103,15 +107,15 @@ class NodeFormer(Model):
         out_dim: int,
         *,
         dim: Count = 32,
-        layers: Count = 2,
-        full_heads: Count = 4,
+        layers: Few = 2,
+        full_heads: Few = 4,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         temperature: Positive = 0.25,
         random_features: Count = 30,
-        samples: Number = 10,
+        samples: Samples = 10,
         redraw: Literal["step", "epoch", "never"] = "never",
         seed: Seed = 0,
-        orders: Number = 2,
+        orders: Orders = 2,
         order_weight: Literal["sigmoid", "identity"] = "sigmoid",
         edge_loss: NonNegative = 0.1,
         norm: Norm = "layer",

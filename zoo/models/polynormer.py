@@ -45,7 +45,7 @@ from zoo.nn import (
     merge_heads,
     split_heads,
 )
-from zoo.registry import Count, Model, NonNegative, Number, Rate, Spec, register_model
+from zoo.registry import Count, Few, Model, NonNegative, Number, Rate, Spec, register_model
 
 
 @register_model("polynormer")
@@ -88,10 +88,10 @@ class Polynormer(Model):
         out_dim: int,
         *,
         dim: Count = 64,
-        local_layers: Count = 5,
-        global_layers: Count = 2,
+        local_layers: Few = 5,
+        global_layers: Few = 2,
         local_epochs: Number = 0,
-        heads: Count = 1,
+        heads: Few = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         qk_shared: bool = True,
         propagation: Annotated[Spec, PROPAGATIONS] = "gat",

@@ -40,6 +40,7 @@ from zoo.nn import (
 )
 from zoo.registry import (
     Count,
+    Few,
     Fraction,
     Model,
     NonNegative,
@@ -93,8 +94,8 @@ class SGFormer(Model):
         out_dim: int,
         *,
         dim: Count = 64,
-        layers: Count = 1,
-        full_heads: Count = 1,
+        layers: Few = 1,
+        full_heads: Few = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         qk_norm: QueryKeyNorm = "frobenius",
         alpha: Fraction = 1.0,
@@ -105,7 +106,7 @@ class SGFormer(Model):
         use_weight: bool = False,
         propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
         graph_branch: Literal["stack", "residual"] = "stack",
-        graph_layers: Count = 4,
+        graph_layers: Few = 4,
         graph_norm: Norm = "none",
         graph_dropout: Rate = 0.5,
         use_init: bool = False,

@@ -28,7 +28,7 @@ from zoo.nn import (
     build_norm,
     softmax,
 )
-from zoo.registry import Count, Model, Rate, Spec, register_model
+from zoo.registry import Count, Few, Model, Rate, Spec, register_model
 
 
 @register_model("transformer")
@@ -61,10 +61,10 @@ class Transformer(Model):
         out_dim: int,
         *,
         dim: Count = 64,
-        layers: Count = 2,
-        heads: Count = 4,
+        layers: Few = 2,
+        heads: Few = 4,
         attention: Annotated[Spec, ATTENTIONS] = "native",
-        expansion: Count = 2,
+        expansion: Few = 2,
         norm: Norm = "layer",
         norm_first: bool = True,
         dropout: Rate = 0.5,

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.config.options import Count, Seed, Spec, Table, pick
+from zoo.config.options import Count, Few, Seed, Spec, Table, pick
 from zoo.nn.random_batch_attention import RandomBatchAttention, Share
 from zoo.nn.random_features import RandomKernel, performer
 from zoo.ops.chunked_attention import Recompute
@@ -129,7 +129,7 @@ def _rba(
     size: Count = 256,
     inner: Annotated[Spec, ATTENTIONS] = "native",
     inference: Literal["fixed", "full", "mean"] = "fixed",
-    draws: Count = 8,
+    draws: Few = 8,
     seed: Seed = 0,
     shard: Share = "none",
     redeal: Count = 1,

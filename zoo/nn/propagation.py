@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.config.options import Count, Spec, Table, pick
+from zoo.config.options import Few, Finite, Spec, Table, pick
 from zoo.graphs.adjacency import degrees, out_degrees, walks
 from zoo.graphs.message_passing import edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.graphs.shard import Graph
@@ -95,7 +95,7 @@ def _mean(dim: int) -> Propagation:
     return mean
 
 
-def _gat(dim: int, *, heads: Count = 1, slope: float = 0.2) -> Propagation:
+def _gat(dim: int, *, heads: Few = 1, slope: Finite = 0.2) -> Propagation:
     """Graph attention with learned scores.
 
     Args:

@@ -9,7 +9,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from zoo.errors import ZooError
 from zoo.ops.precision import in_fp32
+
+_MOST_NUMBERS = 2**25  # whose QR decomposition takes about ten seconds
 
 
 class RandomKernel(nn.Module):
@@ -62,8 +65,13 @@ def random_directions(count: int, dim: int, seed: int) -> Tensor:
     Each one is a standard Gaussian; those of a block of `dim` are orthogonal, which lowers the
     variance. They are drawn on the CPU, from a generator of their own, so that all devices agree.
     """
-    generator = torch.Generator().manual_seed(seed)
     blocks = -(-count // dim)
+    if blocks * dim**2 > _MOST_NUMBERS:
+        raise ZooError(
+            f"to draw {count:,} random features of {dim:,} columns takes minutes, each time anew; "
+            "write fewer `random_features`, or a smaller width."
+        )
+    generator = torch.Generator().manual_seed(seed)
     gaussian = torch.randn(blocks, dim, dim, generator=generator, dtype=torch.double)
     basis, triangle = torch.linalg.qr(gaussian)
     # LAPACK fixes signs as it likes; with those of Gram-Schmidt the basis is uniform.

@@ -14,13 +14,18 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.options import Count, NonNegative, Positive, Spec, pick
+from zoo.errors import ZooError
 from zoo.registry import Model
+from zoo.system.memory import available_memory
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.epoch import Steps, TrainingData
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
 from zoo.training.stored_state import check_stored, generators, restore_generators
+
+COPIES = 5
+"""The weights, their gradients, two moments of Adam, and the best weights so far."""
 
 
 class Epoch(NamedTuple):
@@ -108,6 +113,7 @@ def fit(
         ZooError: the loss is not finite, or an option is wrong.
     """
     model.to(device)
+    _check_room(model, torch.device(device))
     steps = Steps(model, on, precision=precision, clip=clip, device=device, batching=batching,
                   evaluation=evaluate)  # fmt: skip
     groups = hooks.arrange(model.parameter_groups(), lr)
@@ -131,6 +137,18 @@ def fit(
             raise
         interrupted = True
     return state.finish(interrupted)
+
+
+def _check_room(model: Model, device: torch.device) -> None:
+    """Refuse weights which, with all that goes beside them, do not fit into memory."""
+    held = sum(each.nbytes for each in model.parameters())
+    more, free = (COPIES - 1) * held, available_memory()
+    if device.type == "cpu" and more > free:
+        raise ZooError(
+            f"the weights take {held / 2**30:,.1f} GiB, to train them {more / 2**30:,.1f} more: "
+            f"gradients, the optimiser, and the best so far. {free / 2**30:,.1f} GiB are free; "
+            "write a smaller width, fewer heads or fewer layers."
+        )
 
 
 class _State:

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from zoo.canonical_form import derived
-from zoo.config.options import Count, Table
+from zoo.config.options import MOST, Count, Table
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
@@ -30,7 +30,8 @@ from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole
 
-Fanout = Annotated[int, Field(ge=-1)]
+Fanout = Annotated[int, Field(ge=-1, le=MOST)]
+Fanouts = Annotated[list[Fanout], Field(min_length=1, max_length=32)]
 
 _AHEAD = 2
 """Batches that are made while a step is taken."""
@@ -200,7 +201,7 @@ class Neighbours(Batches):
         train,
         device,
         *,
-        fanouts: Annotated[list[Fanout], Field(min_length=1)],
+        fanouts: Fanouts,
         size: Count,
         per_step: Count = 1,
     ):
@@ -240,7 +241,7 @@ class Distributed(Neighbours):
         device,
         *,
         config: str,
-        fanouts: Annotated[list[Fanout], Field(min_length=1)],
+        fanouts: Fanouts,
         size: Count,
         per_step: Count = 1,
     ):

@@ -4,10 +4,11 @@ import fnmatch
 from pathlib import Path
 from typing import Any
 
-from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
+from zoo.config.options import Count, Few, Table, options_of, pick, table_of, value_problems
 from zoo.contract import check_head, check_parts
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, discover
+from zoo.weights.bounded import build
 from zoo.weights.folder import Stored, index, locate, read_folder
 from zoo.weights.transfer import rebuild
 
@@ -63,7 +64,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
     """
     discover()
     options = options_of(MODELS[stored.model]) if stored.model in MODELS else {}
-    counts = [key for key in options if options[key].annotation == Count]
+    counts = [key for key in options if options[key].annotation in (Count, Few)]
     return rebuild(stored, _create, ["in_dim", "out_dim", *counts], changes)
 
 
@@ -72,7 +73,8 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
     if wrong:
         raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
-    model = pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+    largest = max(each for each in (in_dim, out_dim, *options.values()) if type(each) is int)
+    model = build(name, lambda: pick(MODELS, {**options, "name": name}, in_dim, out_dim), largest)
     check_parts(model)
     check_head(model, out_dim)
     return model
