@@ -76,16 +76,20 @@ class Attempts:
         self.many = MANY
 
     def draw(self, many, call, *strategies):
-        """Call with what Hypothesis draws: the same each time, or by ZOO_FUZZ_SEED."""
-        fixed = "ZOO_FUZZ_SEED" not in os.environ
+        """Call with what Hypothesis draws, so many times; the same each time for a seed."""
+        last = self.counts["tried"] + many
+        for number in range(100):  # Hypothesis stops early where it draws the same again and again
+            if self.counts["tried"] >= last:
+                break
 
-        @settings(max_examples=many, derandomize=fixed, database=None, deadline=None,
-                  phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
-        @given(st.tuples(*strategies))
-        def run(drawn):
-            self(call, *drawn)
+            @seed(1000 * SEED + number)
+            @settings(max_examples=last - self.counts["tried"], database=None, deadline=None,
+                      phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
+            @given(st.tuples(*strategies))
+            def run(drawn):
+                self(call, *drawn)
 
-        (run if fixed else seed(SEED)(run))()
+            run()
 
     def __call__(self, call, *words, shown=None):
         """Call; return what it returns, or the ZooError that it raised, None if it failed."""
