@@ -1,7 +1,11 @@
 """The one kind of error that its reader can fix, and the sentence that suggests the right word."""
 
 import difflib
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 MANY = 40
@@ -10,6 +14,8 @@ MANY = 40
 FIRST = 20
 """Problems of one file that are told; of the others, how many there are."""
 
+_ZOO = Path(__file__).parent
+_INSTALLED = {Path(each).resolve() for each in (*sysconfig.get_paths().values(), sys.prefix)}
 _LONGEST = 2000  # characters of a line
 _WORD = 80  # characters of a word that are compared with others
 
@@ -77,6 +83,34 @@ def brief(value: object, most: int = 80) -> str:
     except (ValueError, RecursionError):  # a number of thousands of digits; what holds itself
         text = f"a {type(value).__name__} too large to be shown"
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def blame(error: BaseException) -> str | None:
+    """Return what a user's own code has raised, and where; None if none of it took part.
+
+    The lines of the zoo and of what is installed are left out.
+    """
+    passed = traceback.extract_tb(error.__traceback__)
+    frames = [each for each in passed if _is_users(each.filename)]
+    if not frames:
+        return None
+    kind, said = type(error).__name__, " ".join(str(error).split())[:600]
+    lines = [f"  {each.filename}:{each.lineno}, in {each.name}: {each.line}" for each in frames]
+    last = frames[-1]
+    return "\n".join(
+        [
+            f"{last.filename}:{last.lineno} has raised {kind}: {said}. This is code of your own; "
+            "correct it there. The lines of your files that led to it:",
+            *lines[-20:],
+        ]
+    )
+
+
+def _is_users(filename: str) -> bool:
+    path = Path(filename)
+    if not path.is_file() or path.is_relative_to(_ZOO):
+        return False
+    return not any(path.resolve().is_relative_to(each) for each in _INSTALLED)
 
 
 def _shortened(line: str) -> str:

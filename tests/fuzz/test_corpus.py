@@ -242,6 +242,19 @@ def test_features_of_which_memory_holds_one_part(attempts, tmp_path, monkeypatch
     assert "as a dense array" in next(each.fix for each in found if each.verdict == "fix")
 
 
+def test_arrays_of_other_shapes_are_findings(attempts, tmp_path):
+    whole = {"node_labels": np.arange(2), "feature_names": np.array(["a", "b"])}
+    for changes in (
+        {"node_labels": np.array(3)},
+        {"node_features": np.zeros(0)},
+        {"node_features": np.zeros((0, 2))},
+        {"node_features": np.array(1.0)},
+    ):
+        npz(tmp_path / "g.npz", **{**whole, **changes})
+        found = attempts(lambda: check_graph(read_graph(tmp_path / "g.npz")))
+        assert any(each.verdict == "fix" for each in found), changes
+
+
 def test_arrays_on_disk_whose_headers_are_wrong(attempts, tmp_path):
     arrays = GraphArrays(np.array([[0, 1], [1, 2]]), np.array([0, 1, 0]), np.eye(3))
     write_prepared(arrays, tmp_path / "g.npz")

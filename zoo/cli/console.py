@@ -17,9 +17,8 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
 
-from zoo.errors import ZooError, printable
+from zoo.errors import ZooError, blame, printable
 from zoo.system.disk import REFUSED
-from zoo.system.users_code import blame
 
 
 class Escaped(Console):

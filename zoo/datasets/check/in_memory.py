@@ -56,6 +56,8 @@ class Shape(NamedTuple):
 
 def check_graph(arrays: GraphArrays) -> list[Finding]:
     """Return all findings on a graph as `zoo.datasets.load.read_graph` reads it."""
+    if arrays.labels.ndim not in (1, 2):
+        return refused_by("labels", lambda: check_labels(arrays.labels))
     nodes = len(arrays.labels)
     task = arrays.task or infer_task(arrays.labels)
     ids = refused_by("ids", lambda: arrays.ids is None or check_ids(arrays.ids, nodes))
