@@ -1,6 +1,7 @@
 """A run meets a full disk, clocks that jump, a deleted folder, other threads: nothing is lost."""
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -16,7 +17,7 @@ import zoo
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.experiments.run_files import read_summary
+from zoo.experiments.run_files import Environment, differences, read_summary, threads_of
 from zoo.training.checksums import sealed_json, unsealed_json, unsealed_line
 from zoo.weights.load import read_weights
 
@@ -178,7 +179,7 @@ def test_a_folder_that_is_deleted_during_training(tmp_path):
     assert zoo.load(found["folder"])
 
 
-def threads_of(folder):
+def known_of(folder):
     path = Path(folder, "environment.json")
     return path, unsealed_json(path.read_bytes())
 
@@ -189,7 +190,7 @@ def end():
 
 def test_a_run_goes_on_with_its_threads(tmp_path):
     found = run_recipe(recipe(), runs=tmp_path, watch=at(4, 2, end))
-    path, known = threads_of(found["folder"])
+    path, known = known_of(found["folder"])
     path.write_text(sealed_json({**known, "threads": 2}))
     seen, said = set(), []
     resume_run(found["folder"], tell=said.append,
@@ -199,13 +200,23 @@ def test_a_run_goes_on_with_its_threads(tmp_path):
 
 def test_what_may_change_the_last_digits_is_said(tmp_path):
     found = run_recipe(recipe(), runs=tmp_path, watch=at(4, 2, end))
-    path, known = threads_of(found["folder"])
+    path, known = known_of(found["folder"])
     packages = {**known["packages"], "torch": "1.0"}
     path.write_text(sealed_json({**known, "cpu": "Z80", "threads": 999, "packages": packages}))
     said = []
     resume_run(found["folder"], tell=said.append)
     assert len(said) == 2 and "instead of Z80" in said[0] and "instead of 1.0" in said[0]
-    assert "may differ in their last digits" in said[0] and "999 threads" in said[1]
+    assert "may differ in their last digits" in said[0] and "999 threads, which is too" in said[1]
+
+
+def test_a_few_more_threads_than_cores_are_taken_and_told():
+    known = {"recipe": "x", "recipe_sha256": "0", "processes": 1, "device": "cpu", "cpu": "AVX2"}
+    cores = os.cpu_count()
+    more = [Environment(**known, threads=each * cores, packages={}) for each in (1, 2, 17)]
+    assert [threads_of(each) for each in more] == [cores, 2 * cores, None]
+    now = {"device": "cpu", "cpu": "AVX2", "packages": {}}
+    said = [differences(each, now) for each in more]
+    assert not said[0] and "stay the same" in said[1][0] and "may differ" in said[2][0]
 
 
 def test_reproduce_takes_the_threads_of_what_was_verified(tmp_path, command):
@@ -215,7 +226,7 @@ def test_reproduce_takes_the_threads_of_what_was_verified(tmp_path, command):
     path.write_text(recipe(epochs=1, seeds=[3], expect=expect).text())
     code, out, _ = command("reproduce", "verified.yaml", "--json")
     assert code == 0 and torch.get_num_threads() == 1
-    assert threads_of(json.loads(out)["folder"])[1]["threads"] == 2
+    assert known_of(json.loads(out)["folder"])[1]["threads"] == 2
 
 
 def test_weights_that_a_run_started_from_have_to_stay(tmp_path):

@@ -15,6 +15,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import induced, neighbourhood
+from zoo.system import process_group
 from zoo.training.epoch import Steps, TrainingData, all_logits
 from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import Whole
@@ -232,6 +233,22 @@ def test_evaluation_may_be_of_the_whole_graph_or_of_batches(data, split):
     assert type(Steps(*given, batching=chosen).asked) is Whole
     batches = Steps(*given, batching=chosen, evaluation="batches")
     assert batches.asked is batches.over
+
+
+def test_processes_draw_the_same_when_an_epoch_begins(data, split, monkeypatch):
+    """A checkpoint holds the generator of one of them; here they have come to different states."""
+    model = create_model("nodeformer", 4, 3, dim=4, redraw="epoch")
+    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)),
+                  batching=BATCHES["random-nodes"])  # fmt: skip
+    monkeypatch.setattr(process_group, "count", lambda: 2)
+
+    def drawn(state, epoch):
+        torch.manual_seed(state)
+        steps.begin(epoch)
+        return model.layers[0].kernel.drawn
+
+    first = drawn(1, 5)
+    assert torch.equal(drawn(2, 5), first) and not torch.equal(drawn(2, 6), first)
 
 
 def test_a_recipe_in_batches_trains_or_says_what_is_wrong(command):

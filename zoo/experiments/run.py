@@ -23,8 +23,14 @@ from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import Prepared, prepare
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
-from zoo.experiments.run_files import differences, read_environment, read_summary, summarise
-from zoo.experiments.run_folder import Record, Tell, new_record
+from zoo.experiments.run_files import (
+    differences,
+    is_summarised,
+    read_environment,
+    summarise,
+    threads_of,
+)
+from zoo.experiments.run_folder import Record, Tell, new_record, silent
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError
@@ -76,7 +82,7 @@ def run_recipe(
     check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
-            return _run(plan, device, lambda: Record(Path(folder), math.inf, _silent), watch)
+            return _run(plan, device, lambda: Record(Path(folder), math.inf, silent), watch)
     name = plan.recipe.name
     return _run(plan, device, lambda: new_record(Path(runs), name, checkpoint, tell), watch, begin)
 
@@ -119,7 +125,7 @@ def resume_run(
     first = process_group.rank() == 0
     record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust, tell)
     begun = read_environment(record.folder)
-    with using_threads(begun.threads if begun else None):
+    with using_threads(threads_of(begun)):
         if first:
             process_group.wait()  # the others have read what is there
             record.clean()
@@ -129,7 +135,7 @@ def resume_run(
         with tempfile.TemporaryDirectory() as own:
             shutil.copytree(folder, own, dirs_exist_ok=True)
             process_group.wait()
-            return _run(plan, device, lambda: Record(Path(own), math.inf, _silent), watch)
+            return _run(plan, device, lambda: Record(Path(own), math.inf, silent), watch)
 
 
 def unfinished(
@@ -163,7 +169,7 @@ def unfinished(
     name = begun.recipe if begun else folder.name
     path = record.read_recipe(begun and begun.recipe_sha256)
     recipe = load_recipe(path).model_copy(update={"name": name})
-    if all(record.result(seed) for seed in recipe.seeds) and _summarised(folder):
+    if all(record.result(seed) for seed in recipe.seeds) and is_summarised(folder):
         raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
     for path in folder.rglob("*"):
         if path.is_symlink():
@@ -172,17 +178,6 @@ def unfinished(
                 "link leads to in its place."
             )
     return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
-
-
-def _summarised(folder: Path) -> bool:
-    try:
-        return not read_summary(folder)["interrupted"]
-    except ZooError:  # it is written anew
-        return False
-
-
-def _silent(text: str) -> None:
-    """Leave it to the first process."""
 
 
 def _run(

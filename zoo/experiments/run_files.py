@@ -19,6 +19,9 @@ from zoo.training.checksums import Damaged, unsealed_json, unsealed_text
 LONGEST = 16 * 2**20
 """Largest file of text in a run's folder that is read, in bytes."""
 
+_THREADS = 16
+"""Threads for each core at most: of many more, not all may be begun, which ends the process."""
+
 _Text = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -141,12 +144,25 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
             f"The run goes on with {', '.join(other)}: its numbers may differ in their last digits "
             "from those of one that was not ended."
         )
-    if begun.threads > (os.cpu_count() or 1):
+    cores = os.cpu_count() or 1
+    if threads_of(begun) is None:
+        said.append(
+            f"The run was begun with {begun.threads} threads, which is too many for {cores} cores: "
+            "with fewer, its numbers may differ in their last digits from those of one that was "
+            "not ended."
+        )
+    elif begun.threads > cores:
         said.append(
             f"The run goes on with {begun.threads} threads, as it was begun, so that its numbers "
-            f"stay the same; this machine has {os.cpu_count()} cores."
+            f"stay the same; this machine has {cores} cores."
         )
     return said
+
+
+def threads_of(begun: Environment | None) -> int | None:
+    """Return with how many threads a run goes on; None: with as many as torch has here."""
+    most = _THREADS * (os.cpu_count() or 1)
+    return begun.threads if begun is not None and begun.threads <= most else None
 
 
 def read_result(folder: Path, seed: int) -> Result | None:
@@ -173,6 +189,14 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """
     fix = f"`zoo train --resume {folder}` writes it anew."
     return _read(folder / "summary.json", _Summary, fix)
+
+
+def is_summarised(folder: Path) -> bool:
+    """Return whether a run's `summary.json` is there, whole, and that of all seeds."""
+    try:
+        return not read_summary(folder)["interrupted"]
+    except ZooError:  # it is written anew
+        return False
 
 
 def read_bytes(path: Path) -> bytes:

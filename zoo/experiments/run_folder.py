@@ -40,6 +40,10 @@ from zoo.weights.load import save
 Tell = Callable[[str], None]
 
 
+def silent(text: str) -> None:
+    """Tell nothing: the first of several processes speaks for all."""
+
+
 def new_record(runs: Path, name: str, every: float, tell: Tell) -> Record:
     """Make a folder for a run of a recipe of this name; none is ever overwritten.
 

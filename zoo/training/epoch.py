@@ -22,11 +22,15 @@ from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import Task
 from zoo.errors import ZooError
 from zoo.nn.random_batch_attention import local_redeal
+from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.training.full_batch import Part, Shared, Whole
+from zoo.training.full_batch import Divided, Part, Shared, Whole
 from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
+
+_BEGINNING = 2**32
+"""The number of no batch: of what is drawn before the first."""
 
 
 def identity(x: Tensor) -> Tensor:
@@ -96,6 +100,16 @@ class Steps:
             self.asked = Whole(data, split.train, "cpu")
         if self.asked is not self.over and process_group.rank() > 0:
             self.asked = None  # one process is enough for what is not divided
+
+    def begin(self, epoch: int) -> None:
+        """Tell the model that an epoch begins.
+
+        What it draws then is the same in all processes that divide the work, and follows from the
+        run's seed and the epoch: their generators differ, and one alone is in a checkpoint.
+        """
+        if process_group.count() > 1 and isinstance(self.over, Divided):
+            torch.manual_seed(seed_of((self.over.seed, epoch, _BEGINNING)))
+        self.model.begin_epoch(epoch)
 
     def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
         """Take the optimiser steps of an epoch; return the mean of their losses.

@@ -202,7 +202,7 @@ def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool) -> E
     start, rate = time.perf_counter(), state.rates.get_last_lr()[-1]
     if epoch in state.best.starts:
         state.best.rewind()
-    state.model.begin_epoch(epoch)
+    steps.begin(epoch)
     loss = steps.train(state.optimiser, epoch)
     state.rates.step()
     train = val = None

@@ -46,8 +46,10 @@ def _restore(state: dict[str, Any]) -> None:
     random.setstate(state["python"])
     np.random.set_state(tuple(state["numpy"]))
     torch.set_rng_state(state["torch"])
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
+    if not all(isinstance(each, Tensor) for each in state["cuda"]):
+        raise TypeError("those of CUDA are no tensors")
+    for device, each in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+        torch.cuda.set_rng_state(each, device)
 
 
 def check_stored(own: dict[str, Any], found: dict[str, Any], weights: list[Tensor]) -> None:
