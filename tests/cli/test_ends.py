@@ -108,6 +108,13 @@ def test_prepare_names_the_process_that_writes_the_same(graph, command, tmp_path
     assert os.listdir(tmp_path / "data") == ["mine"]
 
 
+@pytest.fixture(autouse=True)
+def consoles_that_print():
+    """Rich has a console that met a broken pipe print nothing ever after."""
+    yield
+    console.out.quiet = console.errors.quiet = False
+
+
 @contextlib.contextmanager
 def in_the_place_of(name, file, monkeypatch):
     """Have a command write into a file that takes nothing, whatever is left in it at the end."""
