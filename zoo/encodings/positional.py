@@ -163,9 +163,8 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
             known = dict(stored)
         if known["encoding"].shape == (count, columns) and np.isfinite(known["encoding"]).all():
             return known
-    # One thread: results are bitwise the same for any number of them. It is also robust: thousands
-    # of short products on several threads take twenty times as long when another program uses the
-    # same cores.
+    # One thread: the same bits for any number of them; and thousands of short products on several
+    # take twenty times as long when another program uses the same cores.
     with on_one_thread():
         result = compute()
     try:
