@@ -217,7 +217,7 @@ def test_a_model_that_cannot_be_built_leaves_nothing(runs):
     with pytest.raises(ZooError, match="graph_branch: residual"):
         run_recipe(changed(model={"name": "sgformer", "use_init": True}), runs=runs)
     with pytest.raises(ZooError, match="memory"):
-        run_recipe(changed(model={"name": "mlp", "dim": 10**12}), runs=runs)
+        run_recipe(changed(model={"name": "mlp", "dim": 10**9}), runs=runs)
     assert not runs.exists()
 
 
