@@ -101,10 +101,12 @@ def test_metrics_that_cannot_be_written_wait(tmp_path):
 
 def test_metrics_that_never_can_be_are_said_at_the_end(tmp_path):
     with writes_fail_at(5_500), pytest.raises(ZooError) as caught:
-        run_recipe(recipe(epochs=40), runs=tmp_path, tell=lambda said: None)
+        run_recipe(recipe(epochs=40, seeds=[3]), runs=tmp_path, tell=lambda said: None)
     [folder] = tmp_path.iterdir()
     assert "metrics.jsonl cannot be written" in one_paragraph(caught)
-    assert scores(read_summary(folder)) == scores(run_recipe(recipe(epochs=40), runs=tmp_path))
+    assert scores(read_summary(folder)) == scores(
+        run_recipe(recipe(epochs=40, seeds=[3]), runs=tmp_path)
+    )
 
 
 @pytest.fixture
@@ -174,7 +176,9 @@ def test_clocks_that_jump_change_nothing(tmp_path, monkeypatch):
 
 def test_a_folder_that_is_deleted_during_training(tmp_path):
     runs = tmp_path / "runs"
-    found = run_recipe(recipe(), runs=runs, watch=at(3, 2, lambda: delete(runs)), checkpoint=0.0)
+    said, watch = [], at(3, 2, lambda: delete(runs))
+    found = run_recipe(recipe(), runs=runs, watch=watch, checkpoint=0.0, tell=said.append)
+    assert ["3 are missing" in each for each in said] == [True]
     assert scores(found) == scores(read_summary(Path(found["folder"])))
     assert zoo.load(found["folder"])
 

@@ -56,17 +56,17 @@ class Hooks(NamedTuple):
     """What the caller of `fit` does at fixed places of the training loop.
 
     Attributes:
-        begin: called before the first epoch with the number of those that were trained before.
         watch: called after every epoch.
         arrange: `(the model's parameter groups, lr)` to the parameter groups of the optimiser.
         checkpoint: where training resumes from if it holds a state; it is offered the state after
             every epoch. None: no state is kept.
+        begin: called before the first epoch with the number of those that were trained before.
     """
 
-    begin: Callable[[int], None] = lambda epochs: None
     watch: Callable[[Epoch], None] = lambda epoch: None
     arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups
     checkpoint: Checkpoint | None = None
+    begin: Callable[[int], None] = lambda epochs: None
 
 
 def fit(
