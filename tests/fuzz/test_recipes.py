@@ -70,7 +70,8 @@ def of_structure(odd):
 def changed(case):
     data, edits = case
     data = copy.deepcopy(data)
-    for way, number, value in copy.deepcopy(edits):
+    for way, number, new in edits:
+        value = copy.deepcopy(new)
         places = list(inside(data))
         if not places:
             break
