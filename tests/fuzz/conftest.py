@@ -73,7 +73,7 @@ class Attempts:
 
     def __init__(self):
         self.counts, self.failed, self.began = Counter(), [], time.perf_counter()
-        self.many = MANY
+        self.many, self.seconds = MANY, SECONDS
 
     def draw(self, many, call, *strategies):
         """Call with what Hypothesis draws, so many times; the same each time for a seed."""
@@ -95,7 +95,7 @@ class Attempts:
         """Call; return what it returns, or the ZooError that it raised, None if it failed."""
         self.counts["tried"] += 1
         try:
-            with alarm():
+            with alarm(self.seconds):
                 answer = call(*words)
         except ZooError as error:
             self.counts["refused"] += 1

@@ -428,4 +428,5 @@ def test_mutated_files_of_dgl_are_read_or_refused(attempts, tmp_path):
         (tmp_path / "m.bin").write_bytes(raw[:8] + mutated(raw[8:], edits))
         return looked_at({"name": tmp_path / "m.bin"})
 
+    attempts.seconds = 60  # a process of its own imports DGL
     attempts.draw(max(20, attempts.many // 200), call, byte_edits())

@@ -41,10 +41,10 @@ class Within(GroupedMetadata):
 MOST = 3_000_000_000
 """The largest count: its square is still a number of 64 bits."""
 
-LARGEST = 3e38
-"""The largest number that single precision holds, rounded down."""
+LARGEST = 1e30
+"""The largest number, and some way from 3e38, where single precision ends: it is multiplied."""
 
-_LARGEST_SAID = "3" + 38 * "0"  # by pydantic
+_LARGEST_SAID = "1" + 30 * "0"  # by pydantic
 
 Count = Annotated[int, Within("at least 1", ge=1, le=MOST)]
 Number = Annotated[int, Within("at least 0", ge=0, le=MOST)]
@@ -178,7 +178,9 @@ def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) 
 def sentence(*errors: Mapping[str, Any]) -> str:
     """Return what one value should be, from pydantic's errors: one for each type it may have."""
     messages = [each["msg"].removeprefix("Value error, ") for each in errors]
-    wanted = [each.removeprefix("Input ").replace(_LARGEST_SAID, "3e38") for each in messages]
+    wanted = [
+        each.removeprefix("Input ").replace(_LARGEST_SAID, f"{LARGEST:g}") for each in messages
+    ]
     said = " or ".join(each[0].lower() + each[1:] for each in dict.fromkeys(wanted))
     return f"{said}, not {brief(errors[0]['input'])}"
 

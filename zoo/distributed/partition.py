@@ -18,7 +18,8 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets import Dataset
-from zoo.datasets.mapped.array_file import ArrayFile
+from zoo.datasets.files.prepared import BROKEN
+from zoo.datasets.mapped.array_file import ArrayFile, open_mapped
 from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
 from zoo.graphs.metis_clusters import clusters
@@ -115,15 +116,17 @@ def open_partition(config: Path | str) -> Partition:
     """
     config = Path(config)
     try:
+        if config.exists() and not config.is_file():
+            raise ValueError("no regular file")
         told = json.loads(config.read_text())
         ends = torch.tensor(told["ends"])
         names = ("new", "old", "offsets")
-        arrays = [tensor(np.load(config.parent / f"{each}.npy", mmap_mode="r")) for each in names]
+        arrays = [tensor(open_mapped(config.parent / f"{each}.npy")) for each in names]
         dtype = torch.from_numpy(np.empty(0, told["dtype"])).dtype
         about = (told["name"], told["columns"], dtype, told["transform"])
         found = Partition(config.absolute(), *about, ends, *arrays)
         lengths = [len(each) - int(ends[-1]) for each in arrays]
-    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+    except (*BROKEN, IndexError) as error:
         said = " ".join(str(error).split())
         raise ZooError(
             f"{config} cannot be read ({type(error).__name__}: {said}). Write the `part.json` of a "
@@ -142,10 +145,8 @@ def part_of(config: Path, part: int) -> tuple[Tensor, Tensor]:
     """
     folder = config.parent / f"part{part}"
     try:
-        neighbours, x = (
-            tensor(np.load(folder / name, mmap_mode="r")) for name in (_NEIGHBOURS, _FEATURES)
-        )
-    except (OSError, ValueError, EOFError) as error:
+        neighbours, x = (tensor(open_mapped(folder / name)) for name in (_NEIGHBOURS, _FEATURES))
+    except BROKEN as error:
         raise ZooError(f"{folder} cannot be read ({error}); partition the graph again.") from None
     return neighbours, x
 

@@ -106,6 +106,18 @@ class Stored(NamedTuple):
         return np.frombuffer(raw, self.kind)
 
 
+def open_mapped(path: Path) -> np.ndarray:
+    """Map an array file for reading; of what is none, raise one of `BROKEN`, or return no array."""
+    if path.exists() and not path.is_file():
+        raise ValueError("no regular file")
+    with path.open("rb") as file:
+        plain = file.read(1) == b"\x93"
+        file.seek(0)
+        if plain and header_of(file)[2].itemsize == 0:  # to map it would end the process
+            raise ValueError("numbers of no bytes")
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
 def stored(path: Path, member: str | None = None) -> Stored:
     """Read the header of an array in a file.
 

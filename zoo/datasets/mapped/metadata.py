@@ -24,7 +24,8 @@ from zoo.config.options import Spec
 from zoo.datasets.files.frames import SUFFIXES
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import METRICS, MOST_CLASSES
-from zoo.datasets.files.prepared import BROKEN, header_of
+from zoo.datasets.files.prepared import BROKEN
+from zoo.datasets.mapped.array_file import open_mapped
 from zoo.errors import ZooError
 from zoo.system.files import PARTIAL
 
@@ -124,12 +125,7 @@ def mapped(folder: Path, name: str, meta: Meta) -> np.ndarray:
     said, path = meta.arrays[name], folder / f"{name}.npy"
     again = f"Copy {path.name} again, or write the folder again with `zoo data prepare`."
     try:
-        with path.open("rb") as file:
-            plain = file.read(1) == b"\x93"
-            file.seek(0)
-            if plain and header_of(file)[2].itemsize == 0:  # to map it would end the process
-                raise ValueError("numbers of no bytes")
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = open_mapped(path)
     except FileNotFoundError:
         raise ZooError(f"{path.name} is missing. {again}") from None
     except PermissionError:
