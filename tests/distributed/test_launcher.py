@@ -69,8 +69,8 @@ def test_one_that_fails_is_heard(tmp_path, capfd):
         run_team(Team(2), "rank", str(tmp_path), "failed", silent=True)
 
 
-def test_one_that_another_machine_has_left_says_so(tmp_path):
-    with pytest.raises(ZooError, match="of another machine has ended.*--resume runs/mine"):
+def test_processes_that_have_lost_each_other_say_so(tmp_path):
+    with pytest.raises(ZooError, match="have lost each other.*--resume runs/mine"):
         run_team(Team(2), "rank", str(tmp_path), "lost")
 
 
@@ -106,6 +106,14 @@ def test_what_killed_launchers_have_left_is_removed(tmp_path, monkeypatch):
         with launcher._meeting_folder(b"secret"):
             assert own.exists() and new.exists()
     assert not own.exists()
+
+
+def test_a_pipe_of_somebody_else_hinders_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(launcher, "_LONGEST", 1000)
+    os.mkfifo(tmp_path / f"{launcher._PREFIX}x")
+    with launcher._meeting_folder(b"secret") as own:
+        assert own.exists()
 
 
 def test_a_network_interface_is_found_by_its_address():

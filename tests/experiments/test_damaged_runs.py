@@ -1,6 +1,8 @@
 """Damaged folders of runs: each is answered in one paragraph, or goes on to the same numbers."""
 
+import errno
 import json
+import math
 import os
 import pickle
 import shutil
@@ -11,6 +13,7 @@ import torch
 from faults import at, flip
 
 from zoo.errors import ZooError
+from zoo.experiments import run_files
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe, unfinished
@@ -368,3 +371,49 @@ def test_a_folder_that_is_none(name, folder, monkeypatch):
 def test_the_text_of_a_recipe_is_as_it_was_written(folder):
     text = unsealed_text((folder / "recipe.yaml").read_bytes())
     assert load_recipe(folder / "recipe.yaml").model["name"] == "mlp" and "mlp" in text
+
+
+def test_a_run_of_many_epochs_reads_all_its_metrics(folder, whole, monkeypatch):
+    monkeypatch.setattr(run_files, "LONGEST", 4000)
+    with (folder / "metrics.jsonl").open("ab") as file:
+        file.write(b"x" * 5000)
+    said = []
+    same(resume_run(folder, tell=said.append), whole)
+
+
+def test_a_run_that_goes_on_is_held_and_never_deleted(folder):
+    (folder / "notes.txt").write_text("mine")
+    for each in folder.glob("checkpoint*"):
+        each.unlink()
+
+    def again(seed, epoch):
+        with pytest.raises(ZooError, match="another process is training"):
+            resume_run(folder)
+        raise KeyboardInterrupt
+
+    resume_run(folder, watch=again, tell=lambda text: None)
+    assert (folder / "notes.txt").exists()
+
+
+def test_after_a_damaged_checkpoint_the_one_before_is_kept(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "c.pt", 0.0, tell=lambda text: None)
+    for epochs in (1, 2):
+        checkpoint.offer(lambda epochs=epochs: {"epochs": epochs})
+    flip(tmp_path / "c.pt", 20, 0)
+    assert checkpoint.read() == {"epochs": 1}
+
+    def unfinished():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    checkpoint.offer(unfinished)
+    assert checkpoint.read() == {"epochs": 1}
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_scores_are_numbers(value, folder):
+    path = folder / "seed-3" / "result.json"
+    result = unsealed_json(path.read_bytes())
+    result["scores"]["test"] = value
+    path.write_text(sealed_json(result))
+    with pytest.raises(ZooError, match="result.json is damaged"):
+        resume_run(folder)

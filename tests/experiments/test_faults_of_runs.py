@@ -18,6 +18,8 @@ from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.experiments.run_files import Environment, differences, read_summary, threads_of
+from zoo.experiments.run_folder import Record
+from zoo.system.disk import WriteError
 from zoo.training.checksums import sealed_json, unsealed_json, unsealed_line
 from zoo.weights.load import read_weights
 
@@ -52,13 +54,26 @@ def test_weights_that_do_not_fit_are_refused_before_training(tmp_path):
     assert "ulimit -f" in one_paragraph(caught) and not list(tmp_path.iterdir())
 
 
+def test_where_a_seed_was_kept_instead_is_told_though_the_summary_fails_too(tmp_path, monkeypatch):
+    def keep(record, result, model):
+        raise WriteError("kept elsewhere")
+
+    def finish(record, summary):
+        raise WriteError("no summary")
+
+    watch = at(4, 0, lambda: monkeypatch.setattr(Record, "keep", keep))
+    monkeypatch.setattr(Record, "finish", finish)
+    with pytest.raises(WriteError, match="kept elsewhere"):
+        run_recipe(recipe(), runs=tmp_path, watch=watch)
+
+
 def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(tmp_path):
     said = []
     with writes_fail_at(6_000):
         found = run_recipe(recipe(), runs=tmp_path, checkpoint=0.0, tell=said.append)
     assert scores(found) == scores(run_recipe(recipe(), runs=tmp_path))
     told = [each for each in said if "Training goes on; if it is killed" in each]
-    assert len(told) == 2 and "begins with its seed" in told[0]  # once for each seed
+    assert len(told) == 2 and "trains this seed from its beginning" in told[0]  # once for each seed
     assert not list(tmp_path.glob("*/checkpoint*"))
 
 
@@ -83,7 +98,7 @@ def test_the_checkpoint_before_is_kept_where_the_next_cannot_be_written(tmp_path
         limit.__exit__(None, None, None)
     folder = Path(found["folder"])
     assert [path.name for path in folder.glob("checkpoint*")] == ["checkpoint-3.previous.pt"]
-    assert len(said) == 1 and "begins with the checkpoint before" in said[0]
+    assert len(said) == 1 and "from the checkpoint before" in said[0]
     seen = []
     again = resume_run(folder, watch=lambda seed, epoch: seen.append((seed, epoch.epoch)))
     assert seen[0] == (3, 2) and scores(again) == scores(run_recipe(recipe(), runs=tmp_path))

@@ -374,3 +374,9 @@ def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, m
     )
     assert len(called) >= 4 and set(called) == {'"-P"', "*sys.orig_argv[1:]]"}  # itself, again
     assert ran() == 0
+
+
+def test_a_signature_of_anybody_is_looked_at_with_care(tmp_path):
+    assert own_key.sign(b"text") and not own_key.is_signed(b"text", "\ud800")
+    os.mkfifo(tmp_path / imports_of.SIGNATURE)
+    assert imports_of.said_of(tmp_path) == ({}, "")

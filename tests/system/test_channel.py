@@ -51,6 +51,13 @@ def test_who_does_not_is_refused_and_others_are_answered_meanwhile(served):
         assert channel.receive(connection) == b"still here"
 
 
+def test_one_that_says_nothing_is_given_up(monkeypatch):
+    monkeypatch.setattr(channel, "PATIENCE", 0.3)
+    silent = channel.listen(("127.0.0.1", 0))
+    with silent, pytest.raises(ZooError, match="cannot be reached"):
+        channel.connect(silent.getsockname(), SECRET)
+
+
 def test_addresses_that_are_not_allowed_are_hung_up_on(served, monkeypatch):
     monkeypatch.setattr(channel, "PATIENCE", 0.3)
     address = served(lambda request: request, ["127.0.0.2"])

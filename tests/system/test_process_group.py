@@ -261,6 +261,15 @@ def test_one_process_sends_nothing():
     assert sent.total == 0
 
 
+@pytest.mark.parametrize("count", ["2", "x"])
+def test_what_another_launcher_has_left_is_told(count, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", count)
+    for each in ("RANK", "MASTER_ADDR", process_group.MEETING):
+        monkeypatch.delenv(each, raising=False)
+    with pytest.raises(ZooError, match="unset WORLD_SIZE"):
+        process_group.start()
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     process_group.start()

@@ -35,7 +35,9 @@ def is_signed(text: bytes, signature: str) -> bool:
         return False
     if not key:
         return False
-    return hmac.compare_digest(hmac.digest(key, text, "sha256").hex().encode(), signature.encode())
+    return hmac.compare_digest(
+        hmac.digest(key, text, "sha256").hex().encode(), signature.encode(errors="replace")
+    )
 
 
 def key_path() -> Path | None:

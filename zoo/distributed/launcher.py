@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,6 +18,7 @@ from pathlib import Path
 from zoo.distributed.team import Team, python
 from zoo.errors import ZooError
 from zoo.system import channel, process_group, rendezvous
+from zoo.system.files import held
 
 _GRACE = 10.0  # seconds that processes have to end by themselves
 _PREFIX = "zoo-processes-"
@@ -166,9 +167,15 @@ def _answer(
     killed = [each for each in [*gone, *failed] if each.code < 0]
     told = next((each for each in [*gone, *failed] if each.code > 0), None)
     if killed or told is None:
-        who = f"{killed[0].name} was ended by {_signal(killed[0].code)}" if killed else (
-            "a process of another machine has ended")  # fmt: skip
-        raise ZooError(f"{who}, and the others with it. {_how_to_go_on(team, folder)}")
+        if killed:
+            what = (
+                f"{killed[0].name} was ended by {_signal(killed[0].code)}, and the others with it"
+            )
+        elif team.hosts is not None:
+            what = "a process of another machine has ended, and those of this one with it"
+        else:
+            what = "the processes of this run have lost each other"
+        raise ZooError(f"{what}. {_how_to_go_on(team, folder)}")
     if told.printed.exists():
         sys.stderr.write(told.last_words() + "\n")
     return told.code
@@ -183,7 +190,7 @@ def _how_to_go_on(team: Team, folder: Path) -> str:
     told = folder / process_group.RUN
     if not told.exists():
         return "Give the same command again."
-    words = f"zoo train --resume {told.read_text()} --processes {team.local}"
+    words = f"zoo train --resume {shlex.quote(told.read_text())} --processes {team.local}"
     if team.hosts is not None:
         words += " --hosts FILE --secret FILE"
     return f"`{words}` goes on from the last checkpoint."
@@ -198,29 +205,14 @@ def _meeting_folder(secret: bytes) -> Iterator[Path]:
     place = Path(tempfile.gettempdir())
     place = place if len(str(place)) < _LONGEST else Path("/tmp")
     for old in place.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), _locked(old):
+        with contextlib.suppress(OSError), held(old):
             if time.time() - old.stat().st_mtime > _GRACE:  # a newer one is about to be locked
                 shutil.rmtree(old)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with _locked(folder):
+        with held(folder):
             (folder / rendezvous.SECRET).write_bytes(secret)
             yield folder
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder; the system lets go of it when this process ends.
-
-    Raises:
-        OSError: another process holds it.
-    """
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextlib.contextmanager

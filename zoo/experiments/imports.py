@@ -16,6 +16,7 @@ from typing import Any
 
 from zoo.config import own_key
 from zoo.errors import ZooError
+from zoo.experiments.run_files import read_bytes
 
 SIGNATURE = "signature.json"
 
@@ -99,7 +100,7 @@ def said_of(folder: Path) -> tuple[dict[str, Any], str]:
     They may be anybody's: `signed_code` looks whether they are this user's.
     """
     try:
-        said = json.loads((folder / SIGNATURE).read_text(encoding="utf-8"))
+        said = json.loads(read_bytes(folder / SIGNATURE))
         recipe, files, made = (said[key] for key in ("recipe", "imports", "hmac_sha256"))
         texts = [recipe, made, *files, *files.values()]
     except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -84,7 +85,7 @@ class Metrics:
             ZooError: the file cannot be read.
         """
         try:
-            content = read_bytes(self.path) if os.path.lexists(self.path) else b""
+            content = read_bytes(self.path, math.inf) if os.path.lexists(self.path) else b""
         except Damaged as error:
             raise ZooError(f"{self.path} cannot be read ({error}); move it away.") from None
         kept, lacking = [], Counter({**finished, seed: epoch})

@@ -192,34 +192,38 @@ def _run(
     with torch.random.fork_rng(devices=[]):
         # What is wrong with the model is found before anything is written.
         model, start = _build(prepared)
-    record = find()
-    process_group.tell_run(record.folder)
-    try:
-        weights = sum(each.nbytes for each in model.state_dict().values())
-        record.check_space(weights, len(prepared.splits), prepared.plan.train["epochs"])
-        written = prepared.plan.plain()
-        record.write_recipe(recipe_text(written))
-        if plan.imports and (signed := signature(written, plan.code)):
-            record.write(SIGNATURE, signed)
-        if start is not None:
-            record.begin_from(start)
-            begin(start)
-        record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
-        del model
-        results, error = _train_seeds(prepared, where, record, watch)
-    except BaseException:
-        record.discard_unless_begun()
-        raise
-    if not results:
-        if not isinstance(error, WriteError):  # its message says how to go on
+    with find() as record:
+        process_group.tell_run(record.folder)
+        try:
+            weights = sum(each.nbytes for each in model.state_dict().values())
+            record.check_space(weights, len(prepared.splits), prepared.plan.train["epochs"])
+            written = prepared.plan.plain()
+            record.write_recipe(recipe_text(written))
+            if plan.imports and (signed := signature(written, plan.code)):
+                record.write(SIGNATURE, signed)
+            if start is not None:
+                record.begin_from(start)
+                begin(start)
+            record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
+            del model
+            results, error = _train_seeds(prepared, where, record, watch)
+        except BaseException:
             record.discard_unless_begun()
-        raise error
-    summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
-                        interrupted=error is not None)  # fmt: skip
-    record.finish(summary)
-    if error is not None and not isinstance(error, KeyboardInterrupt):
-        raise error
-    return summary
+            raise
+        if not results:
+            if not isinstance(error, WriteError):  # its message says how to go on
+                record.discard_unless_begun()
+            raise error
+        summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
+                            interrupted=error is not None)  # fmt: skip
+        try:
+            record.finish(summary)
+        except WriteError:
+            if not isinstance(error, WriteError):  # which says where the last seed is
+                raise
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            raise error
+        return summary
 
 
 def _train_seeds(

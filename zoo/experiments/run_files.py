@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import statistics
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ LONGEST = 16 * 2**20
 _THREADS = 16
 """Threads for each core at most: of many more, not all may be begun, which ends the process."""
 
+_Score = Annotated[float, Field(allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -44,9 +46,9 @@ class Environment(_Read):
 class _Scores(_Read):
     seed: Seed
     epoch: Number
-    train: float
-    val: float
-    test: float
+    train: _Score
+    val: _Score
+    test: _Score
     epochs: Count
     seconds_per_epoch: float
     interrupted: bool
@@ -187,7 +189,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     Raises:
         ZooError: it is missing or damaged.
     """
-    fix = f"`zoo train --resume {folder}` writes it anew."
+    fix = f"`zoo train --resume {shlex.quote(str(folder))}` writes it anew."
     return _read(folder / "summary.json", _Summary, fix)
 
 
@@ -199,8 +201,8 @@ def is_summarised(folder: Path) -> bool:
         return False
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file of text.
+def read_bytes(path: Path, longest: float = LONGEST) -> bytes:
+    """Return the content of a file of text of so many bytes at most.
 
     Raises:
         Damaged: it is missing, too long, or no plain file.
@@ -208,7 +210,7 @@ def read_bytes(path: Path) -> bytes:
     if not os.path.isfile(path):
         raise Damaged("it is no file" if os.path.lexists(path) else "it is missing")
     try:
-        if path.stat().st_size > LONGEST:
+        if path.stat().st_size > longest:
             raise Damaged("it is too long")
         return path.read_bytes()
     except OSError as error:

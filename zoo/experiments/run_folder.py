@@ -25,14 +25,9 @@ from zoo.experiments.metrics import LINE, Metrics
 from zoo.experiments.run_files import Result, read_bytes, read_recipe, read_result
 from zoo.registry import Model
 from zoo.system.disk import WriteError, check_space
-from zoo.system.files import remove_drafts, write_whole
+from zoo.system.files import held, remove_drafts, write_whole
 from zoo.training.checkpoint import Checkpoint
-from zoo.training.checksums import (
-    Damaged,
-    sealed_json,
-    sealed_text,
-    unsealed_json,
-)
+from zoo.training.checksums import Damaged, sealed_json, sealed_text, unsealed_json
 from zoo.weights.finetune import Start
 from zoo.weights.folder import CONFIG, WEIGHTS, sha256_of
 from zoo.weights.load import save
@@ -54,7 +49,7 @@ def new_record(runs: Path, name: str, every: float, tell: Tell) -> Record:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         try:
             (runs / f"{stem}{suffix}").mkdir(parents=True)
-            return Record(runs / f"{stem}{suffix}", every, tell)
+            return Record(runs / f"{stem}{suffix}", every, tell, new=True)
         except FileExistsError:
             continue
         except OSError as error:
@@ -69,15 +64,39 @@ class Record:
         folder: it exists.
         every: seconds between two checkpoints.
         tell: is given a sentence about what is damaged, or cannot be written, and what is done.
+        new: it was made for this run, and holds nothing else.
 
     Attributes:
         recipe_sha256: the checksum of the recipe: what belongs to another is not taken.
         metrics: the file of epochs.
     """
 
-    def __init__(self, folder: Path, every: float, tell: Tell = warnings.warn):
-        self.folder, self._every, self._tell = folder, every, tell
+    def __init__(
+        self, folder: Path, every: float, tell: Tell = warnings.warn, *, new: bool = False
+    ):
+        self.folder, self._every, self._tell, self._new = folder, every, tell, new
         self.recipe_sha256, self.metrics = "", Metrics(folder / "metrics.jsonl", tell)
+
+    def __enter__(self) -> Record:
+        """Hold the folder, so that no other process goes on with the run meanwhile.
+
+        Raises:
+            ZooError: another process holds it.
+        """
+        self._held = contextlib.ExitStack()
+        try:
+            self._held.enter_context(held(self.folder))
+        except BlockingIOError:
+            raise ZooError(
+                f"another process is training {self.folder}; wait until it has ended, or end it."
+            ) from None
+        except OSError:  # a file system without locks
+            self._held.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the folder."""
+        self._held.close()
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """Write data as JSON."""
@@ -227,8 +246,9 @@ class Record:
                 f"{again} trains it again from its last checkpoint, to the same numbers."
             )
         return (
-            f"What {seed} has come to is in {place}. Once there is room, `cp -r {place}/. "
-            f"{shlex.quote(str(self.folder))}` puts it where it belongs, and {again} goes on."
+            f"What {seed} has come to is in {place}. Once there is room, `cp -r "
+            f"{shlex.quote(str(place))}/. {shlex.quote(str(self.folder))}` puts it where it "
+            f"belongs, and {again} goes on."
         )
 
     def _aside(self, keep: Callable[[Path], None]) -> Path | None:
@@ -248,7 +268,9 @@ class Record:
         return f"`zoo train --resume {shlex.quote(str(self.folder))}`"
 
     def discard_unless_begun(self) -> None:
-        """Delete the folder of a run that has come to nothing: no weights, checkpoint or score."""
+        """Delete the folder of a new run without weights, checkpoint or score."""
+        if not self._new:
+            return
         with contextlib.suppress(OSError):
             kept = [each for name in ("checkpoint-*", "seed-*") for each in self.folder.glob(name)]
             if not kept and not self.metrics.scored():

@@ -8,8 +8,10 @@ encrypted: whoever can read the network between two machines can read it.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import stat
+import struct
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -75,7 +77,7 @@ def serve(
         if allowed is not None and peer[0] not in allowed:
             found.close()
             continue
-        arguments = (_connection(found), secret, answer)
+        arguments = (found, secret, answer)
         threading.Thread(target=_converse, args=arguments, daemon=True).start()
 
 
@@ -94,9 +96,7 @@ def connect(address: Address, secret: bytes, source: str = "") -> Connection:
     while True:
         try:
             found = _connected(address, source)
-            answer_challenge(found, secret)
-            deliver_challenge(found, secret)
-            return found
+            return _proven(found, secret, answer_challenge, deliver_challenge)
         except AuthenticationError:
             raise ZooError(
                 f"{shown(address)} has another secret: give the same file to `--secret` on all "
@@ -121,28 +121,52 @@ def receive(connection: Connection) -> bytes:
     return connection.recv_bytes()
 
 
-def _converse(connection: Connection, secret: bytes, answer: Callable[[bytes], bytes]) -> None:
-    with connection, contextlib.suppress(OSError, EOFError, AuthenticationError):
-        deliver_challenge(connection, secret)
-        answer_challenge(connection, secret)
+def _converse(found: socket.socket, secret: bytes, answer: Callable[[bytes], bytes]) -> None:
+    with (
+        contextlib.suppress(OSError, EOFError, AuthenticationError),
+        _proven(found, secret, deliver_challenge, answer_challenge) as connection,
+    ):
         while True:
             connection.send_bytes(answer(connection.recv_bytes(_LONGEST)))
 
 
-def _connected(address: Address, source: str) -> Connection:
+def _connected(address: Address, source: str) -> socket.socket:
     if not isinstance(address, str):
-        given = (source, 0) if source else None
-        return _connection(socket.create_connection(address, PATIENCE, given))
+        return socket.create_connection(address, PATIENCE, (source, 0) if source else None)
     found = socket.socket(socket.AF_UNIX)
     found.connect(address)
-    return _connection(found)
+    return found
 
 
-def _connection(found: socket.socket) -> Connection:
-    found.settimeout(None)
-    if found.family != socket.AF_UNIX:
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Connection(found.detach())
+def _proven(found: socket.socket, secret: bytes, *steps: Callable) -> Connection:
+    """Return a connection after both sides have shown that they know the secret.
+
+    Raises:
+        AuthenticationError: the other side does not.
+        OSError: it hangs up, or says nothing for five minutes.
+        EOFError: it hangs up.
+    """
+    with found:
+        found.settimeout(None)
+        if found.family != socket.AF_UNIX:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(os.dup(found.fileno()))
+        try:
+            _wait_at_most(found, PATIENCE)
+            for step in steps:
+                step(connection, secret)
+            _wait_at_most(found, 0.0)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _wait_at_most(found: socket.socket, seconds: float) -> None:
+    """Have reading fail that waits longer; 0 waits for ever."""
+    whole, rest = divmod(seconds, 1)
+    limit = struct.pack("ll", int(whole), int(rest * 1e6))
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def shown(address: Address) -> str:

@@ -8,6 +8,7 @@ is what a killed command has left.
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import platform
@@ -258,3 +259,19 @@ def _who(name: str, holder: dict) -> str:
         f"another process{said} is writing {name.removesuffix(PARTIAL)}. Wait until it has "
         "finished, end it, or write another name."
     )
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder; the system lets go of it when this process ends.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        OSError: it is no folder, or its file system knows no locks.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)

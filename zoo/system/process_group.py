@@ -43,19 +43,29 @@ class Lost(ZooError):
 
 def start() -> None:
     """Join the other processes where a launcher has started several; gloo, and NCCL on CUDA."""
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and not distributed.is_initialized():
+    if os.environ.get("WORLD_SIZE", "1") != "1" and not distributed.is_initialized():
         # The threads of a group have to end before Python does, or may abort the process. Imported
         # later, by the first optimiser, torch._dynamo would keep the group from ending.
         importlib.import_module("torch._dynamo")
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        folder = meeting()
-        if folder is None:  # torchrun says where they meet
-            distributed.init_process_group(backend)
-        else:
-            own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-            store = rendezvous(folder, number)
-            distributed.init_process_group(backend, store=store, rank=own, world_size=number)
+        try:
+            _join()
+        except (ValueError, KeyError) as error:
+            raise ZooError(
+                f"WORLD_SIZE is set, as launchers do, and other variables are not as they should "
+                f"be ({error}). Write `unset WORLD_SIZE`, and `zoo train RECIPE --processes R`."
+            ) from None
         atexit.register(leave)
+
+
+def _join() -> None:
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    folder = meeting()
+    if folder is None:  # torchrun says where they meet
+        distributed.init_process_group(backend)
+    else:
+        own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        store = rendezvous(folder, number)
+        distributed.init_process_group(backend, store=store, rank=own, world_size=number)
 
 
 def meeting() -> Path | None:

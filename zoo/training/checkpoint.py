@@ -46,7 +46,7 @@ class Checkpoint:
     ):
         self.path, self.every, self.of, self._tell = path, every, of, tell
         self.previous = path.with_name(f"{path.stem}.previous{path.suffix}")
-        self._written, self._failed = time.monotonic(), False
+        self._written, self._failed, self._damaged = time.monotonic(), False, False
 
     def offer(self, state: Callable[[], dict[str, Any]]) -> None:
         """Write what `state` returns if it is time to; its values are plain data and tensors.
@@ -61,9 +61,12 @@ class Checkpoint:
                 self._write({"of": self.of, "state": state()})
         except WriteError as error:
             if not self._failed:
-                kept = "the checkpoint before" if self.previous.exists() else "its seed"
+                begins = "from its beginning"
+                if self.previous.exists():
+                    begins = "from the checkpoint before"
                 self._tell(
-                    f"{error} Training goes on; if it is killed, `--resume` begins with {kept}."
+                    f"{error} Training goes on; if it is killed, `--resume` trains this seed "
+                    f"{begins}."
                 )
             self._failed = True
         self._written = time.monotonic()
@@ -89,6 +92,7 @@ class Checkpoint:
             except Damaged as error:
                 causes.append(f"{path} is damaged ({error})")
                 continue
+            self._damaged = bool(causes)
             if causes:
                 self._tell(f"{causes[0]}; the checkpoint before it is taken, {path.name}.")
             return state
@@ -106,9 +110,10 @@ class Checkpoint:
                 path.unlink()
 
     def _write(self, content: dict[str, Any]) -> None:
-        if self.path.exists():
+        if self.path.exists() and not self._damaged:
             self.path.replace(self.previous)
         write_whole(self.path, lambda draft: write_sealed(draft, lambda f: torch.save(content, f)))
+        self._damaged = False
 
     def _read(self, path: Path) -> dict[str, Any]:
         """Return the state in one of the files.
