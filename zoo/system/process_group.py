@@ -42,7 +42,11 @@ class Lost(ZooError):
 
 
 def start() -> None:
-    """Join the other processes where a launcher has started several; gloo, and NCCL on CUDA."""
+    """Join the other processes where a launcher has started several; gloo, and NCCL on CUDA.
+
+    Raises:
+        ZooError: the variables of the environment by which a launcher says so do not fit.
+    """
     if os.environ.get("WORLD_SIZE", "1") != "1" and not distributed.is_initialized():
         # The threads of a group have to end before Python does, or may abort the process. Imported
         # later, by the first optimiser, torch._dynamo would keep the group from ending.
@@ -92,10 +96,10 @@ def leave() -> None:
         distributed.destroy_process_group()
 
 
-def end_with_parent(by: int = signal.SIGKILL) -> None:
-    """Have the system end this process when the one that started it ends (Linux only)."""
+def end_with_parent() -> None:
+    """Have the system kill this process when the one that started it ends (Linux only)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_ENDED, by)
+        ctypes.CDLL(None).prctl(_PARENT_ENDED, signal.SIGKILL)
 
 
 def count() -> int:
