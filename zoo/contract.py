@@ -131,18 +131,20 @@ class Given(NamedTuple):
     """What a model was given in a call, for the answer to be held against.
 
     Attributes:
-        x: its features (N, in_dim).
+        x: its features (N, in_dim), or tokens (N,).
+        rows: how many rows of logits it owes.
         version: how often they had been changed in place; None where torch does not count.
     """
 
     x: Any
+    rows: int
     version: int | None
 
     @classmethod
-    def of(cls, x: Any) -> "Given":
+    def of(cls, x: Any, rows: int) -> "Given":
         """Note the present state of features."""
         counted = isinstance(x, Tensor) and not x.is_inference()
-        return cls(x, x._version if counted else None)
+        return cls(x, rows, x._version if counted else None)
 
 
 def check_answer(model: nn.Module, given: Given, output: Any, kind: type, first: bool) -> None:
@@ -165,7 +167,7 @@ def check_answer(model: nn.Module, given: Given, output: Any, kind: type, first:
             "always. Write `return Output(logits)`, or `Output(logits, penalty)`, with `from zoo "
             "import Output`; or leave `forward` out and define `features` and `head` alone."
         )
-    logits, rows = output.logits, len(given.x)
+    logits, rows = output.logits, given.rows
     if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != rows:
         shown = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ZooError(
@@ -228,6 +230,8 @@ def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
     if not isinstance(x, Tensor):
         return f"x is a {type(x).__name__}, not a tensor: write `torch.as_tensor(x).float()`."
     wanted, nodes = model.config["in_dim"], int(sum(graph.batch_num_nodes()))
+    if x.dim() == 1 and x.dtype == torch.int64:
+        return _of_tokens(x, nodes, wanted)
     if x.dim() != 2 or len(x) != nodes:
         return f"x is {tuple(x.shape)}, and has to be ({nodes}, {wanted}): a row for each node."
     if x.shape[1] != wanted:
@@ -242,6 +246,12 @@ def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
     ):
         return f"x is of {x.dtype} and the weights are of {kind}: write `x.to({kind})`."
     return None
+
+
+def _of_tokens(x: Tensor, places: int, words: int) -> str | None:
+    if len(x) == places and (not places or 0 <= int(x.min()) <= int(x.max()) < words):
+        return None
+    return f"x has to be {places} tokens from 0 to {words - 1}, made by the model's own vocabulary."
 
 
 def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:

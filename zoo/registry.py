@@ -53,7 +53,7 @@ MODELS: "Table[type[Model]]" = Table("model", {})
 ENTRY_POINTS = "graph_transformer_zoo.models"
 """The entry-point group in which other packages announce modules that register models."""
 
-_HOME = "zoo.models"
+_HOMES = "zoo.models", "zoo.models.sequences"
 _seen_plugins: set[str] = set()
 
 
@@ -118,7 +118,7 @@ class Model(nn.Module):
     def _answer_first(self, graph: Any, x: Tensor) -> Output:
         """Answer for the first time in training, or in evaluation."""
         check_parts(self)
-        given = Given.of(x)
+        given = Given.of(x, self.rows(graph, x))
         output = super().__call__(graph, x)
         try:
             check_answer(self, given, output, Output, first=not self._answered)
@@ -140,6 +140,10 @@ class Model(nn.Module):
         """
         hidden = self.features(graph, x)
         return Output(self.head(hidden))
+
+    def rows(self, graph: Any, x: Tensor) -> int:
+        """Return how many rows of logits it owes for what it is given: one for each node."""
+        return len(x)
 
     def begin_epoch(self, epoch: int) -> None:
         """Be told that an epoch begins, 0 first; a model with phases switches them here.
@@ -209,7 +213,8 @@ def discover() -> None:
 
     A plug-in that fails to import is logged once and skipped: it cannot break the others.
     """
-    importlib.import_module(_HOME)
+    for home in _HOMES:
+        importlib.import_module(home)
     for plugin in entry_points(group=ENTRY_POINTS):
         if plugin.value in _seen_plugins:
             continue

@@ -43,7 +43,7 @@ def test_a_step_in_batches_holds_less_than_one_of_the_whole_graph(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batching", ["full", BATCHES], ids=["full", "random-nodes"])
-@pytest.mark.parametrize("name", list_models())
+@pytest.mark.parametrize("name", list_models(task="node-classification"))
 def test_it_is_within_a_quarter_of_what_is_measured(name, batching, tmp_path):
     path = tmp_path / "large.yaml"
     path.write_text(

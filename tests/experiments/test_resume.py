@@ -57,12 +57,21 @@ def killed(folder, name, seed, epoch):
 def left(tmp_path_factory):
     """The folders of runs that were killed in their second seed, by model."""
     folder = tmp_path_factory.mktemp("killed")
-    call = [sys.executable, "-W", "ignore", __file__, str(folder), *list_models()]
+    call = [
+        sys.executable,
+        "-W",
+        "ignore",
+        __file__,
+        str(folder),
+        *list_models(task="node-classification"),
+    ]
     subprocess.run(call, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    return {name: next((folder / name).iterdir()) for name in list_models()}
+    return {
+        name: next((folder / name).iterdir()) for name in list_models(task="node-classification")
+    }
 
 
-@pytest.mark.parametrize("name", list_models())
+@pytest.mark.parametrize("name", list_models(task="node-classification"))
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(name, left, tmp_path):
     assert (left[name] / "checkpoint-4.pt").exists()
     assert not (left[name] / "checkpoint-3.pt").exists()  # that seed was finished

@@ -8,10 +8,10 @@ import pytest
 
 from zoo import run_recipe
 from zoo.config.options import options_of
-from zoo.datasets.check.in_memory import check_graph
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import prepare_on_disk, read_graph
+from zoo.datasets.load.check_in_memory import check_graph
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.weights.create import list_models
@@ -60,7 +60,7 @@ def test_a_hub_of_100000_neighbours(hub, train):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list_models())
+@pytest.mark.parametrize("name", list_models(task="node-classification"))
 def test_every_model_on_a_hub(name, hub, train):
     quadratic = {"transformer", "graphgps"}
     train(hub, model=small(name, **({"attention": "linear"} if name in quadratic else {})))

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import mmwrite
 
-from zoo.datasets.check.in_memory import check_graph
-from zoo.datasets.check.mapped import check_on_disk
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, on_disk_folder, prepare_on_disk, read_graph
+from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.load.check_mapped import check_on_disk
 from zoo.datasets.load.planetoid import convert_planetoid
 from zoo.errors import ZooError
 

@@ -15,8 +15,16 @@ from zoo.testing.cases import attention_specs
 from zoo.weights.create import list_models
 from zoo.weights.load import save
 
-CASES = [case for name in list_models() for case in zoo.testing.model_cases(name)]
-PROMISES = [each for name in list_models() for each in zoo.testing.model_promises(name)]
+CASES = [
+    case
+    for name in list_models(task="node-classification")
+    for case in zoo.testing.model_cases(name)
+]
+PROMISES = [
+    each
+    for name in list_models(task="node-classification")
+    for each in zoo.testing.model_promises(name)
+]
 
 
 @zoo.testing.promises(PROMISES)
@@ -29,7 +37,7 @@ def test_every_attention_is_tried_alone_and_in_random_batches():
     inside = {each.get("inner", "native") for each in attention_specs() if isinstance(each, dict)}
     assert alone | {"rba"} == set(ATTENTIONS) and inside == alone
     tried = {(case.name, str(case.options.get("attention"))) for case in CASES}
-    for name in list_models():
+    for name in list_models(task="node-classification"):
         takes = attention_specs() if "attention" in options_of(MODELS[name]) else [None]
         assert {(name, str(each)) for each in takes} <= tried
 
@@ -38,7 +46,7 @@ def test_every_model_has_every_promise():
     ids = [each.id for each in PROMISES]
     assert len(set(ids)) == len(ids)
     names = {each.name for each in PROMISES}
-    for name in list_models():
+    for name in list_models(task="node-classification"):
         assert {each.name for each in PROMISES if name in each.of.split("-")} == names
 
 

@@ -15,8 +15,9 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
-from zoo.training.epoch import TrainingData, all_logits
+from zoo.training.epoch import all_logits
 from zoo.training.fit import Hooks, fit
+from zoo.training.full_batch import TrainingData
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
 from zoo.weights.create import create_model

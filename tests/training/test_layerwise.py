@@ -16,7 +16,8 @@ from zoo.experiments.run import run_recipe
 from zoo.nn import by_sums, count_nodes, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
 from zoo.training import layerwise
-from zoo.training.epoch import Steps, TrainingData, all_logits
+from zoo.training.epoch import Steps, all_logits
+from zoo.training.full_batch import TrainingData
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 

@@ -16,9 +16,9 @@ from zoo.errors import ZooError
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import induced, neighbourhood
 from zoo.system import process_group
-from zoo.training.epoch import Steps, TrainingData, all_logits
+from zoo.training.epoch import Steps, all_logits
 from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import Whole
+from zoo.training.full_batch import TrainingData, Whole
 from zoo.training.mini_batch import BATCHING
 from zoo.weights.create import create_model
 

@@ -33,10 +33,10 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
-    from zoo.datasets.check.in_memory import check_graph
-    from zoo.datasets.check.mapped import check_on_disk
-    from zoo.datasets.check.plot import draw
     from zoo.datasets.load import on_disk_folder, read_graph
+    from zoo.datasets.load.check_in_memory import check_graph
+    from zoo.datasets.load.check_mapped import check_on_disk
+    from zoo.datasets.load.check_plot import draw
     from zoo.system.files import check_place
 
     if plot is not None and plot.suffix != ".png":

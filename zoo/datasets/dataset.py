@@ -1,8 +1,8 @@
 """The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,7 +44,16 @@ class Dataset:
         labels: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         transform: what was done to the features, in the words of `FEATURES`.
+        batching: the mini-batch strategies that it may be trained by, the default one first.
     """
+
+    batching: ClassVar[tuple[str, ...]] = (
+        "full",
+        "random-nodes",
+        "clusters",
+        "neighbours",
+        "distributed",
+    )
 
     name: str
     graph: DGLGraph
@@ -140,6 +149,15 @@ class Dataset:
             nodes = objects.from_arrays([], features, labels, task=task)
         arrays = objects.from_scipy(adjacency, nodes, weights)
         return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
+
+    @property
+    def inputs(self) -> int:
+        """The number of features that a model reads of a node, encodings included."""
+        return self.x.shape[1]
+
+    def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
+        """Return the data set with the encoding of its graph, a function of it, beside x."""
+        return self.add_features(encode(self.graph))
 
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x.

@@ -180,11 +180,14 @@ def _read(source: str, overrides: Sequence[str]) -> Contestant:
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
-    names = [f"{model}-{dataset}" for model in list_models()]
+    names = [f"{model}-{dataset}" for model in list_models(task="node-classification")]
     shipped = [each for each in names if each in recipe_names()]
     if shipped:
         return [contestant(load_recipe(each, overrides)) for each in shipped]
-    return [_untuned(model, {"dataset": dataset}, overrides) for model in list_models()]
+    return [
+        _untuned(model, {"dataset": dataset}, overrides)
+        for model in list_models(task="node-classification")
+    ]
 
 
 def _with_splits(entries: Sequence[Contestant]) -> list[Contestant]:

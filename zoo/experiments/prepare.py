@@ -9,6 +9,7 @@ from torch import Tensor
 
 from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
+from zoo.config.recipe import word
 from zoo.datasets import Dataset
 from zoo.datasets.load import load_graph, own_files
 from zoo.datasets.splits import Split, make_split
@@ -17,7 +18,7 @@ from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
-from zoo.training.epoch import TrainingData, identity
+from zoo.training.full_batch import TrainingData, identity
 from zoo.weights.folder import WEIGHTS, locate, sha256_of
 
 
@@ -51,6 +52,7 @@ def prepare(plan: Plan) -> Prepared:
             "`resolve(recipe, trust=True)`."
         )
     data = load_graph(plan.dataset)
+    _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = pick(TASKS, data.task)
     seeds = plan.recipe.seeds
@@ -58,15 +60,25 @@ def prepare(plan: Plan) -> Prepared:
         splits = [make_split(plan.split, data.y, data.masks, seed=seed) for seed in seeds]
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
-    encoding = pick(ENCODINGS, plan.encoding, data.graph)
-    if data.x.shape[1] + encoding.shape[1] == 0:
+    encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    if encoded.inputs == 0:
         raise ZooError(
             f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
             "such as `encoding: {name: laplacian, k: 8}`."
         )
-    augment = functools.partial(flip_signs, columns=encoding.shape[1])
+    augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
     augment = augment if plan.flip_signs else identity
-    return Prepared(plan, data.add_features(encoding), task, splits, augment, _about(plan, data))
+    return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
+
+
+def _check_batching(plan: Plan, data: Dataset) -> None:
+    """Refuse a mini-batch strategy that is not one for this kind of data."""
+    asked = word(plan.train["batching"])
+    if asked not in data.batching:
+        raise ZooError(
+            f"{data.name} is not trained by `batching: {asked}`; write "
+            f"`train.batching={data.batching[0]}`, or one of {', '.join(data.batching)}."
+        )
 
 
 def _about(plan: Plan, data: Dataset) -> About:
@@ -75,7 +87,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         data=data.name,
         task=data.task,
         metric=data.metric,
-        features=data.x.shape[1],
+        features=data.inputs,
         feature_names=list(data.feature_names) if data.feature_names else None,
         labels=list(data.labels) if data.labels else None,
         transform=data.transform,

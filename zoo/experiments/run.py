@@ -258,7 +258,7 @@ def _build(prepared: Prepared) -> tuple[Model, Start | None]:
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     name = options.pop("name")
     try:
-        model = create_model(name, prepared.data.x.shape[1], outputs, **options)
+        model = create_model(name, prepared.data.inputs, outputs, **options)
     except (MemoryError, RuntimeError) as error:
         raise ZooError(
             f"the model does not fit into memory; write a smaller `dim`. ({error})"

@@ -17,9 +17,9 @@ from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS
 from zoo.experiments.resolve import Plan
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps, TrainingData
+from zoo.training.epoch import Steps
 from zoo.training.fit import COPIES
-from zoo.training.full_batch import Part, Whole
+from zoo.training.full_batch import Part, TrainingData, Whole
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.weights.create import create_model
 
@@ -42,7 +42,7 @@ class ScaledDown:
         options = {key: value for key, value in self._plan.model.items() if key != "name"}
         outputs = on.task.outputs(on.data.classes)
         torch.manual_seed(0)
-        model = create_model(self._plan.model["name"], on.data.x.shape[1], outputs, **options)
+        model = create_model(self._plan.model["name"], on.data.inputs, outputs, **options)
         model.begin_epoch(train["epochs"] - 1)  # the last phase holds most
         return Steps(model, on, precision=train["precision"], clip=train["clip"])
 

@@ -25,7 +25,8 @@ from zoo.registry import Model
 from zoo.studies.study import Row, Study
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
-from zoo.training.epoch import Steps, TrainingData
+from zoo.training.epoch import Steps
+from zoo.training.full_batch import TrainingData
 from zoo.training.mini_batch import Neighbours
 from zoo.weights.create import create_model
 

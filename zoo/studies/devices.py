@@ -32,7 +32,8 @@ from zoo.studies.study import Row, Series, Study
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps, TrainingData
+from zoo.training.epoch import Steps
+from zoo.training.full_batch import TrainingData
 from zoo.weights.create import create_model
 
 SIZE = 256

@@ -10,48 +10,32 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from zoo.config.options import Spec, pick
 from zoo.datasets import Dataset
-from zoo.datasets.splits import PARTS, Split
-from zoo.datasets.tasks import Task
 from zoo.errors import ZooError
 from zoo.nn.random_batch_attention import local_redeal
 from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.training.full_batch import Divided, Part, Shared, Whole
+from zoo.training.full_batch import (
+    Divided,
+    Part,
+    Score,
+    Shared,
+    TrainingData,
+    Whole,
+    autocast,
+    infer,
+)
 from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
 
 _BEGINNING = 2**32
 """The number of no batch: of what is drawn before the first."""
-
-
-def identity(x: Tensor) -> Tensor:
-    """Return x: features that are not augmented."""
-    return x
-
-
-class TrainingData(NamedTuple):
-    """What a model learns from, and what it is measured by.
-
-    Attributes:
-        data: the graph, its features and labels, on the CPU.
-        split: the training, validation and test nodes.
-        task: loss and metric.
-        augment: data augmentation, applied to the features x (n, F) in training only.
-    """
-
-    data: Dataset
-    split: Split
-    task: Task
-    augment: Callable[[Tensor], Tensor] = identity
 
 
 @dataclasses.dataclass
@@ -95,7 +79,7 @@ class Steps:
             self.over = self.asked = Shared(*given, redeal)
         if self.evaluation == "layerwise":
             self.asked = Layerwise(data, self.device)
-            _infer(self.model, self.asked, self.precision, self.asked.check)
+            infer(self.model, self.asked, self.precision, self.asked.check)
         elif self.evaluation == "full" and isinstance(self.over, Batches):
             self.asked = Whole(data, split.train, "cpu")
         if self.asked is not self.over and process_group.rank() > 0:
@@ -134,24 +118,20 @@ class Steps:
                 found = None
         return statistics.fmean(losses)
 
-    def evaluate(self) -> Callable[[str], float]:
+    def evaluate(self) -> Score:
         """Run inference once; return the metric as a function of the part: train, val or test.
 
         All processes have to call both; they get the first one's metric.
         """
         if self.asked is None:
             return lambda part: process_group.of_first(0.0)
-        parts = [getattr(self.on.split, each) for each in PARTS]
-        nodes = torch.cat(parts)
-        logits = _logits(self.model, self.asked, nodes, self.precision)
-        y = self.on.data.y[nodes].to(logits.device)
-        sizes = [len(each) for each in parts]
-        pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
-        return lambda part: process_group.of_first(self.on.task.metric(*pairs[part]))
+        score = self.asked.scores(self.model, self.on, self.precision)
+        return lambda part: process_group.of_first(score(part))
 
     def _loss(self, part: Part) -> Tensor:
-        with _autocast(part.x.device, self.precision):
+        with autocast(part.x.device, self.precision):
             logits, penalty = self.model(part.graph, self.on.augment(part.x))
+        logits = part.read(logits)
         # Of a share without training nodes the loss has no weight; its gradients are zeros.
         rows = part.rows
         loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
@@ -166,27 +146,8 @@ class Steps:
 
 def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     """Return the logits of every node, (N, C) fp32 where the data is, model in eval mode."""
-    nodes = torch.arange(len(data.x), device=data.x.device)
-    return _logits(model, Whole(data, nodes, data.x.device), nodes, precision)
-
-
-def _logits(model: Model, over: Whole, nodes: Tensor, precision: str) -> Tensor:
-    return _infer(model, over, precision, lambda answer: over.logits(answer, nodes))
-
-
-@torch.no_grad()
-def _infer(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
-    """Run inference in eval mode: return what `ask` makes of `(graph, x) -> logits`."""
-    trained_on = next(model.parameters()).device
-    model.to(over.device).eval()
-    with _autocast(over.device, precision):
-        found = ask(lambda graph, x: model(graph, x).logits.float())
-    model.to(trained_on)
-    return found
-
-
-def _autocast(device: torch.device, precision: str):
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+    over = Whole(data, torch.arange(len(data.x)), data.x.device)
+    return infer(model, over, precision, lambda answer: over.logits(answer, over.train))
 
 
 def _finite(loss: float, epoch: int, optimiser: torch.optim.Optimizer) -> float:

@@ -18,7 +18,8 @@ from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.memory import available_memory
 from zoo.training.checkpoint import Checkpoint
-from zoo.training.epoch import Steps, TrainingData
+from zoo.training.epoch import Steps
+from zoo.training.full_batch import TrainingData
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from zoo.datasets import Dataset
+from zoo.datasets.splits import PARTS, Split
+from zoo.datasets.tasks import Task
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph, Shard
 from zoo.ops.random_order import random_order, seed_of
+from zoo.registry import Model
 from zoo.system import process_group
+
+
+def identity(x: Tensor) -> Tensor:
+    """Return x: features that are not augmented, logits that are read as they are."""
+    return x
+
+
+class TrainingData(NamedTuple):
+    """What a model learns from, and what it is measured by.
+
+    Attributes:
+        data: the graph, its features and labels, on the CPU.
+        split: the training, validation and test nodes.
+        task: loss and metric.
+        augment: data augmentation, applied to the features x (n, F) in training only.
+    """
+
+    data: Dataset
+    split: Split
+    task: Task
+    augment: Callable[[Tensor], Tensor] = identity
+
+
+Score = Callable[[str], float]
+"""The metric of a part of the split: train, val or test."""
 
 
 class Part(NamedTuple):
@@ -28,6 +57,7 @@ class Part(NamedTuple):
         share: of the penalty, likewise.
         seed: of what the model draws; None where it draws from the run's generator.
         last: whether a step is taken after it.
+        read: the model's logits to those that the rows count, such as means over each graph.
     """
 
     graph: Graph
@@ -38,6 +68,7 @@ class Part(NamedTuple):
     share: float = 1.0
     seed: int | None = None
     last: bool = True
+    read: Callable[[Tensor], Tensor] = identity
 
 
 class Whole:
@@ -54,6 +85,16 @@ class Whole:
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), for a function that answers for a graph."""
         return answer(self.data.graph, self.data.x)[nodes.to(self.device)]
+
+    def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
+        """Answer for the nodes of all parts at once; return the metric of each part."""
+        parts = [getattr(on.split, each) for each in PARTS]
+        nodes = torch.cat(parts)
+        logits = infer(model, self, precision, lambda answer: self.logits(answer, nodes))
+        y = on.data.y[nodes].to(logits.device)
+        sizes = [len(each) for each in parts]
+        pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
+        return lambda part: on.task.metric(*pairs[part])
 
     def combine(self, model: nn.Module) -> None:
         """Reduce gradients over processes. No-op: they are identical on every rank."""
@@ -115,3 +156,24 @@ def moved(data: Dataset, device: torch.device | str) -> Dataset:
     """Return the data on a device, in fp32; the graph stays where DGL can hold it."""
     parts = {"x": data.x.to(device, torch.float32), "y": data.y.to(device)}
     return dataclasses.replace(data, **parts, graph=place(data.graph, device))
+
+
+def infer(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
+    """Run inference in eval mode: return what `ask` makes of `(graph, x) -> logits`."""
+    with evaluating(model, over.device, precision):
+        return ask(lambda graph, x: model(graph, x).logits.float())
+
+
+@contextlib.contextmanager
+def evaluating(model: Model, device: torch.device, precision: str) -> Iterator[None]:
+    """Have a model on a device in eval mode, without gradients; it goes back afterwards."""
+    trained_on = next(model.parameters()).device
+    model.to(device).eval()
+    with torch.no_grad(), autocast(device, precision):
+        yield
+    model.to(trained_on)
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """Return the context of automatic mixed precision, `bf16`, or of none, `fp32`."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

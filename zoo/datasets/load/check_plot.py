@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from zoo.datasets import GraphArrays
-from zoo.datasets.check.in_memory import shape_of
 from zoo.datasets.files.labels import REGRESSION, infer_task
+from zoo.datasets.load.check_in_memory import shape_of
 from zoo.errors import printable
 from zoo.system.files import write_whole
 

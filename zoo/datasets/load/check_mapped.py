@@ -7,7 +7,8 @@ import numpy as np
 from tqdm import tqdm
 
 from zoo.datasets import Dataset, GraphArrays
-from zoo.datasets.check.in_memory import (
+from zoo.datasets.files.labels import REGRESSION
+from zoo.datasets.load.check_in_memory import (
     QUANTILES,
     Finding,
     check_balance,
@@ -17,7 +18,6 @@ from zoo.datasets.check.in_memory import (
     refused_by,
     scales,
 )
-from zoo.datasets.files.labels import REGRESSION
 from zoo.datasets.mapped.external_sort import ranges
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.datasets.mapped.reader import read_on_disk

@@ -1,1 +1,0 @@
-"""The checks of `zoo data check`."""

@@ -1,0 +1,34 @@
+"""A batch of pairs of sequences: what a translation model is given in the place of a graph.
+
+Sequences follow one another without padding. What is known of their places is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from zoo.canonical_form import remember
+
+
+class Pairs:
+    """Pairs of sequences, by their lengths. Rows of x are the sources' tokens, then the targets'.
+
+    Attributes:
+        sources: tokens of each source.
+        targets: tokens of each target.
+    """
+
+    def __init__(self, sources: Sequence[int], targets: Sequence[int]):
+        self.sources, self.targets = tuple(sources), tuple(targets)
+        remember(self)
+
+    def batch_num_nodes(self) -> Tensor:
+        """Return the tokens of each sequence, sources first, (2 B,)."""
+        return torch.tensor([*self.sources, *self.targets])
+
+    def divide(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows of the sources, (S, ...), and those of the targets, (T, ...)."""
+        return x.split([sum(self.sources), sum(self.targets)])
