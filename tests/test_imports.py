@@ -21,7 +21,7 @@ FLOORS = [
     {"experiments"},
     {"inference"},
     {"training"},
-    {"models.sequences"},
+    {"sequences"},
     {"models", "distributed", "datasets.load"},
     {"datasets.mapped"},
     {"datasets", "encodings", "nn"},

@@ -53,7 +53,7 @@ MODELS: "Table[type[Model]]" = Table("model", {})
 ENTRY_POINTS = "graph_transformer_zoo.models"
 """The entry-point group in which other packages announce modules that register models."""
 
-_HOMES = "zoo.models", "zoo.models.sequences"
+_HOMES = "zoo.models", "zoo.sequences"
 _seen_plugins: set[str] = set()
 
 

@@ -6,7 +6,15 @@ What is fast stands behind them, in `zoo.ops` and `zoo.graphs`; a model imports 
 from zoo.graphs.adjacency import degrees as in_degrees
 from zoo.graphs.adjacency import ends as edge_ends
 from zoo.graphs.adjacency import tips as edge_targets
-from zoo.graphs.message_passing import edge_dot, edge_softmax, neighbour_sum, weighted_sum
+from zoo.graphs.message_passing import (
+    edge_dot,
+    edge_softmax,
+    edge_sum,
+    neighbour_sum,
+    weighted_sum,
+)
+from zoo.graphs.pairs import Pairs
+from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
 from zoo.nn.attend import Attend, build_attend
 from zoo.nn.attention import ATTENTIONS, Attention, QueryKeyNorm, linear, softmax
 from zoo.nn.edge_probabilities import edge_log_probabilities
@@ -19,8 +27,17 @@ from zoo.nn.layers import (
     FeedForward,
     Norm,
     Projection,
+    TiedHead,
     build_norm,
     lerp,
+)
+from zoo.nn.positions import (
+    path_eigenvectors,
+    rotate,
+    rotation,
+    sinusoids,
+    token_owners,
+    token_positions,
 )
 from zoo.nn.propagation import (
     PROPAGATIONS,
@@ -33,6 +50,7 @@ from zoo.nn.propagation import (
 )
 from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
 from zoo.nn.random_features import RandomKernel, performer, random_directions
+from zoo.ops.cross_entropy import cross_entropy
 from zoo.ops.dropout import Dropout, ReluDropout, ReluDropoutAdd
 from zoo.ops.global_sums import by_sums, count_nodes, sum_over_nodes
 from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
@@ -42,6 +60,20 @@ from zoo.ops.precision import in_fp32
 from zoo.ops.random_order import seed_of
 
 __all__ = [
+    "cross_entropy",
+    "Pairs",
+    "TiedHead",
+    "cross_graph",
+    "edge_sum",
+    "grid_graph",
+    "path_eigenvectors",
+    "rotate",
+    "rotation",
+    "sequence_graph",
+    "sinusoids",
+    "token_owners",
+    "token_positions",
+    "top_edges",
     "ATTENTIONS",
     "Attend",
     "Attention",

@@ -84,6 +84,18 @@ class FeedForward(nn.Module):
         return self.narrow(self.finish(self.widen(z)))
 
 
+class TiedHead(nn.Module):
+    """E z + b, with an embedding's weights E (V, D), which the model gives it in every call."""
+
+    def __init__(self, out_dim: int):
+        super().__init__()
+        self.out_features, self.bias = out_dim, nn.Parameter(torch.zeros(out_dim))
+
+    def forward(self, z: Tensor, weight: Tensor) -> Tensor:
+        """Return (N, V) for z (N, D) and the weights (V, D)."""
+        return functional.linear(z, weight, self.bias)
+
+
 class Convolution(nn.Module):
     """A graph convolution: propagate(x W) + b, for x (N, in_dim).
 

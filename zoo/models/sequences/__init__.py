@@ -1,1 +1,0 @@
-"""The models of sequences and of pairs of them, one file each: importing registers them all."""

@@ -1,0 +1,59 @@
+"""Cross entropy with label smoothing over many classes, such as the words of a vocabulary.
+
+Torch's takes the two terms apart, and with them stores and adds gradients of the size of all logits
+several times over. Here the gradient is written once, a few rows at a time, from the logits.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zoo.ops.chunks import row_blocks
+from zoo.ops.precision import wide
+
+
+def cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return the mean over rows of -(1 - s) log p_y - s mean_c log p_c, a scalar in fp32 or wider.
+
+    "Rethinking the Inception Architecture" (arXiv 1512.00567), section 7; that of
+    `torch.nn.functional.cross_entropy` with `label_smoothing`.
+
+    Args:
+        logits: (N, C), of which half precision is widened a few rows at a time.
+        y: classes (N,), -1 where unknown: such rows count for nothing.
+        smoothing: s.
+    """
+    return _CrossEntropy.apply(logits, y, smoothing)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, logits, y, smoothing):
+        masses = wide(logits.new_empty(len(logits), 1))
+        losses = torch.empty_like(masses)
+        for rows, at, mass, into in row_blocks(logits, y.unsqueeze(1), masses, losses):
+            x = wide(rows)
+            torch.logsumexp(x, 1, keepdim=True, out=mass)
+            into.copy_(mass - (1 - smoothing) * x.gather(1, at.clamp(min=0)))
+            if smoothing:
+                into.sub_(x.mean(1, keepdim=True), alpha=smoothing)
+        known = (y >= 0).unsqueeze(1)
+        ctx.save_for_backward(logits, y, masses, known.sum())
+        ctx.smoothing = smoothing
+        return losses.masked_fill_(~known, 0.0).sum() / known.sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        logits, y, masses, count = ctx.saved_tensors
+        smoothing, out = ctx.smoothing, torch.empty_like(logits)
+        share = (grad / count).to(masses.dtype)
+        for rows, at, mass, into in row_blocks(logits, y.unsqueeze(1), masses, out):
+            x = (wide(rows) - mass).exp_()
+            if smoothing:
+                x.sub_(smoothing / logits.shape[1])
+            least = x.new_full((), smoothing - 1).expand(at.shape)
+            x.scatter_add_(1, at.clamp(min=0), least)
+            into.copy_(x.mul_(share * (at >= 0)))
+        return out, None, None

@@ -1,0 +1,5 @@
+"""Models of sequences and what these are made of: importing this package registers the models."""
+
+from zoo.sequences.htgn_seq2seq import HTGNSeq2Seq
+
+__all__ = ["HTGNSeq2Seq"]

@@ -1,0 +1,232 @@
+"""The decoder of `htgn_seq2seq`: a layer for whole targets at once, and one token at a time."""
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zoo.models.htgn import Residual
+from zoo.nn import (
+    Dropout,
+    FeedForward,
+    Linear,
+    Pairs,
+    cross_graph,
+    edge_dot,
+    edge_softmax,
+    edge_sum,
+    merge_heads,
+    rotate,
+    seed_of,
+    split_heads,
+    top_edges,
+    weighted_sum,
+)
+from zoo.sequences.cross_attention import KeysAndValues, build_cross
+from zoo.sequences.kernel_attention import Kernel, Memory, causal_attention
+from zoo.sequences.tiles import Tiles
+
+
+class Places(NamedTuple):
+    """What layers are told of the places of tokens; None where they are told nothing.
+
+    Attributes:
+        turn: the rotation of queries and keys, (N, rank // 2) complex.
+        added: what is added to that of which they are made, (N, dim).
+    """
+
+    turn: Tensor | None
+    added: Tensor | None
+
+
+class Attending(nn.Module):
+    """What stands before and behind an attention: Q, K = R (W (z + P) + b), V = W z + b."""
+
+    def __init__(self, dim: int, heads: int, rank: int):
+        super().__init__()
+        width = -(-dim // heads)
+        self.heads = heads
+        self.ask, self.answer = Linear(dim, heads * rank), Linear(dim, heads * rank)
+        self.value, self.merge = Linear(dim, heads * width), Linear(heads * width, dim)
+
+    def queries(self, z: Tensor, at: Places) -> Tensor:
+        """Return the queries (N, H, rank) of z (N, D)."""
+        return self._placed(self.ask, z, at)
+
+    def keys(self, z: Tensor, at: Places) -> Tensor:
+        """Return the keys (N, H, rank) of z (N, D)."""
+        return self._placed(self.answer, z, at)
+
+    def values(self, z: Tensor) -> Tensor:
+        """Return the values (N, H, ...) of z (N, D)."""
+        return self.value(z).unflatten(-1, (self.heads, -1))
+
+    def join(self, gathered: Tensor) -> Tensor:
+        """Return (N, D) for what each head has gathered, (N, H, ...)."""
+        return self.merge(gathered.flatten(-2))
+
+    def _placed(self, linear: Linear, z: Tensor, at: Places) -> Tensor:
+        x = linear(z if at.added is None else z + at.added).unflatten(-1, (self.heads, -1))
+        return x if at.turn is None else rotate(x, at.turn)
+
+
+class CrossEdges(nn.Module):
+    """sum_{u in N(v)} alpha_vu W m_u over source tokens u, from the encoder's states m.
+
+    alpha_vu is the softmax over u of LeakyReLU(a W m_u + b z_v), or, with `attention`, of the cross
+    attention's own q_v k_u / sqrt(rank). N(v) is `all` source tokens, those `near` the diagonal
+    (see `cross_graph`), or the `top` of q_v k_u.
+    """
+
+    def __init__(self, dim: int, heads: int, edges: str, which: str, size: int):
+        super().__init__()
+        self.heads, self.learned, self.which, self.size = heads, edges == "learned", which, size
+        self.linear = Linear(dim, dim, bias=False)
+        if self.learned:
+            self.source = nn.Parameter(torch.empty(heads, -(-dim // heads)))
+            self.target = Linear(dim, heads, bias=False)
+            nn.init.xavier_uniform_(self.source)
+
+    def forward(self, graph: Pairs, z, memory, q, k) -> tuple[Tensor, list]:
+        """Return (T, D), and the graph and the weights (E, H), for targets z (T, D)."""
+        near = self.size if self.which == "near" else None
+        edges = cross_graph(graph.sources, graph.targets, near=near)
+        if self.which == "top":
+            with torch.no_grad():
+                edges, _ = top_edges(edges, edge_dot(edges, k, q), self.size)
+        values = split_heads(self.linear(memory), self.heads)
+        if self.learned:
+            scores = edge_sum(edges, (values * self.source).sum(-1), self.target(z))
+            scores = functional.leaky_relu(scores, 0.2)
+        else:
+            scores = edge_dot(edges, k, q) * q.shape[-1] ** -0.5
+        weights = edge_softmax(edges, scores)
+        gathered = merge_heads(weighted_sum(edges, values, weights), z.shape[-1])
+        return gathered, [(edges, weights)]
+
+    def begin(self, memory: Tensor, k: Tensor, tiles: Tiles) -> KeysAndValues:
+        """Return what one token at a time has to know of the encoder's states."""
+        values = split_heads(self.linear(memory), self.heads)
+        return KeysAndValues(tiles.pack(k)[0], tiles.pack(values)[0], tiles.present[0])
+
+    def step(self, z: Tensor, q: Tensor, known: KeysAndValues, place: int) -> Tensor:
+        """Return (R, D) for one token of each target, z (R, D)."""
+        products = torch.einsum("rhd,rshd->rsh", q.float(), known.keys.float())
+        scores = products * q.shape[-1] ** -0.5
+        if self.learned:
+            source = (known.values * self.source).sum(-1)
+            scores = functional.leaky_relu(source + self.target(z).unsqueeze(1), 0.2)
+        there = self._there(known.present, products.mean(-1), place).unsqueeze(-1)
+        weights = scores.masked_fill(~there, torch.finfo(scores.dtype).min).softmax(1)
+        gathered = torch.einsum("rsh,rshd->rhd", weights.to(known.values), known.values)
+        return merge_heads(gathered, z.shape[-1])
+
+    def _there(self, present: Tensor, products: Tensor, place: int) -> Tensor:
+        """Return which sources (R, S) a target at a place has edges from."""
+        if self.which == "top":
+            best = products.masked_fill(~present, -torch.inf)
+            order = best.argsort(dim=1, descending=True, stable=True)
+            return present & (order.argsort(dim=1) < self.size)
+        if self.which == "near":
+            centre = (present.sum(1, keepdim=True) - 1).clamp(max=place)
+            places = torch.arange(present.shape[1], device=present.device)
+            return present & ((places - centre).abs() <= self.size)
+        return present
+
+
+class LayerState(NamedTuple):
+    """What a layer knows of its own target so far, of its source, and of the source's edges."""
+
+    own: Memory
+    far: Memory | KeysAndValues
+    edges: KeysAndValues | None
+
+    def select(self, rows: Tensor) -> Self:
+        """Return what is known of some of the hypotheses, any of them more than once."""
+        return type(self)(*(each and each.select(rows) for each in self))
+
+
+class State(NamedTuple):
+    """What is known of R targets that are being written, of as many tokens each.
+
+    Attributes:
+        layers: of each layer.
+        place: the number of the next token.
+        sources: length of the source of each, (R,).
+    """
+
+    layers: tuple[LayerState, ...]
+    place: int
+    sources: Tensor
+
+    def select(self, rows: Tensor) -> Self:
+        """Return what is known of some of them, (R',) int64, any more than once."""
+        layers = tuple(each.select(rows) for each in self.layers)
+        return type(self)(layers, self.place, self.sources.index_select(0, rows))
+
+
+class DecoderLayer(nn.Module):
+    """Causal attention, cross attention, convolution from encoder to decoder, feed-forward."""
+
+    def __init__(
+        self, cross, kernel, count, seed, which, size,
+        *, dim, heads, rank, edges, expansion, dropout, rate,
+    ):  # fmt: skip
+        super().__init__()
+        self.kernel = Kernel(kernel, count, seed=seed_of((seed, 1)))
+        self.attending, self.crossing = Attending(dim, heads, rank), Attending(dim, heads, rank)
+        self.cross = build_cross(cross, Kernel(kernel, count, seed=seed_of((seed, 2))))
+        none = edges == "none"
+        self.convolution = None if none else CrossEdges(dim, heads, edges, which, size)
+        self.feed_forward, self.dropout = FeedForward(dim, expansion, dropout), Dropout(dropout)
+        names = ["attention", "cross", "feed_forward", *([] if none else ["convolution"])]
+        self.add = nn.ModuleDict({each: Residual(nn.LayerNorm(dim), rate) for each in names})
+
+    def forward(self, z, memory, at: Places, from_: Places, tiles, graph: Pairs):
+        """Return (T, D) for targets z (T, D), and the graph and weights of the convolution.
+
+        Args:
+            z: (T, D).
+            memory: the encoder's states (S, D).
+            at: the places of the targets.
+            from_: those of the sources.
+            tiles: of the targets, and of targets and sources of pairs that are alike.
+            graph: the pairs.
+        """
+        q, k = self.attending.queries(z, at), self.attending.keys(z, at)
+        own = zip(*map(tiles[0].pack, (q, k, self.attending.values(z))), strict=True)
+        gathered = tiles[0].unpack([causal_attention(self.kernel, *each) for each in own])
+        z = self.add["attention"](z, self.attending.join(gathered))
+        q, k = self.crossing.queries(z, at), self.crossing.keys(memory, from_)
+        far = zip(tiles[1].pack(q), tiles[2].pack(k), tiles[2].pack(self.crossing.values(memory)),
+                  tiles[2].present, strict=True)  # fmt: skip
+        gathered = tiles[1].unpack([self.cross(*each) for each in far])
+        z, found = self.add["cross"](z, self.crossing.join(gathered)), []
+        if self.convolution is not None:
+            near, found = self.convolution(graph, z, memory, q, k)
+            z = self.add["convolution"](z, self.dropout(near.relu()))
+        return self.add["feed_forward"](z, self.feed_forward(z)), found
+
+    def begin(self, memory: Tensor, from_: Places, tiles: Tiles) -> LayerState:
+        """Return what is known before the first token, of sources in one tile."""
+        k, v = self.crossing.keys(memory, from_), self.crossing.values(memory)
+        keys, values, present = tiles.pack(k)[0], tiles.pack(v)[0], tiles.present[0]
+        nothing = torch.zeros_like(present)
+        own = Memory.of(self.kernel.keys(keys), values.float(), nothing)
+        edges = self.convolution and self.convolution.begin(memory, k, tiles)
+        return LayerState(own, self.cross.remember(keys, values, present), edges)
+
+    def step(self, z, at: Places, known: LayerState, state: State) -> tuple[Tensor, LayerState]:
+        """Return (R, D) for the next token of R targets, z (R, D), and what is known then."""
+        q, k = self.attending.queries(z, at), self.attending.keys(z, at)
+        own = known.own.add(self.kernel.keys(k), self.attending.values(z).float())
+        gathered = own.read(self.kernel.queries(q).unsqueeze(1), self.kernel.floor).squeeze(1)
+        z = self.add["attention"](z, self.attending.join(gathered.to(z.dtype)))
+        q = self.crossing.queries(z, at)
+        gathered = self.cross.read(q.unsqueeze(1), known.far).squeeze(1)
+        z = self.add["cross"](z, self.crossing.join(gathered.to(z.dtype)))
+        if self.convolution is not None:
+            near = self.convolution.step(z, q, known.edges, state.place)
+            z = self.add["convolution"](z, near.relu())
+        return self.add["feed_forward"](z, self.feed_forward(z)), known._replace(own=own)
