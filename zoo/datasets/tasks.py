@@ -1,18 +1,27 @@
-"""Tasks of node prediction: loss, metric, and the number of outputs of the head.
+"""Tasks: loss, metric, and the number of outputs of the head.
 
 ROC-AUC of nodes of one class does not exist. It is not called 0.5 here: a split or a target of
 which nothing can be said is an error (`node-binary`) or left out of the mean (`node-multilabel`).
 """
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from zoo.config.options import Table
-from zoo.datasets.files.labels import BINARY, CLASSIFICATION, METRICS, MULTILABEL, REGRESSION
+from zoo.datasets.files.labels import (
+    BINARY,
+    BLEU,
+    CLASSIFICATION,
+    METRICS,
+    MULTILABEL,
+    REGRESSION,
+    TRANSLATION,
+)
 from zoo.errors import ZooError
 
 
@@ -24,7 +33,8 @@ class Task:
         name: its word.
         metric_name: what the metric is called.
         loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
-        metric: `(logits, y)` to a number of at most 1; higher is better.
+        metric: `(logits, y)` to a number of at most 1; higher is better. Of `translation`, texts
+            and their references.
         outputs: the number of classes, or of targets, to the width of the head.
     """
 
@@ -58,6 +68,11 @@ def node_regression() -> Task:
     return _task(REGRESSION, _squared_error, r_squared, _same)
 
 
+def translation() -> Task:
+    """The next token of a target: cross entropy per token; BLEU of whole texts, from 0 to 1."""
+    return Task(TRANSLATION, BLEU, _cross_entropy, bleu, _same)
+
+
 TASKS = Table(
     "task",
     {
@@ -65,6 +80,7 @@ TASKS = Table(
         BINARY: node_binary,
         MULTILABEL: node_multilabel,
         REGRESSION: node_regression,
+        TRANSLATION: translation,
     },
 )
 """Word to builder `() -> Task`."""
@@ -72,6 +88,58 @@ TASKS = Table(
 
 def _task(name: str, loss: Callable, metric: Callable, outputs: Callable[[int], int]) -> Task:
     return Task(name, METRICS[name], loss, metric, outputs)
+
+
+def smoothed(task: Task, amount: float) -> Task:
+    """Return a task whose labels are smoothed: a share of each is spread over all classes.
+
+    Szegedy et al. (arXiv 1512.00567), section 7.
+
+    Args:
+        task: one of classes.
+        amount: the share, from 0 to 1; 0 changes nothing.
+
+    Raises:
+        ZooError: the task is not one of classes.
+    """
+    if amount == 0:
+        return task
+    if task.loss is not _cross_entropy:
+        raise ZooError(
+            f"labels are smoothed where there is one of several classes, and the task is "
+            f"{task.name}; leave `label_smoothing` out."
+        )
+    loss = functools.partial(_cross_entropy, smoothing=amount)
+    return dataclasses.replace(task, loss=loss)
+
+
+def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
+    """Return BLEU / 100 of translations and a reference for each, as sacrebleu defines it.
+
+    Post (arXiv 1804.08771); `signature` says which of its options were taken.
+    """
+    return _bleu().corpus_score(list(texts), [list(references)]).score / 100
+
+
+def signature() -> str:
+    """Return what sacrebleu asks to be written beside a score: case, cutting, smoothing, version.
+
+    >>> signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    True
+    """
+    metric = _bleu()
+    metric.corpus_score([""], [[""]])  # it knows the number of references afterwards
+    return str(metric.get_signature())
+
+
+def _bleu():
+    try:
+        from sacrebleu.metrics import BLEU as Metric
+    except ImportError:
+        raise ZooError(
+            "BLEU needs a package more: pip install 'graph-transformer-zoo[text]'."
+        ) from None
+    return Metric()
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
@@ -118,8 +186,8 @@ def _squared_error(logits: Tensor, y: Tensor) -> Tensor:
     return functional.mse_loss(logits.float()[known], y[known])
 
 
-def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    return functional.cross_entropy(logits.float(), y, ignore_index=-1)
+def _cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+    return functional.cross_entropy(logits.float(), y, ignore_index=-1, label_smoothing=smoothing)
 
 
 def _binary_loss(logits: Tensor, y: Tensor) -> Tensor:

@@ -13,10 +13,11 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset
 from zoo.datasets.load import load_graph, own_files
 from zoo.datasets.splits import Split, make_split
-from zoo.datasets.tasks import TASKS, Task
+from zoo.datasets.tasks import TASKS, Task, smoothed
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
+from zoo.registry import MODELS
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.training.full_batch import TrainingData, identity
 from zoo.weights.folder import WEIGHTS, locate, sha256_of
@@ -55,6 +56,7 @@ def prepare(plan: Plan) -> Prepared:
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = pick(TASKS, data.task)
+    _check_task(plan, task)
     seeds = plan.recipe.seeds
     try:
         splits = [make_split(plan.split, data.y, data.masks, seed=seed) for seed in seeds]
@@ -71,6 +73,18 @@ def prepare(plan: Plan) -> Prepared:
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
 
 
+def _check_task(plan: Plan, task: Task) -> None:
+    """Refuse a model that does not do what the data is for, and options that the task has not."""
+    name = plan.model["name"]
+    if task.name not in MODELS[name].tasks:
+        others = [each for each, model in MODELS.items() if task.name in model.tasks]
+        raise ZooError(
+            f"{name} is no model of the task {task.name}, which {plan.dataset['name']} is for; "
+            f"choose from {', '.join(sorted(others))}."
+        )
+    smoothed(task, plan.train["label_smoothing"])
+
+
 def _check_batching(plan: Plan, data: Dataset) -> None:
     """Refuse a mini-batch strategy that is not one for this kind of data."""
     asked = word(plan.train["batching"])
@@ -78,6 +92,11 @@ def _check_batching(plan: Plan, data: Dataset) -> None:
         raise ZooError(
             f"{data.name} is not trained by `batching: {asked}`; write "
             f"`train.batching={data.batching[0]}`, or one of {', '.join(data.batching)}."
+        )
+    if plan.train["evaluate"] == "layerwise" and "full" not in data.batching:
+        raise ZooError(
+            f"{data.name} is not evaluated layer by layer, which is for one large graph; leave "
+            "`evaluate` out."
         )
 
 

@@ -134,7 +134,10 @@ class Steps:
         logits = part.read(logits)
         # Of a share without training nodes the loss has no weight; its gradients are zeros.
         rows = part.rows
-        loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
+        if len(rows) == len(logits):  # a copy of each row of a vocabulary is dear
+            loss = self.on.task.loss(logits, part.y)
+        else:
+            loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
         return part.weight * loss + part.share * penalty
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:

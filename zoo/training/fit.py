@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from zoo.config.options import Count, NonNegative, Positive, Spec, pick
+from zoo.config.options import Count, Fraction, NonNegative, Positive, Spec, pick
+from zoo.datasets.tasks import smoothed
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.memory import available_memory
@@ -87,6 +88,7 @@ def fit(
     batching: Annotated[Spec, BATCHING] = "full",
     evaluate: Literal["full", "layerwise", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
+    label_smoothing: Fraction = 0.0,
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
 
@@ -109,10 +111,12 @@ def fit(
         evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches);
             `layerwise`, the same in bounded memory; or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
+        label_smoothing: share of each label that is spread over all classes, in the loss.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
+    on = on._replace(task=smoothed(on.task, label_smoothing))
     model.to(device)
     _check_room(model, torch.device(device))
     steps = Steps(model, on, precision=precision, clip=clip, device=device, batching=batching,

@@ -29,6 +29,7 @@ from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole
+from zoo.training.token_batches import TokenBatches
 
 Fanout = Annotated[int, Field(ge=-1, le=MOST)]
 Fanouts = Annotated[list[Fanout], Field(min_length=1, max_length=32)]
@@ -268,6 +269,7 @@ BATCHING = Table(
         "clusters": Clusters,
         "neighbours": Neighbours,
         "distributed": Distributed,
+        "tokens": TokenBatches,
     },
 )
 """Word to builder `(data, train, device, *, options) -> mini-batch strategy`."""

@@ -10,7 +10,10 @@ MULTILABEL = "node-multilabel"
 REGRESSION = "node-regression"
 
 METRICS = {CLASSIFICATION: "accuracy", BINARY: "roc-auc", MULTILABEL: "roc-auc", REGRESSION: "r2"}
-"""Every task, and the metric that it is measured by; `zoo.datasets.tasks` computes them."""
+"""Every task of nodes, and the metric that it is measured by, computed by `zoo.datasets.tasks`."""
+
+TRANSLATION, BLEU = "translation", "bleu"
+"""The task of pairs of sentences, and its metric."""
 
 MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}

@@ -22,10 +22,12 @@ from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.named import NAMED
+from zoo.datasets.load.named_pairs import NAMED_PAIRS
 from zoo.datasets.load.obtain import obtain
 from zoo.datasets.load.readers import READERS, reader_of
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
+from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files, read_pairs
 from zoo.errors import Problem, ZooError, unknown
 from zoo.system.files import data_folders, user_path
 
@@ -50,12 +52,16 @@ def _builder(name: str) -> Callable[..., Dataset]:
     return build
 
 
-DATASETS = Table("dataset", {**{name: _builder(name) for name in NAMED}, **GENERATED})
+DATASETS = Table(
+    "dataset", {**{name: _builder(name) for name in NAMED}, **GENERATED, **NAMED_PAIRS}
+)
 """Word to builder `(*, features, ...) -> Dataset`."""
 
 
-def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
-    """Load a graph by name, from files, or draw one.
+def load_graph(
+    spec: Spec | Path, *, features: Spec = "raw", **options: Any
+) -> Dataset | SentencePairs:
+    """Load a graph, or pairs of sentences, by name, from files, or draw a graph.
 
     A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
     once if it is in none. The path of a folder or a file is read (`READERS` says what a path may
@@ -81,6 +87,8 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
     try:
         if name in DATASETS:
             return pick(DATASETS, spec)
+        if has_pairs(path := _path(name)):
+            return read_pairs(path, **_options(spec))
         if folder := on_disk_folder(name):
             kept = {key: spec[key] for key in ("features", "task") if key in spec}
             return read_on_disk(folder, **kept)
@@ -99,6 +107,10 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    if has_pairs(_path(spec["name"])):
+        raise ZooError(
+            f"{spec['name']} is pairs of sentences and no graph; `zoo train` reads it as it is."
+        )
     if spec["name"] in DATASETS and not _path(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())
@@ -181,6 +193,8 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
             return [Problem(where, f"there is no file {name}; write the path of a graph.")]
         hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
         return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
+    if has_pairs(file):
+        return option_problems(name, read_pairs, _options(spec), path, also)
     try:
         reader = reader_of(file)
     except ZooError as error:
@@ -195,6 +209,8 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
     name = spec if isinstance(spec, str) else spec["name"]
     if name in DATASETS:
         return resolved(DATASETS, spec)
+    if has_pairs(_path(name)):
+        return {"name": name, **resolved_options(read_pairs, _options(spec))}
     own, common = _divided(spec)
     options = {
         **resolved_options(common_options, common),
@@ -205,6 +221,8 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
 
 def default_split(name: str) -> str | None:
     """Return the split of a recipe that names none; None if the graph has to be read to know."""
+    if name in NAMED_PAIRS or has_pairs(_path(name)):
+        return SentencePairs.split
     if name in DATASETS:
         return NAMED[name].split if name in NAMED else MASKLESS_SPLIT
     if folder := on_disk_folder(name):
@@ -215,9 +233,13 @@ def default_split(name: str) -> str | None:
 
 def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
     """Divide the options of a graph of one's own into those of its reader and the common ones."""
-    options = {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
+    options = _options(spec)
     common = {key: options.pop(key) for key in options_of(common_options) if key in options}
     return options, common
+
+
+def _options(spec: Spec) -> dict[str, Any]:
+    return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
 
 
 def _path(name: str) -> Path:
@@ -241,6 +263,8 @@ def own_files(spec: Spec) -> list[Path]:
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
         return []
     path, tables = _path(spec["name"]), ("nodes", "edges")
+    if has_pairs(path):
+        return pair_files(path, spec.get("source"), spec.get("target"))
     named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
     inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
     return [each for each in (*named, *(inside if path.is_dir() else [])) if each.is_file()]
@@ -249,7 +273,8 @@ def own_files(spec: Spec) -> list[Path]:
 def _find(name: str) -> Path | None:
     files = [folder / f"{name}.npz" for folder in data_folders()]
     found = [each for each in files if each.is_file()]
-    found += [each.with_suffix("") for each in files if is_on_disk(each.with_suffix(""))]
+    folders = [folder / name for folder in data_folders()]
+    found += [each for each in folders if is_on_disk(each) or has_pairs(each)]
     return found[0] if found else None
 
 
