@@ -23,6 +23,7 @@ from zoo.datasets.files.labels import (
     TRANSLATION,
 )
 from zoo.errors import ZooError
+from zoo.ops.cross_entropy import cross_entropy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +188,9 @@ def _squared_error(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def _cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
-    return functional.cross_entropy(logits.float(), y, ignore_index=-1, label_smoothing=smoothing)
+    if smoothing:
+        return cross_entropy(logits, y, smoothing)
+    return functional.cross_entropy(logits.float(), y, ignore_index=-1)
 
 
 def _binary_loss(logits: Tensor, y: Tensor) -> Tensor:
