@@ -50,10 +50,12 @@ class _CrossEntropy(torch.autograd.Function):
         smoothing, out = ctx.smoothing, torch.empty_like(logits)
         share = (grad / count).to(masses.dtype)
         for rows, at, mass, into in row_blocks(logits, y.unsqueeze(1), masses, out):
-            x = (wide(rows) - mass).exp_()
+            x = torch.sub(rows, mass, out=into if into.dtype == mass.dtype else None).exp_()
             if smoothing:
                 x.sub_(smoothing / logits.shape[1])
             least = x.new_full((), smoothing - 1).expand(at.shape)
             x.scatter_add_(1, at.clamp(min=0), least)
-            into.copy_(x.mul_(share * (at >= 0)))
+            x.mul_(share * (at >= 0))
+            if x is not into:
+                into.copy_(x)
         return out, None, None
