@@ -29,6 +29,11 @@ class KernelCross(nn.Module):
         found = Memory.of(keys, v.to(keys.dtype), present).read(queries, self.kernel.floor)
         return found.to(v.dtype)
 
+    def within(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return (..., N, H, E): an attention of whole sets, all of q, k and v (..., N, H, D)."""
+        sets = [each.reshape(-1, *each.shape[-3:]) for each in (q, k, v)]
+        return self(*sets, sets[0].new_ones(sets[0].shape[:2], dtype=torch.bool)).view(v.shape)
+
     def remember(self, k: Tensor, v: Tensor, present: Tensor) -> Memory:
         """Return what is read of keys and values."""
         keys = self.kernel.keys(k)

@@ -28,11 +28,9 @@ from zoo.nn import (
     FeedForward,
     Linear,
     Pairs,
-    RandomKernel,
     TiedHead,
     build_attend,
     path_eigenvectors,
-    performer,
     rotation,
     seed_of,
     sequence_graph,
@@ -52,9 +50,9 @@ from zoo.registry import (
     Spec,
     register_model,
 )
-from zoo.sequences.cross_attention import CrossSpec
+from zoo.sequences.cross_attention import CrossSpec, KernelCross
 from zoo.sequences.htgn_decoder import Attending, DecoderLayer, Places, State
-from zoo.sequences.kernel_attention import KernelName
+from zoo.sequences.kernel_attention import Kernel, KernelName
 from zoo.sequences.tiles import Tiles, alike
 
 
@@ -76,9 +74,9 @@ class HTGNSeq2Seq(Model):
         layers: number of layers of the encoder, and of the decoder.
         heads: attention heads, which share the width; of the convolutions too.
         rank: columns of the queries and keys of each head; low against dim / heads.
-        attention: of the encoder; `native` is attention by random features.
+        attention: of the encoder; `native` is by the kernel.
         cross: from the decoder to the encoder: `native` by the kernel, `softmax`, or `rba`.
-        kernel: of the decoder's and the native cross attention: `softmax` of q_i k_j / sqrt(rank)
+        kernel: of the native attentions and of the decoder's own: `softmax` of q_i k_j / sqrt(rank)
             by random features, the Gaussian kernel by `sine` and cosine, or `elu` + 1.
         random_features: number M of random directions.
         window: how many neighbours to either side the encoder's convolution gathers from.
@@ -139,11 +137,11 @@ class HTGNSeq2Seq(Model):
         self.encoder, self.decoder = nn.ModuleList(), nn.ModuleList()
         for layer in range(layers):
             rate, drawn = drop_path * (layer + 1) / layers, seed_of((seed, layer))
-            native = RandomKernel(performer, random_features, seed=drawn)
             shape = {"dim": dim, "heads": heads, "rank": rank, "edges": edges}
             rest = {"expansion": expansion, "dropout": dropout, "rate": rate}
-            attend = build_attend(attention, native, layer)
-            self.encoder.append(EncoderLayer(attend, **shape, **rest))
+            native = KernelCross(Kernel(kernel, random_features, seed=drawn))
+            attend = build_attend(attention, native.within, layer)
+            self.encoder.append(EncoderLayer(native, attend, **shape, **rest))
             self.decoder.append(
                 DecoderLayer(
                     cross, kernel, random_features, drawn, cross_edges, cross_size, **shape, **rest
@@ -216,8 +214,9 @@ class HTGNSeq2Seq(Model):
         owners = token_owners(sources).to(tokens.device)
         z, at = self._embed(tokens, token_positions(sources).to(tokens.device), lengths[owners])
         graph, found = sequence_graph(sources, window=self.window, skip=self.every), []
+        tiles = Tiles(sources)
         for layer in self.encoder:
-            z, weights = layer(graph, z, at)
+            z, weights = layer(graph, tiles, z, at)
             found += [(graph, each) for each in weights]
         return z, at, found
 
@@ -244,19 +243,25 @@ class HTGNSeq2Seq(Model):
 class EncoderLayer(nn.Module):
     """Attention, convolution on the edges (or none) and feed-forward, in this order."""
 
-    def __init__(self, attend, *, dim, heads, rank, edges, expansion, dropout, rate):
+    def __init__(self, native, attend, *, dim, heads, rank, edges, expansion, dropout, rate):
         super().__init__()
         self.attending, self.attend = Attending(dim, heads, rank), attend
+        self.native = native if attend.attention == native.within else None
         self.convolution = _EDGES[edges](dim, heads)
         self.feed_forward, self.dropout = FeedForward(dim, expansion, dropout), Dropout(dropout)
         names = ["attention", "feed_forward", *(["convolution"] if self.convolution else [])]
         adds = {name: Residual(nn.LayerNorm(dim), rate) for name in names}
         self.add = nn.ModuleDict(adds)
 
-    def forward(self, graph, z: Tensor, at: Places) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, graph, tiles: Tiles, z: Tensor, at: Places) -> tuple[Tensor, list[Tensor]]:
         """Return (N, D) for z (N, D), and the weights on the edges, (E, H), if there are any."""
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
-        gathered = self.attend(graph, q, k, self.attending.values(z))
+        v = self.attending.values(z)
+        if self.native is None:
+            gathered = self.attend(graph, q, k, v)
+        else:
+            sets = zip(*map(tiles.pack, (q, k, v)), tiles.present, strict=True)
+            gathered = tiles.unpack([self.native(*each) for each in sets])
         z, found = self.add["attention"](z, self.attending.join(gathered)), []
         if self.convolution is not None:
             near, weights = self.convolution(graph, z, q, k)
