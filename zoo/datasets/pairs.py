@@ -213,8 +213,8 @@ def read_pairs(
 
 def _tell(name: str, masks: dict[str, Tensor], long: Tensor, longest: int) -> None:
     """Say how many pairs are too long, and refuse data of which nothing is left to train on."""
-    trained, asked = (int((masks[part] & long).sum()) for part in ("train", "val"))
-    asked += int((masks["test"] & long).sum())
+    trained = int((masks["train"] & long).sum())
+    asked = int(long.sum()) - trained
     if trained == int(masks["train"].sum()):
         raise ZooError(
             f"{name}: every training pair is longer than {longest} tokens; write a larger "
@@ -276,12 +276,11 @@ def _both(folder: Path, source: str | None, target: str | None) -> tuple[str, st
     named = re.search(rf"[-_]({_LANGUAGE})-({_LANGUAGE})$", folder.resolve().name)
     if named and {named[1], named[3]} <= set(found):
         source, target = source or named[1], target or named[3]
-    wanted = "write `{name: ..., source: en, target: de}`"
     if source == target or not {source, target} <= set(found):
         raise ZooError(
             f"{folder} has training files of {', '.join(found) or 'no languages'}, and is to be "
-            f"translated from {source or 'one'} to {target or 'another'} of them; {wanted} with "
-            "two of them."
+            f"translated from {source or 'one'} to {target or 'another'} of them; write "
+            "`{name: ..., source: en, target: de}` with two of them."
         )
     return source, target
 

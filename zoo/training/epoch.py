@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -95,8 +96,18 @@ class Steps:
             torch.manual_seed(seed_of((self.over.seed, epoch, _BEGINNING)))
         self.model.begin_epoch(epoch)
 
-    def train(self, optimiser: torch.optim.Optimizer, epoch: int) -> float:
+    def train(
+        self,
+        optimiser: torch.optim.Optimizer,
+        epoch: int,
+        pace: Callable[[float], None] = lambda until: None,
+    ) -> float:
         """Take the optimiser steps of an epoch; return the mean of their losses.
+
+        Args:
+            optimiser: what takes them.
+            epoch: its number, from 0.
+            pace: called before each step with the share of the epoch's steps that it ends.
 
         Raises:
             ZooError: the loss is not finite.
@@ -114,6 +125,7 @@ class Steps:
             found = loss.detach() if found is None else found + loss.detach()
             if part.last:
                 losses.append(_finite(self.over.total(found), epoch, optimiser))
+                pace(part.until)
                 self._step(optimiser)
                 found = None
         return statistics.fmean(losses)

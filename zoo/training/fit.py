@@ -102,8 +102,8 @@ def fit(
         epochs: passes over the training nodes.
         lr: learning rate.
         weight_decay: of the parameter groups that do not set their own.
-        optimizer: `adam` or `adamw`.
-        schedule: how the learning rate changes: `constant`, `cosine` or `linear`.
+        optimizer: `adam`, `adamw` or `lamb`.
+        schedule: how the learning rate changes: `constant`, `cosine`, `linear`, `inverse-sqrt`.
         patience: stop after this many epochs without a better validation score.
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
@@ -123,7 +123,9 @@ def fit(
                   evaluation=evaluate)  # fmt: skip
     groups = hooks.arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
-    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, pick(SCHEDULES, schedule, epochs))
+    factor = pick(SCHEDULES, schedule, epochs)
+    # What it logs of an epoch is the rate of the last step in it.
+    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
     state = _State(model, optimiser, rates, _Best(model, optimiser, model.phase_starts()))
     if hooks.checkpoint:
         hooks.checkpoint.read(state.resume)
@@ -134,7 +136,7 @@ def fit(
             if patience is not None and state.best.stale(epoch) > patience:
                 break
             due = (epoch + 1) % evaluate_every == 0 or epoch + 1 == epochs
-            hooks.watch(_epoch(steps, state, epoch, epochs, due))
+            hooks.watch(_epoch(steps, state, epoch, epochs, due, factor))
             if hooks.checkpoint:
                 hooks.checkpoint.offer(state.stored)
     except KeyboardInterrupt:
@@ -202,13 +204,18 @@ class _State:
                    seconds_per_epoch=cost, interrupted=interrupted)  # fmt: skip
 
 
-def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool) -> Epoch:
+def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
     """Train one epoch; evaluate, and keep the weights if they are the best, where that is due."""
+
+    def pace(until: float) -> None:
+        for group, base in zip(state.optimiser.param_groups, state.rates.base_lrs, strict=True):
+            group["lr"] = base * factor(epoch, until)
+
     start, rate = time.perf_counter(), state.rates.get_last_lr()[-1]
     if epoch in state.best.starts:
         state.best.rewind()
     steps.begin(epoch)
-    loss = steps.train(state.optimiser, epoch)
+    loss = steps.train(state.optimiser, epoch, pace)
     state.rates.step()
     train = val = None
     if due:

@@ -57,6 +57,7 @@ class Part(NamedTuple):
         share: of the penalty, likewise.
         seed: of what the model draws; None where it draws from the run's generator.
         last: whether a step is taken after it.
+        until: share of the epoch's steps that are taken then, that one included.
         read: the model's logits to those that the rows count, such as means over each graph.
     """
 
@@ -68,6 +69,7 @@ class Part(NamedTuple):
     share: float = 1.0
     seed: int | None = None
     last: bool = True
+    until: float = 1.0
     read: Callable[[Tensor], Tensor] = identity
 
 

@@ -101,15 +101,16 @@ class Batches(Divided):
             work = [*zip(step, weights, strict=True)][rank::count] or [(step[0], 0.0)]
             for (number, chosen), weight in work:
                 last = number == work[-1][0][0]
-                yield chosen, weight, seed_of((self.seed, epoch, number)), last
+                until = min(1.0, (start + together) / len(batches))
+                yield chosen, weight, seed_of((self.seed, epoch, number)), last, until
 
-    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool) -> Part:
+    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
         chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, seed)
         rows = torch.searchsorted(nodes, chosen[self.training[chosen]])
         x, y = self._rows(nodes), self.data.y[nodes].to(self.device)
         graph = place(graph, self.device)
-        return Part(graph, x, y, rows.to(self.device), weight, weight, seed, last)
+        return Part(graph, x, y, rows.to(self.device), weight, weight, seed, last, until)
 
     def _asked(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
         chosen = chosen.sort().values

@@ -3,18 +3,90 @@
 import inspect
 
 import torch
+from torch import Tensor
 
-from zoo.config.options import Table
-
-
-def _adam(groups, lr, weight_decay) -> torch.optim.Optimizer:
-    """Adam, weight decay added to the gradient."""
-    return _bare(torch.optim.Adam)(groups, lr=lr, weight_decay=weight_decay)
+from zoo.config.options import Positive, Rate, Table
 
 
-def _adamw(groups, lr, weight_decay) -> torch.optim.Optimizer:
-    """Adam with decoupled weight decay."""
-    return _bare(torch.optim.AdamW)(groups, lr=lr, weight_decay=weight_decay)
+def _adam(
+    groups, lr, weight_decay, *, beta1: Rate = 0.9, beta2: Rate = 0.999, eps: Positive = 1e-8
+) -> torch.optim.Optimizer:
+    """Adam, weight decay added to the gradient.
+
+    Args:
+        beta1: decay of the mean gradient.
+        beta2: decay of the mean squared gradient.
+        eps: what is added to the root of that.
+    """
+    return _bare(torch.optim.Adam)(groups, lr, (beta1, beta2), eps, weight_decay)
+
+
+def _adamw(
+    groups, lr, weight_decay, *, beta1: Rate = 0.9, beta2: Rate = 0.999, eps: Positive = 1e-8
+) -> torch.optim.Optimizer:
+    """Adam with decoupled weight decay.
+
+    Args:
+        beta1: decay of the mean gradient.
+        beta2: decay of the mean squared gradient.
+        eps: what is added to the root of that.
+    """
+    return _bare(torch.optim.AdamW)(groups, lr, (beta1, beta2), eps, weight_decay)
+
+
+def _lamb(
+    groups, lr, weight_decay, *, beta1: Rate = 0.9, beta2: Rate = 0.999, eps: Positive = 1e-6
+) -> torch.optim.Optimizer:
+    """LAMB: Adam's step of each weight matrix, as long as the matrix itself; for large batches.
+
+    Args:
+        beta1: decay of the mean gradient.
+        beta2: decay of the mean squared gradient.
+        eps: what is added to the root of that.
+    """
+    return _bare(Lamb)(groups, lr, (beta1, beta2), eps, weight_decay)
+
+
+class Lamb(torch.optim.Optimizer):
+    """Layer-wise adaptive moments: You et al. (arXiv 1904.00962), algorithm 2, phi the identity.
+
+    With m and v the bias-corrected moments of Adam, r = m / (sqrt(v) + eps) + weight_decay x, every
+    tensor x moves by -lr |x| / |r| r; by -lr r where one of the norms is 0.
+
+    Args:
+        params: parameters, or groups of them.
+        lr: learning rate.
+        betas: decays of the mean gradient and of the mean squared gradient.
+        eps: what is added to the root of that.
+        weight_decay: lambda of the paper.
+    """
+
+    def __init__(self, params, lr: float, betas: tuple[float, float], eps, weight_decay: float):
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure=None) -> None:
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            for x in group["params"]:
+                if x.grad is not None:
+                    self._move(x, group)
+
+    def _move(self, x: Tensor, group: dict) -> None:
+        kept, (beta1, beta2) = self.state[x], group["betas"]
+        if not kept:
+            kept |= {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(x)}
+            kept["exp_avg_sq"] = torch.zeros_like(x)
+        kept["step"] += 1
+        count, m, v = kept["step"].item(), kept["exp_avg"], kept["exp_avg_sq"]
+        m.lerp_(x.grad, 1 - beta1)
+        v.mul_(beta2).addcmul_(x.grad, x.grad, value=1 - beta2)
+        root = (v / (1 - beta2**count)).sqrt_().add_(group["eps"])
+        r = (m / (1 - beta1**count)).div_(root).add_(x, alpha=group["weight_decay"])
+        size, other = x.norm(), r.norm()
+        trust = torch.where((size > 0) & (other > 0), size / other, 1.0)
+        x.sub_(r.mul_(trust), alpha=group["lr"])
 
 
 def _bare(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
@@ -25,5 +97,5 @@ def _bare(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
     return type(kind.__name__, (kind,), methods)
 
 
-OPTIMIZERS = Table("optimizer", {"adam": _adam, "adamw": _adamw})
-"""Word to builder `(groups, lr, weight_decay) -> optimizer`."""
+OPTIMIZERS = Table("optimizer", {"adam": _adam, "adamw": _adamw, "lamb": _lamb})
+"""Word to builder `(groups, lr, weight_decay, *, options) -> optimizer`."""

@@ -109,15 +109,17 @@ class TokenBatches(Divided):
             step = batches[start : start + count]
             tokens = [int((self.data.targets.lengths[each] + 1).sum()) for each in step]
             number, weight = (rank, tokens[rank] / sum(tokens)) if rank < len(step) else (0, 0.0)
-            yield step[number], weight, seed_of((self.seed, epoch, start + number))
+            until = min(1.0, (start + count) / len(batches))
+            yield step[number], weight, seed_of((self.seed, epoch, start + number)), until
 
-    def _part(self, rows: Tensor, weight: float, seed: int) -> Part:
+    def _part(self, rows: Tensor, weight: float, seed: int, until: float) -> Part:
         data, own = self.data, rows.tolist()
         sources, inputs = [data.source(row) for row in own], [data.inputs_of(row) for row in own]
         graph = Pairs([*map(len, sources)], [*map(len, inputs)])
         x = torch.cat([*sources, *inputs]).to(self.device)
         y = torch.cat([data.labels_of(row) for row in own]).to(self.device)
-        return Part(graph, x, y, torch.arange(len(y), device=self.device), weight, weight, seed)
+        every = torch.arange(len(y), device=self.device)
+        return Part(graph, x, y, every, weight, weight, seed, until=until)
 
 
 def translated(
