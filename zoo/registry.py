@@ -88,6 +88,8 @@ class Model(nn.Module):
         "node-binary",
         "node-multilabel",
         "node-regression",
+        "graph-classification",
+        "sequence-classification",
     )
     head: nn.Module
     config: dict[str, Any]

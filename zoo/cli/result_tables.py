@@ -53,10 +53,14 @@ def start(found) -> None:
 def score(found: dict[str, Any]) -> None:
     """Print one score and what it was measured on."""
     which = "" if found["part"] == "all" else f"{found['part']} "
-    seen = " Nodes that it was trained on are among them." if found["seen"] else ""
+    seen = (
+        f" {found['unit'].capitalize()} that it was trained on are among them."
+        if found["seen"]
+        else ""
+    )
     out.print(
-        f"{plain(found['metric'])} {found['score']:.4f} on {found['nodes']:,} {which}nodes of "
-        f"{plain(found['data'])}.{seen}",
+        f"{plain(found['metric'])} {found['score']:.4f} on {found['nodes']:,} {which}"
+        f"{found['unit']} of {plain(found['data'])}.{seen}",
         soft_wrap=True,
     )
 

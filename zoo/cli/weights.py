@@ -75,7 +75,9 @@ def predict(
     model, graph = _loaded(weights, imports, unverified), _graph(data)
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_table(found, out)
-    console.remark(f"{len(found.ids):,} nodes of {graph.name} are in {out}.{_said(found.cut)}")
+    console.remark(
+        f"{len(found.ids):,} {graph.unit} of {graph.name} are in {out}.{_said(found.cut)}"
+    )
 
 
 @app.command()
@@ -101,7 +103,9 @@ def embed(
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_array(found.values, out)
     shape = " x ".join(map(str, found.values.shape))
-    console.remark(f"{shape} numbers, nodes of {graph.name}, are in {out}.{_said(found.cut)}")
+    console.remark(
+        f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{_said(found.cut)}"
+    )
 
 
 @app.command()

@@ -45,6 +45,7 @@ class Dataset:
         feature_names: the name of each column of x; None where columns have none.
         transform: what was done to the features, in the words of `FEATURES`.
         batching: the mini-batch strategies that it may be trained by, the default one first.
+        unit: what has a label and a row of predictions, in words.
     """
 
     batching: ClassVar[tuple[str, ...]] = (
@@ -54,6 +55,7 @@ class Dataset:
         "neighbours",
         "distributed",
     )
+    unit: ClassVar[str] = "nodes"
 
     name: str
     graph: DGLGraph

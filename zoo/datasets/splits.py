@@ -237,6 +237,7 @@ SPLITS = Table(
         "ratio-48-32-20": _shares(48, 32, 20),
         "ratio-50-25-25": _shares(50, 25, 25),
         "ratio-60-20-20": _shares(60, 20, 20),
+        "ratio-70-10-20": _shares(70, 10, 20),
         "ratio-80-10-10": _shares(80, 10, 10),
     },
 )

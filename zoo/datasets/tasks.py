@@ -14,12 +14,15 @@ from torch.nn import functional
 
 from zoo.config.options import Table
 from zoo.datasets.files.labels import (
+    ACCURACY,
     BINARY,
     BLEU,
     CLASSIFICATION,
+    GRAPHS,
     METRICS,
     MULTILABEL,
     REGRESSION,
+    SEQUENCES,
     TRANSLATION,
 )
 from zoo.errors import ZooError
@@ -69,6 +72,16 @@ def node_regression() -> Task:
     return _task(REGRESSION, _squared_error, r_squared, _same)
 
 
+def graph_classification() -> Task:
+    """One of several classes for each graph of many: cross entropy, accuracy."""
+    return Task(GRAPHS, ACCURACY, _cross_entropy, accuracy, _same)
+
+
+def sequence_classification() -> Task:
+    """One of several classes for each sequence of tokens: cross entropy, accuracy."""
+    return Task(SEQUENCES, ACCURACY, _cross_entropy, accuracy, _same)
+
+
 def translation() -> Task:
     """The next token of a target: cross entropy per token; BLEU of whole texts, from 0 to 1."""
     return Task(TRANSLATION, BLEU, _cross_entropy, bleu, _same)
@@ -81,6 +94,8 @@ TASKS = Table(
         BINARY: node_binary,
         MULTILABEL: node_multilabel,
         REGRESSION: node_regression,
+        GRAPHS: graph_classification,
+        SEQUENCES: sequence_classification,
         TRANSLATION: translation,
     },
 )

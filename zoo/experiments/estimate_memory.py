@@ -20,6 +20,7 @@ from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_graph, on_disk_folder
 from zoo.datasets.splits import Split, make_split
 from zoo.encodings import ENCODINGS
+from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
 from zoo.experiments.scaled_down import ScaledDown
 from zoo.system import allocator
@@ -100,7 +101,7 @@ def estimate(plan: Plan) -> Estimate:
     """Estimate the memory of a plan's training; its graph is read once.
 
     Raises:
-        ZooError: something is wrong with the data.
+        ZooError: something is wrong with the data, or they are not one graph.
     """
     program = _of_program(plan.train)
     data, split = _loaded(plan)
@@ -187,6 +188,12 @@ def _of_first(step: Callable[[], object]) -> int:
 def _loaded(plan: Plan) -> tuple[Dataset, Split]:
     """Return the data, with columns of zeros for the encoding, and the first split."""
     data = load_graph(plan.dataset)
+    if "full" not in data.batching:
+        raise ZooError(
+            f"{data.name} is many small {data.unit}, of which a step sees a few: what it holds "
+            "follows from `train.batching`, not from the data. Train one epoch, `zoo train ... "
+            "train.epochs=1`, which says what was held at most."
+        )
     width = pick(ENCODINGS, plan.encoding, canonical([(0, 1), (1, 2)], nodes=3)).shape[1]
     if width:
         data = data.add_features(torch.zeros(len(data.x), width))

@@ -32,10 +32,10 @@ def fitted(model: Model, data: Dataset) -> Dataset:
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
         data = data.transformed(about.transform)
-    data = data.add_features(pick(ENCODINGS, about.encoding, data.graph))
-    if data.x.shape[1] != width:
+    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    if data.inputs != width:
         raise ZooError(
-            f"with the encoding {about.encoding} {data.name} has {data.x.shape[1]} columns, and "
+            f"with the encoding {about.encoding} {data.name} has {data.inputs} columns, and "
             f"the model reads {width}: its config.json contradicts itself; copy or train it again."
         )
     return data
@@ -85,9 +85,9 @@ def _in_order(data: Dataset, names: list[str] | None) -> Dataset:
 
 
 def _check_width(data: Dataset, wanted: int, remark: str) -> None:
-    if data.x.shape[1] != wanted:
+    if data.inputs != wanted:
         raise ZooError(
-            f"{data.name} has {data.x.shape[1]} features per node and the model reads {wanted}"
+            f"{data.name} has {data.inputs} features per node and the model reads {wanted}"
             f"{remark}. Give the graph the features that the model was trained on; `zoo finetune` "
             "adapts the model to others."
         )

@@ -38,8 +38,8 @@ def evaluate_part(
         trained_on: the graph of training as the run's own recipe names it, which knows its path.
 
     Returns:
-        `data`, `part`, `nodes` (how many had a label), `metric`, `score` and `seen`: whether nodes
-        that the model was trained on may be among them.
+        `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`
+        and `seen`: whether some that the model was trained on may be among them.
 
     Raises:
         ZooError: as `zoo.evaluate`, or nothing is known of the graph of training, or another lies
@@ -62,6 +62,7 @@ def evaluate_part(
         "data": data.name,
         "part": part,
         "nodes": int(labelled.sum()),
+        "unit": data.unit,
         "metric": data.metric,
         "score": score,
         "seen": data.name == about.data and part in ("all", "train"),

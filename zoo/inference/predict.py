@@ -21,6 +21,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.inference.align import fitted, numbered
+from zoo.inference.sample_answers import answer_samples
 from zoo.registry import Model
 from zoo.system.files import write_whole
 from zoo.training.layerwise import Layerwise
@@ -91,7 +92,7 @@ def predict(
     if task not in _ANSWERS:
         raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
     columns, values, classes = _ANSWERS[task](logits, model.about.labels or data.labels)
-    ids = np.arange(len(data.x)) if data.ids is None else data.ids
+    ids = np.arange(len(data.y)) if data.ids is None else data.ids
     labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
     return Predictions(ids, columns, values, labels, cut)
 
@@ -182,24 +183,33 @@ _WRITERS: dict[str, Callable] = {
 def _answers(
     model: Model, data: Dataset, read: Callable, size: int | None, layerwise: bool, device
 ):
+    """Return what `read` makes of all rows, (N, ...) fp32 on CPU, and the share of cut edges."""
+    if size is not None and size < 1:
+        raise ZooError(f"batch size {size}: write a whole number from 1.")
+    model.to(device).eval()
+    with torch.no_grad():
+        return _KINDS[data.batching[0]](model, data, read, size, layerwise, device)
+
+
+def _of_nodes(
+    model: Model, data: Dataset, read: Callable, size: int | None, layerwise: bool, device
+):
     """Return what `read` makes of every node, (N, ...) fp32 on CPU, and the share of cut edges."""
     if layerwise and size is not None:
         raise ZooError("--layerwise predicts all nodes at once; leave out --batch-size.")
-    model.to(device).eval()
     try:
-        with torch.no_grad():
-            if layerwise:
-                return _layerwise(model, data, read, device), 0.0
-            if size is None or size >= len(data.x):
-                x = data.x.to(device).float()
-                return read(model, place(data.graph, device), x).float().cpu(), 0.0
-            out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
-            for number, nodes in enumerate(_parts(data, size)):
-                part = derived(data.graph.subgraph(nodes, store_ids=False), data.graph)
-                graph = place(part, device)
-                answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
-                out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
-                out[nodes], part_of[nodes] = answer, number
+        if layerwise:
+            return _layerwise(model, data, read, device), 0.0
+        if size is None or size >= len(data.x):
+            x = data.x.to(device).float()
+            return read(model, place(data.graph, device), x).float().cpu(), 0.0
+        out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
+        for number, nodes in enumerate(_parts(data, size)):
+            part = derived(data.graph.subgraph(nodes, store_ids=False), data.graph)
+            graph = place(part, device)
+            answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
+            out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
+            out[nodes], part_of[nodes] = answer, number
     except (MemoryError, RuntimeError) as error:
         if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
             raise
@@ -224,8 +234,6 @@ def _layerwise(model: Model, data: Dataset, read: Callable, device) -> Tensor:
 
 def _parts(data: Dataset, size: int) -> Iterator[Tensor]:
     """Give index after index of at most `size` nodes, near each other in the graph."""
-    if size < 1:
-        raise ZooError(f"batch size {size}: write a whole number from 1.")
     tails, tips = (each.numpy() for each in data.graph.edges())
     pattern = sparse.csr_array((np.ones(len(tails), np.int8), (tails, tips)), (len(data.x),) * 2)
     order = reverse_cuthill_mckee(sparse.csr_matrix(pattern), symmetric_mode=True)
@@ -260,8 +268,13 @@ def _numbers(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None
     return [f"value_{name}" for name in _names(names, logits.shape[1])], logits, None
 
 
+_KINDS = {"full": _of_nodes, "samples": answer_samples}
+"""The first of the strategies that data may be trained by, to what answers for all its rows."""
+
 _ANSWERS = {
     "node-classification": _classes,
+    "graph-classification": _classes,
+    "sequence-classification": _classes,
     "node-binary": _two_classes,
     "node-multilabel": _targets,
     "node-regression": _numbers,

@@ -47,9 +47,13 @@ from zoo.nn import (
     in_degrees,
     in_fp32,
     merge_heads,
+    node_counts,
     performer,
+    rotate,
+    rotation,
     seed_of,
     split_heads,
+    token_positions,
     weighted_sum,
 )
 from zoo.registry import (
@@ -95,6 +99,7 @@ class HTGN(Model):
         drop_path: rate of dropped branches per node in the last layer; linear in the layer.
         dropout: of the first features, of the convolution, and inside the feed-forward.
         smoothness: weight of the penalty that keeps the convolution's weights near uniform.
+        rotary: turn queries and keys by the place of each node in its graph: for sequences.
         seed: of the random directions used in evaluation.
     """
 
@@ -118,11 +123,12 @@ class HTGN(Model):
         drop_path: Rate = 0.1,
         dropout: Rate = 0.5,
         smoothness: NonNegative = 0.01,
+        rotary: bool = False,
         seed: Seed = 0,
     ):
         super().__init__()
         self.stem, self.dropout = FeatureLinear(in_dim, dim), Dropout(dropout)
-        self.smoothness = smoothness
+        self.smoothness, self.turned = smoothness, rank if rotary else None
         self.layers = nn.ModuleList()
         for layer in range(layers):
             native = RandomKernel(_KERNELS[kernel], random_features, seed=seed_of((seed, layer)))
@@ -157,8 +163,12 @@ class HTGN(Model):
     def _states(self, graph, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return what the head reads, and the weights of each layer's convolution, (E, H)."""
         z, found = self.dropout(self.stem(x)), []
+        turn = None
+        if self.turned is not None:
+            places = token_positions(node_counts(graph)).to(z.device)
+            turn = rotation(places, self.turned, dtype=self.stem.weight.dtype)
         for layer in self.layers:
-            z, weights = layer(graph, z)
+            z, weights = layer(graph, z, turn)
             found += weights
         return z, found
 
@@ -175,9 +185,14 @@ class HTGNLayer(nn.Module):
         self.feed_forward, self.add = feed_forward, nn.ModuleDict(adds)
         self.dropout = Dropout(dropout)
 
-    def forward(self, graph, z: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return (N, D) for z (N, D), and the weights on the edges, (E, H), if there are any."""
+    def forward(self, graph, z: Tensor, turn: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """Return (N, D) for z (N, D), and the weights on the edges, (E, H), if there are any.
+
+        `turn` is the rotation of queries and keys, (N, rank // 2) complex, or None.
+        """
         q, k, v = self.attention.split(z)  # (N, H, rank) twice, (N, H, D)
+        if turn is not None:
+            q, k = rotate(q, turn), rotate(k, turn)
         gathered = self.attention.join(self.attend(graph, q, k, v))
         z, found = self.add["attention"](z, gathered), []
         if self.convolution is not None:

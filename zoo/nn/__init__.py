@@ -5,6 +5,7 @@ What is fast stands behind them, in `zoo.ops` and `zoo.graphs`; a model imports 
 
 from zoo.graphs.adjacency import degrees as in_degrees
 from zoo.graphs.adjacency import ends as edge_ends
+from zoo.graphs.adjacency import node_counts
 from zoo.graphs.adjacency import tips as edge_targets
 from zoo.graphs.message_passing import (
     edge_dot,
@@ -15,7 +16,7 @@ from zoo.graphs.message_passing import (
 )
 from zoo.graphs.pairs import Pairs
 from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
-from zoo.nn.attend import Attend, build_attend
+from zoo.nn.attend import Attend, build_attend, per_graph
 from zoo.nn.attention import ATTENTIONS, Attention, QueryKeyNorm, linear, softmax
 from zoo.nn.edge_probabilities import edge_log_probabilities
 from zoo.nn.feature_linear import FeatureLinear
@@ -119,6 +120,8 @@ __all__ = [
     "mean_over_heads",
     "merge_heads",
     "neighbour_sum",
+    "node_counts",
+    "per_graph",
     "performer",
     "random_batches",
     "random_directions",

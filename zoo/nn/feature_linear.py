@@ -1,12 +1,14 @@
 """The first linear map of a model, which skips the zeros of bag-of-words features.
 
-Cora's features are 99 % zeros, and a product with all of them is most of a training step.
+Cora's features are 99 % zeros, and a product with all of them is most of a training step. Tokens
+are read as one-hot rows of features, by a look-up.
 """
 
 from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.graphs.message_passing import sparse_product
@@ -33,13 +35,22 @@ class FeatureLinear(Linear):
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (N, out_dim) for x (N, in_dim)."""
+        """Return (N, out_dim) for x (N, in_dim), or for tokens (N,): for their one-hot rows."""
+        if x.dim() == 1:
+            return self._of_tokens(x)
         sparse = sparse_form(x)
         if sparse is None:
             return super().forward(dropout(x, self.dropout, self.training))
         if self.training and self.dropout:
             sparse = sparse.dropped(self.dropout)
         out = sparse_product(self.weight.T, sparse.matrix, sparse.transposed)
+        return out if self.bias is None else out + self.bias
+
+    def _of_tokens(self, tokens: Tensor) -> Tensor:
+        """Return W[:, token] + b, (N, out_dim), for tokens (N,) int64: no row is written out."""
+        out = functional.embedding(tokens, self.weight.T)
+        if self.training and self.dropout:  # of a one-hot row there is one number to drop
+            out = out * dropout(out.new_ones(len(out), 1), self.dropout)
         return out if self.bias is None else out + self.bias
 
 

@@ -2,5 +2,6 @@
 
 from zoo.sequences.htgn_seq2seq import HTGNSeq2Seq
 from zoo.sequences.transformer_seq2seq import TransformerSeq2Seq
+from zoo.sequences.vit import ViT
 
-__all__ = ["HTGNSeq2Seq", "TransformerSeq2Seq"]
+__all__ = ["HTGNSeq2Seq", "TransformerSeq2Seq", "ViT"]

@@ -29,6 +29,7 @@ from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole
+from zoo.training.sample_batches import SampleBatches
 from zoo.training.token_batches import TokenBatches
 
 Fanout = Annotated[int, Field(ge=-1, le=MOST)]
@@ -270,6 +271,7 @@ BATCHING = Table(
         "clusters": Clusters,
         "neighbours": Neighbours,
         "distributed": Distributed,
+        "samples": SampleBatches,
         "tokens": TokenBatches,
     },
 )

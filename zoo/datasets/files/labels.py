@@ -15,6 +15,9 @@ METRICS = {CLASSIFICATION: "accuracy", BINARY: "roc-auc", MULTILABEL: "roc-auc",
 TRANSLATION, BLEU = "translation", "bleu"
 """The task of pairs of sentences, and its metric."""
 
+GRAPHS, SEQUENCES, ACCURACY = "graph-classification", "sequence-classification", "accuracy"
+"""The tasks of many graphs, or sequences, with a label each, and their metric."""
+
 MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}

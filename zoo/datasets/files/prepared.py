@@ -10,6 +10,7 @@ import math
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -63,6 +64,12 @@ def read_unchecked(path: Path) -> GraphArrays:
             _words(stored, "feature_names"),
             (_words(stored, "task") or (None,))[0],
         )
+
+
+def read_arrays(path: Path, keys: Sequence[str]) -> list[np.ndarray]:
+    """Read some arrays of any `.npz` file; raise ZooError, without the path, if that fails."""
+    with _open(path) as stored:
+        return [_array(stored, key) for key in keys]
 
 
 def write_prepared(arrays: GraphArrays, path: Path | str) -> None:

@@ -21,6 +21,8 @@ from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.generated import GENERATED
+from zoo.datasets.images import IMAGES
+from zoo.datasets.images import SPLIT as IMAGE_SPLIT
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.named_pairs import NAMED_PAIRS
 from zoo.datasets.load.obtain import obtain
@@ -53,9 +55,17 @@ def _builder(name: str) -> Callable[..., Dataset]:
 
 
 DATASETS = Table(
-    "dataset", {**{name: _builder(name) for name in NAMED}, **GENERATED, **NAMED_PAIRS}
+    "dataset", {**{name: _builder(name) for name in NAMED}, **GENERATED, **NAMED_PAIRS, **IMAGES}
 )
-"""Word to builder `(*, features, ...) -> Dataset`."""
+"""Word to builder `(*, features, ...) -> Dataset`; or `SentencePairs`, or `Samples`."""
+
+_SPLITS = {
+    **{name: known.split for name, known in NAMED.items()},
+    **dict.fromkeys(GENERATED, MASKLESS_SPLIT),
+    **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
+    **dict.fromkeys(IMAGES, IMAGE_SPLIT),
+}
+"""The split of each word where a recipe names none."""
 
 
 def load_graph(
@@ -221,10 +231,10 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
 
 def default_split(name: str) -> str | None:
     """Return the split of a recipe that names none; None if the graph has to be read to know."""
-    if name in NAMED_PAIRS or has_pairs(_path(name)):
+    if name in _SPLITS:
+        return _SPLITS[name]
+    if has_pairs(_path(name)):
         return SentencePairs.split
-    if name in DATASETS:
-        return NAMED[name].split if name in NAMED else MASKLESS_SPLIT
     if folder := on_disk_folder(name):
         return read_meta(folder).split
     stem = _path(name).stem

@@ -1,0 +1,185 @@
+"""Images as grids of patches, each image a graph with one label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from zoo.config.options import Count, Number
+from zoo.datasets.files.graph_arrays import check_room
+from zoo.datasets.files.labels import ACCURACY, GRAPHS, encode_text
+from zoo.datasets.files.prepared import read_arrays
+from zoo.datasets.samples import Readout, Samples
+from zoo.errors import ZooError
+from zoo.graphs.graph_sets import StoredGraphs
+from zoo.graphs.sequences import grid_graph
+from zoo.system.files import data_folders, user_path
+
+SPLIT = "ratio-70-10-20"
+"""The default split: no benchmark fixes one for these images."""
+
+_KEYS = "`images` (S, H, W) or (S, H, W, C), uint8, and `labels` (S,)"
+
+
+def images(
+    *,
+    path: str,
+    patch: Count = 4,
+    window: Number = 1,
+    skip: Number = 0,
+    readout: Readout = "mean",
+) -> Samples:
+    """Images of an .npz file of one's own, `images` (S, H, W[, C]) uint8 and `labels` (S,).
+
+    Args:
+        path: of the file.
+        patch: rows and columns of pixels in a patch, which is a node.
+        window: a patch is linked with those at most so many rows and columns away.
+        skip: patches whose row and column are multiples of it are linked; 0 for none.
+        readout: what is read of an image: the `mean` over its patches, or a `class-token`.
+    """
+    file = user_path(path)
+    arrays = _read(file)
+    return _graphs(file.stem, *arrays, 255, patch, window, skip, readout)
+
+
+def mnist10k(
+    *, patch: Count = 4, window: Number = 1, skip: Number = 0, readout: Readout = "mean"
+) -> Samples:
+    """10,000 images of handwritten digits, MNIST's test images: 28 x 28 pixels, 10 classes.
+
+    Args:
+        patch: rows and columns of pixels in a patch, which is a node.
+        window: a patch is linked with those at most so many rows and columns away.
+        skip: patches whose row and column are multiples of it are linked; 0 for none.
+        readout: what is read of an image: the `mean` over its patches, or a `class-token`.
+    """
+    places = [folder / "mnist10k.npz" for folder in data_folders()]
+    found = next((each for each in places if each.is_file()), None)
+    if found is None:
+        raise ZooError(
+            f"mnist10k.npz is in none of {', '.join(str(each.parent) for each in places)}. Put "
+            f"MNIST's 10,000 test images there, {_KEYS}, or name their folder in ZOO_DATA."
+        )
+    return _graphs("mnist10k", *_read(found), 255, patch, window, skip, readout)
+
+
+def digits_images(
+    *, patch: Count = 2, window: Number = 1, skip: Number = 0, readout: Readout = "mean"
+) -> Samples:
+    """1,797 images of handwritten digits, of scikit-learn: 8 x 8 pixels, 10 classes.
+
+    Args:
+        patch: rows and columns of pixels in a patch, which is a node.
+        window: a patch is linked with those at most so many rows and columns away.
+        skip: patches whose row and column are multiples of it are linked; 0 for none.
+        readout: what is read of an image: the `mean` over its patches, or a `class-token`.
+    """
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    arrays = found.images, found.target.astype(np.int64), None
+    return _graphs("digits-images", *arrays, 16, patch, window, skip, readout)
+
+
+IMAGES: dict[str, Callable[..., Samples]] = {
+    "digits-images": digits_images,
+    "images": images,
+    "mnist10k": mnist10k,
+}
+"""Word to builder `(*, patch, window, skip, readout) -> Samples`."""
+
+
+def patches(pixels: np.ndarray, size: int) -> np.ndarray:
+    """Return the patches of images (S, H, W[, C]), (S, H / size * W / size, size * size * C).
+
+    They come row by row, as `grid_graph` numbers them, and so do the pixels of each.
+
+    Raises:
+        ZooError: the size divides not both height and width.
+    """
+    count, height, width = pixels.shape[:3]
+    if height % size or width % size:
+        sizes = [
+            each for each in range(2, min(height, width)) if not (height % each or width % each)
+        ]
+        raise ZooError(
+            f"patches of {size} x {size} pixels do not divide images of {height} x {width}; write "
+            f"`patch: {sizes[0] if sizes else 1}`"
+            f"{' or ' + ', '.join(map(str, sizes[1:])) if sizes[1:] else ''}."
+        )
+    rows, columns = height // size, width // size
+    cut = pixels.reshape(count, rows, size, columns, size, -1).swapaxes(2, 3)
+    return cut.reshape(count, rows * columns, -1)
+
+
+def _graphs(name, pixels, labels, names, brightest, patch, window, skip, readout) -> Samples:
+    """Return images (S, H, W[, C]) with labels (S,) as graphs of their patches."""
+    try:
+        rows = patches(pixels, patch)
+    except ZooError as error:
+        raise ZooError(f"{name}: {error}") from None
+    grid = [each // patch for each in pixels.shape[1:3]]
+    token = readout == "class-token"
+    graph = grid_graph(*grid, window=window, skip=skip, class_token=token)
+    check_room((rows.shape[0] * (rows.shape[1] + 1), rows.shape[2] + 1))
+    x = torch.from_numpy(rows.astype(np.float32) / brightest)
+    if token:  # a column of its own tells it from dark patches: its weights are the token
+        x = torch.nn.functional.pad(x, (0, 1, 0, 1))
+        x[:, -1, -1] = 1
+    return Samples(
+        name=name,
+        graphs=StoredGraphs([graph], torch.zeros(len(x), dtype=torch.long)),
+        x=x.flatten(0, 1),
+        y=torch.from_numpy(labels),
+        task=GRAPHS,
+        metric=ACCURACY,
+        split=SPLIT,
+        masks=None,
+        classes=len(names or ()) or int(labels.max()) + 1,
+        readout=readout,
+        labels=names,
+    )
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
+    """Return the images (S, H, W[, C]), their classes (S,) and the names of these, if any.
+
+    Raises:
+        ZooError: there is no such file, or it holds something else.
+    """
+    try:
+        pixels, labels = read_arrays(path, ("images", "labels"))
+        _check_images(pixels)
+        return pixels, *_classes(labels, len(pixels))
+    except ZooError as error:
+        raise ZooError(f"{path}: {error} A file of images has {_KEYS}.") from None
+
+
+def _check_images(pixels: np.ndarray) -> None:
+    if pixels.dtype != np.uint8:
+        raise ZooError(
+            f"`images` is of type {pixels.dtype}, and brightness is written as uint8, 0 to 255: "
+            "`(255 * images).round().astype('uint8')` where it is from 0 to 1."
+        )
+    if pixels.ndim not in (3, 4) or 0 in pixels.shape:
+        raise ZooError(f"`images` has the shape {pixels.shape}.")
+
+
+def _classes(labels: np.ndarray, count: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    if labels.shape != (count,):
+        raise ZooError(f"`labels` has the shape {labels.shape} and there are {count:,} images.")
+    if labels.dtype.kind == "U":
+        return encode_text(labels)
+    if labels.dtype.kind not in "iu":
+        raise ZooError(f"`labels` is of type {labels.dtype}; write whole numbers, or text.")
+    labels = labels.astype(np.int64)
+    if labels.min() < -1 or labels.max() >= count:
+        raise ZooError(
+            f"`labels` holds {labels.min()} to {labels.max()}; number the classes 0, 1, 2, ... and "
+            "write -1 where the label is unknown."
+        )
+    return labels, None

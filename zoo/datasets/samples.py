@@ -1,0 +1,166 @@
+"""Data sets of many graphs with one label each: images, sequences, molecules.
+
+A model of the zoo gives a row of logits for each node. Its head is linear, so that the mean of the
+logits over a graph is what the head would make of the mean of the features: the readout needs no
+change of any model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from dgl import DGLGraph
+from torch import Tensor
+
+from zoo.config.options import Spec
+from zoo.errors import ZooError
+from zoo.graphs.graph_sets import GraphSet, stretches
+
+Readout = Literal["mean", "class-token"]
+"""The type of an option `readout`."""
+
+
+class Encodings(NamedTuple):
+    """The encoding of each graph that differs: the rows of all of them, one after another.
+
+    Attributes:
+        rows: (M, k) fp32.
+        starts: where those of each sample begin, (S,).
+    """
+
+    rows: Tensor
+    starts: Tensor
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Samples:
+    """Many canonical graphs on the CPU, each with a label: what `Dataset` is for one graph.
+
+    Attributes:
+        name: the word that names it, or the stem of its file.
+        graphs: the graph of each of S samples.
+        x: features of the nodes, those of one sample after the other, (N, F) fp32; or the number of
+            the token at each node, (N,) int64.
+        y: classes (S,), int64, -1 where unknown.
+        task: word of the task.
+        metric: name of the metric that published results use.
+        split: word of the split that is used when a recipe names none.
+        masks: `train`, `val` and `test`, each (1, S) bool: the benchmark's own split, or None.
+        classes: how many classes there are.
+        readout: word of `READOUTS`; `class-token` is the last node of each graph.
+        tokens: how many tokens there are, where x is their numbers.
+        encodings: what stands to the right of x in a batch, or None.
+        ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
+        labels: the name of each class; None where they have none.
+        feature_names: the name of each column of x; None where columns have none.
+        transform: what was done to the features, in the words of `FEATURES`.
+        batching: the mini-batch strategies that it may be trained by, the default one first.
+        unit: what has a label and a row of predictions, in words.
+    """
+
+    batching: ClassVar[tuple[str, ...]] = ("samples",)
+    unit: ClassVar[str] = "samples"
+
+    name: str
+    graphs: GraphSet
+    x: Tensor
+    y: Tensor
+    task: str
+    metric: str
+    split: str
+    masks: dict[str, Tensor] | None
+    classes: int
+    readout: Readout = "mean"
+    tokens: int | None = None
+    encodings: Encodings | None = None
+    ids: np.ndarray | None = None
+    labels: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    transform: Spec = "raw"
+
+    @property
+    def inputs(self) -> int:
+        """The number of features that a model reads of a node, encodings included."""
+        if self.tokens is not None:
+            return self.tokens
+        return self.x.shape[1] + (self.encodings.rows.shape[1] if self.encodings else 0)
+
+    @property
+    def graph(self) -> DGLGraph:
+        """Refuse what is for one graph.
+
+        Raises:
+            ZooError: always.
+        """
+        raise ZooError(
+            f"{self.name} is {len(self.y):,} graphs with a label each, and this is for the nodes "
+            "of one graph. It is trained by `zoo train` with `train.batching=samples`."
+        )
+
+    def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
+        """Return the data set with the encoding of each graph, a function of it, beside x.
+
+        It is computed once for graphs that several samples share.
+
+        Raises:
+            ZooError: the nodes are tokens, which have no columns.
+        """
+        graphs, kinds = self.graphs.distinct()
+        if encode(graphs[0]).shape[1] == 0:
+            return self
+        if self.tokens is not None:
+            raise ZooError(
+                f"{self.name}: an encoding stands beside the features of a node, and a token has "
+                "none. Leave out `encoding`; `rotary: true` of htgn tells the places of tokens."
+            )
+        found = [encode(each).float() for each in graphs]
+        sizes = torch.tensor([len(each) for each in found])
+        starts = (sizes.cumsum(0) - sizes)[kinds]
+        return dataclasses.replace(self, encodings=Encodings(torch.cat(found), starts))
+
+    def batch(self, chosen: Tensor) -> tuple[DGLGraph, Tensor]:
+        """Return some samples (B,) as one graph, and what a model reads of its nodes.
+
+        That is (n, F) with the columns of the encoding to the right, or tokens (n,).
+        """
+        sizes = self.graphs.sizes[chosen]
+        x = self.x[stretches(self._starts[chosen], sizes)]
+        if self.encodings is not None:
+            rows = stretches(self.encodings.starts[chosen], sizes)
+            x = torch.cat([x, self.encodings.rows[rows]], dim=1)
+        return self.graphs.batch(chosen), x
+
+    def reader(self, chosen: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return what makes a row for each of some samples (B,) of the rows of their nodes."""
+        return partial(READOUTS[self.readout], sizes=self.graphs.sizes[chosen])
+
+    @property
+    def _starts(self) -> Tensor:
+        return self.graphs.sizes.cumsum(0) - self.graphs.sizes
+
+
+def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
+    """Return the mean of the rows of each graph, (B, C) fp32, for rows (n, C) and sizes (B,)."""
+    rows = rows.float()
+    if (sizes == sizes[0]).all():
+        return rows.unflatten(0, (len(sizes), -1)).mean(dim=1)
+    owners = torch.repeat_interleave(sizes).to(rows.device)
+    total = rows.new_zeros(len(sizes), rows.shape[1]).index_add(0, owners, rows)
+    return total / sizes.clamp(min=1).to(rows).unsqueeze(1)
+
+
+def class_token(rows: Tensor, sizes: Tensor) -> Tensor:
+    """Return the last row of each graph, (B, C), for rows (n, C) and sizes (B,)."""
+    return rows[(sizes.cumsum(0) - 1).to(rows.device)]
+
+
+READOUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": mean_of_nodes,
+    "class-token": class_token,
+}
+"""Word to `(rows of the nodes (n, C), sizes of the graphs (B,)) -> (B, C)`."""

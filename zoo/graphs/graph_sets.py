@@ -1,0 +1,117 @@
+"""Many graphs, and batches of them: one graph without padding that knows where each begins.
+
+A batch is put together from the edges of its graphs, by target and with their numbers shifted, as
+the message-passing kernels want them. It takes no loop over the graphs, no sorting, and no search
+for the canonical form, which the graphs of a set have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import dgl
+import torch
+from torch import Tensor
+
+from zoo.canonical_form import remember
+from zoo.graphs.adjacency import neighbours
+from zoo.graphs.sequences import sequence_graph
+
+_KEPT = 8
+"""Batches of copies of one graph that are kept: few numbers of copies occur."""
+
+
+class GraphSet(Protocol):
+    """The graphs of S samples.
+
+    Attributes:
+        sizes: nodes of each, (S,) int64.
+    """
+
+    sizes: Tensor
+
+    def batch(self, chosen: Tensor) -> dgl.DGLGraph:
+        """Return the graphs of some samples (B,) as one, in this order."""
+        ...
+
+    def distinct(self) -> tuple[list[dgl.DGLGraph], Tensor]:
+        """Return the graphs that differ, and which of them each sample has, (S,)."""
+        ...
+
+
+class StoredGraphs:
+    """Graphs that are kept: one that all samples share, or some, or one for each sample.
+
+    Args:
+        graphs: canonical graphs on the CPU.
+        kinds: which of them each sample has, (S,) int64.
+    """
+
+    def __init__(self, graphs: Sequence[dgl.DGLGraph], kinds: Tensor):
+        self.graphs, self.kinds = list(graphs), kinds
+        lists = [neighbours(each) for each in self.graphs]
+        self._nodes = torch.tensor([len(offsets) - 1 for offsets, _ in lists])
+        self._edges = torch.tensor([len(sources) for _, sources in lists])
+        self._degrees = torch.cat([offsets.diff() for offsets, _ in lists]).long()
+        self._sources = torch.cat([sources for _, sources in lists]).long()
+        self._copies: dict[int, dgl.DGLGraph] = {}
+        self.sizes = self._nodes[kinds]
+
+    def batch(self, chosen: Tensor) -> dgl.DGLGraph:
+        """Return the graphs of some samples (B,) as one, in this order."""
+        if len(self.graphs) > 1:
+            return self._joined(chosen)
+        if len(chosen) not in self._copies:
+            if len(self._copies) == _KEPT:
+                del self._copies[next(iter(self._copies))]
+            self._copies[len(chosen)] = self._joined(chosen)
+        return self._copies[len(chosen)]
+
+    def distinct(self) -> tuple[list[dgl.DGLGraph], Tensor]:
+        """Return the graphs that differ, and which of them each sample has, (S,)."""
+        return self.graphs, self.kinds
+
+    def _joined(self, chosen: Tensor) -> dgl.DGLGraph:
+        kinds = self.kinds[chosen]
+        nodes, edges = self._nodes[kinds], self._edges[kinds]
+        many = self._degrees[stretches((self._nodes.cumsum(0) - self._nodes)[kinds], nodes)]
+        sources = self._sources[stretches((self._edges.cumsum(0) - self._edges)[kinds], edges)]
+        sources += torch.repeat_interleave(nodes.cumsum(0) - nodes, edges)
+        offsets = torch.cat([many.new_zeros(1), many.cumsum(0)])
+        lists = offsets, sources, torch.arange(len(sources))
+        graph = dgl.graph(("csc", lists), num_nodes=len(many))
+        graph.set_batch_num_nodes(nodes)
+        graph.set_batch_num_edges(edges)
+        return remember(graph)
+
+
+class SequenceGraphs:
+    """Sequences as graphs, made for each batch anew: see `sequence_graph`.
+
+    Args:
+        lengths: tokens of each sample, (S,) int64, at least 1.
+        window: how far a token looks to either side.
+        skip: s; the tokens 0, s, 2 s, ... of a sequence are linked with one another, 0 for none.
+    """
+
+    def __init__(self, lengths: Tensor, *, window: int, skip: int | None):
+        self.sizes, self.window, self.skip = lengths, window, skip
+
+    def batch(self, chosen: Tensor) -> dgl.DGLGraph:
+        """Return the graphs of some samples (B,) as one, in this order."""
+        return self._graph(self.sizes[chosen])
+
+    def distinct(self) -> tuple[list[dgl.DGLGraph], Tensor]:
+        """Return the graphs that differ, and which of them each sample has, (S,)."""
+        lengths, kinds = self.sizes.unique(return_inverse=True)
+        return [self._graph(each) for each in lengths.split(1)], kinds
+
+    def _graph(self, lengths: Tensor) -> dgl.DGLGraph:
+        return sequence_graph(lengths.tolist(), window=self.window, skip=self.skip)
+
+
+def stretches(start: Tensor, many: Tensor) -> Tensor:
+    """Return start, start + 1, ..., start + many - 1 of each row, one row after the other."""
+    first = torch.repeat_interleave(start - (many.cumsum(0) - many), many)
+    return first + torch.arange(len(first))

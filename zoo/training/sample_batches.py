@@ -1,0 +1,135 @@
+"""The mini-batch strategy of many graphs: some of them at a time, without padding.
+
+Graphs of one size share a call of the attention, and of sequences that differ in length there would
+be many calls. Therefore a batch has samples of about one size: of a few batches' worth, drawn at
+random, those of like size are put together, and the batches come in a random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from zoo.config.options import Count
+from zoo.datasets.samples import Samples
+from zoo.graphs.message_passing import place
+from zoo.graphs.shard import Graph
+from zoo.ops.random_order import random_order, seed_of
+from zoo.registry import Model
+from zoo.system import process_group
+from zoo.training.full_batch import Divided, Part, Score, TrainingData, infer
+from zoo.training.token_batches import ahead
+
+DEFAULT = 128
+"""Samples in a batch where nothing else is said."""
+
+POOL = 32
+"""Batches that exchange samples for others of their size."""
+
+
+class SampleBatches(Divided):
+    """So many graphs, or so many nodes, at a time; several processes divide the batches.
+
+    Args:
+        size: samples in a batch at most; left out 128, or any number with `tokens`.
+        tokens: nodes in a batch at most, but for a sample that has more by itself.
+        per_step: batches, of each process, whose gradients are added up for one step.
+    """
+
+    def __init__(
+        self,
+        data: Samples,
+        train: Tensor,
+        device: torch.device | str,
+        *,
+        size: Count | None = None,
+        tokens: Count | None = None,
+        per_step: Count = 1,
+    ):
+        self.data, self.train, self.device = data, train, torch.device(device)
+        self.per_step, self.seed = per_step, torch.initial_seed() % 2**63
+        self.size = size or (len(data.y) if tokens else DEFAULT)
+        self.tokens = tokens
+
+    def parts(self, epoch: int) -> Iterator[Part]:
+        """Give this process its batches of an epoch."""
+        planned = self._planned(self.train, seed_of((self.seed, epoch)))
+        return ahead(lambda work: self._part(*work), self._dealt(planned, epoch))
+
+    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+        """Return the logits of some samples, (m, C), a batch of like size at a time."""
+        asked, back = nodes.unique(return_inverse=True)
+        order = self.data.graphs.sizes[asked].argsort(stable=True)
+        batches = self._cut(asked[order])
+        own = batches[process_group.rank() :: process_group.count()] or batches[:1]
+        room = None
+        for chosen, (graph, x) in ahead(lambda each: (each, self._made(each)), own):
+            found = self.data.reader(chosen)(answer(graph, x))
+            room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
+            room[torch.searchsorted(asked, chosen).to(self.device)] = found
+        if process_group.rank() >= len(batches):
+            room.zero_()  # others have answered
+        return process_group.total(room)[back.to(self.device)]
+
+    def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
+        """Return the metric of a part, whose samples are answered for when it is asked for."""
+
+        def score(part: str) -> float:
+            chosen = getattr(on.split, part)
+            logits = infer(model, self, precision, lambda answer: self.logits(answer, chosen))
+            return on.task.metric(logits, on.data.y[chosen].to(logits.device))
+
+        return score
+
+    def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
+        """Give this process its batches of each step, with their share of the step's samples."""
+        rank, count = process_group.rank(), process_group.count()
+        together = self.per_step * count
+        for start in range(0, len(batches), together):
+            step = batches[start : start + together]
+            whole = sum(map(len, step))
+            work = [(place, len(step[place]) / whole) for place in range(rank, len(step), count)]
+            for place, weight in work or [(0, 0.0)]:
+                last = not work or place == work[-1][0]
+                yield step[place], weight, seed_of((self.seed, epoch, start + place)), last
+
+    def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
+        """Return samples (m,) in random batches, each of like size."""
+        samples = samples[random_order(len(samples), seed)]
+        sizes = self.data.graphs.sizes[samples]
+        if (sizes == sizes[0]).all():
+            return self._cut(samples)
+        pool = POOL * self.size
+        if self.tokens:
+            pool = min(pool, max(1, POOL * self.tokens * len(sizes) // int(sizes.sum())))
+        batches = []
+        for some, many in zip(samples.split(pool), sizes.split(pool), strict=True):
+            batches += self._cut(some[many.argsort(stable=True)])
+        order = random_order(len(batches), seed_of((seed, 1)))
+        return [batches[each] for each in order.tolist()]
+
+    def _cut(self, samples: Tensor) -> list[Tensor]:
+        """Cut samples (m,) into batches as they follow each other."""
+        if not self.tokens:
+            return list(samples.tensor_split(-(-len(samples) // self.size)))
+        starts, held = [0], 0
+        for place_, nodes in enumerate(self.data.graphs.sizes[samples].tolist()):
+            full = place_ - starts[-1] == self.size or held + nodes > self.tokens
+            if full and place_ > starts[-1]:
+                starts.append(place_)
+                held = 0
+            held += nodes
+        return [samples[first:last] for first, last in pairwise([*starts, len(samples)])]
+
+    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool) -> Part:
+        graph, x = self._made(chosen)
+        y = self.data.y[chosen].to(self.device)
+        rows, read = torch.arange(len(chosen), device=self.device), self.data.reader(chosen)
+        return Part(graph, x, y, rows, weight, weight, seed, last, read)
+
+    def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
+        graph, x = self.data.batch(chosen)
+        return place(graph, self.device), x.to(self.device)
