@@ -17,6 +17,7 @@ _PATHS = {
     ("dataset",),
     ("dataset", "name"),
     ("dataset", "nodes"),
+    ("dataset", "path"),
     ("dataset", "edges"),
     ("imports", 0),
     ("start_from", "weights"),

@@ -111,17 +111,18 @@ class Samples:
             ZooError: the nodes are tokens, which have no columns.
         """
         graphs, kinds = self.graphs.distinct()
-        if encode(graphs[0]).shape[1] == 0:
+        first = encode(graphs[0])
+        if first.shape[1] == 0:
             return self
         if self.tokens is not None:
             raise ZooError(
                 f"{self.name}: an encoding stands beside the features of a node, and a token has "
                 "none. Leave out `encoding`; `rotary: true` of htgn tells the places of tokens."
             )
-        found = [encode(each).float() for each in graphs]
+        found = [first, *map(encode, graphs[1:])]
         sizes = torch.tensor([len(each) for each in found])
         starts = (sizes.cumsum(0) - sizes)[kinds]
-        return dataclasses.replace(self, encodings=Encodings(torch.cat(found), starts))
+        return dataclasses.replace(self, encodings=Encodings(torch.cat(found).float(), starts))
 
     def batch(self, chosen: Tensor) -> tuple[DGLGraph, Tensor]:
         """Return some samples (B,) as one graph, and what a model reads of its nodes.

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from zoo.nn import Convolution, Dropout, FeatureLinear, Linear, Projection, ReluDropout, build_norm
-from zoo.registry import Model
+from zoo.registry import Model, ZooError
 
 
 class MessagePassing(Model):
@@ -41,7 +41,9 @@ class MessagePassing(Model):
         self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
-        """Return (N, dim) for x (N, in_dim)."""
+        """Return (N, dim) for x (N, in_dim), or tokens (N,)."""
+        if x.dim() == 1 and self.input_dropout.p:
+            raise ZooError("input_dropout is of features, and tokens have none; leave it out.")
         x = self.input_dropout(x)
         for layer in (self.stem, *self.layers):
             x = layer(graph, x)

@@ -52,6 +52,8 @@ def read_prepared(path: Path) -> GraphArrays:
 def read_unchecked(path: Path) -> GraphArrays:
     """Read a prepared file as it is; raise ZooError, without the path, if it cannot be read."""
     with _open(path) as stored:
+        if {"images", "labels"} <= set(stored.files):
+            raise ZooError("these are images: write `{name: images, path: THIS FILE, patch: 4}`.")
         labels = _array(stored, "node_labels")
         check_plain("node_labels", labels)
         return GraphArrays(

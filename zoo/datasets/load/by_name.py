@@ -271,7 +271,8 @@ def own_files(spec: Spec) -> list[Path]:
     """
     spec = spec if isinstance(spec, Mapping) else {"name": spec}
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
-        return []
+        given = spec.get("path")  # of words for files of one's own
+        return [user_path(given)] if isinstance(given, str) and user_path(given).is_file() else []
     path, tables = _path(spec["name"]), ("nodes", "edges")
     if has_pairs(path):
         return pair_files(path, spec.get("source"), spec.get("target"))
