@@ -114,7 +114,7 @@ def test_missing_files_and_wrong_options_are_said(tmp_path, monkeypatch, written
 def test_digits():
     data = load_graph("digits-images")
     assert data.inputs == 4 and len(data.y) == 1797 and data.classes == 10
-    assert data.graphs.sizes.eq(16).all() and 0 <= data.x.min() and data.x.max() == 1
+    assert data.graphs.sizes.eq(16).all() and data.x.min() >= 0 and data.x.max() == 1
 
 
 def test_mnist(real_graph):
@@ -123,5 +123,3 @@ def test_mnist(real_graph):
     assert torch.bincount(data.y).tolist()[:3] == [980, 1135, 1032]
     split = make_split(data.split, data.y, data.masks, seed=0)
     assert [len(getattr(split, part)) for part in ("train", "val", "test")] == [7000, 1000, 2000]
-
-

@@ -91,10 +91,11 @@ class SampleBatches(Divided):
         for start in range(0, len(batches), together):
             step = batches[start : start + together]
             whole = sum(map(len, step))
-            work = [(place, len(step[place]) / whole) for place in range(rank, len(step), count)]
-            for place, weight in work or [(0, 0.0)]:
-                last = not work or place == work[-1][0]
-                yield step[place], weight, seed_of((self.seed, epoch, start + place)), last
+            work = [(each, len(step[each]) / whole) for each in range(rank, len(step), count)]
+            work = work or [(0, 0.0)]
+            for number, weight in work:
+                last = number == work[-1][0]
+                yield step[number], weight, seed_of((self.seed, epoch, start + number)), last
 
     def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
         """Return samples (m,) in random batches, each of like size."""
@@ -116,10 +117,10 @@ class SampleBatches(Divided):
         if not self.tokens:
             return list(samples.tensor_split(-(-len(samples) // self.size)))
         starts, held = [0], 0
-        for place_, nodes in enumerate(self.data.graphs.sizes[samples].tolist()):
-            full = place_ - starts[-1] == self.size or held + nodes > self.tokens
-            if full and place_ > starts[-1]:
-                starts.append(place_)
+        for number, nodes in enumerate(self.data.graphs.sizes[samples].tolist()):
+            full = number - starts[-1] == self.size or held + nodes > self.tokens
+            if full and number > starts[-1]:
+                starts.append(number)
                 held = 0
             held += nodes
         return [samples[first:last] for first, last in pairwise([*starts, len(samples)])]
