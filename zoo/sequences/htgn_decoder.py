@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.models.htgn import Residual
+from zoo.models.htgn import LearnedEdges, Residual
 from zoo.nn import (
     Dropout,
     FeedForward,
+    GraphAttention,
     Linear,
     Pairs,
     cross_graph,
@@ -18,12 +19,12 @@ from zoo.nn import (
     edge_sum,
     merge_heads,
     rotate,
-    seed_of,
+    sequence_graph,
     split_heads,
     top_edges,
     weighted_sum,
 )
-from zoo.sequences.cross_attention import KeysAndValues, build_cross
+from zoo.sequences.cross_attention import Cross, KeysAndValues
 from zoo.sequences.kernel_attention import Kernel, Memory, causal_attention
 from zoo.sequences.tiles import Tiles
 
@@ -135,10 +136,29 @@ class CrossEdges(nn.Module):
         return present
 
 
+class Recent(NamedTuple):
+    """What the causal convolution gathers from: of the last tokens, (R, up to window, H, D)."""
+
+    values: Tensor
+
+    def select(self, rows: Tensor) -> Self:
+        """Return those of some of the hypotheses, any of them more than once."""
+        return type(self)(self.values.index_select(0, rows))
+
+    def gather(self, of: GraphAttention, value: Tensor, window: int) -> tuple[Tensor, Self]:
+        """Return (R, H, D) for a new token's value (R, H, D), and the last tokens with it."""
+        values = torch.cat([self.values, value.unsqueeze(1)], 1)
+        scores = (values * of.source).sum(-1) + (value * of.target).sum(-1).unsqueeze(1)
+        weights = functional.leaky_relu(scores, of.slope).softmax(1)
+        gathered = torch.einsum("rsh,rshd->rhd", weights, values)
+        return gathered, type(self)(values[:, max(0, values.shape[1] - window) :])
+
+
 class LayerState(NamedTuple):
     """What a layer knows of its own target so far, of its source, and of the source's edges."""
 
     own: Memory
+    recent: Recent | None
     far: Memory | KeysAndValues
     edges: KeysAndValues | None
 
@@ -167,20 +187,24 @@ class State(NamedTuple):
 
 
 class DecoderLayer(nn.Module):
-    """Causal attention, cross attention, convolution from encoder to decoder, feed-forward."""
+    """Causal attention, cross attention, convolution from encoder to decoder, feed-forward.
+
+    With a `window`, a convolution from the token itself and as many before it comes second.
+    """
 
     def __init__(
-        self, cross, kernel, count, seed, which, size,
-        *, dim, heads, rank, edges, expansion, dropout, rate,
+        self, kernel: Kernel, cross: Cross, *, which, size, window,
+        dim, heads, rank, edges, expansion, dropout, rate,
     ):  # fmt: skip
         super().__init__()
-        self.kernel = Kernel(kernel, count, seed=seed_of((seed, 1)))
+        self.kernel, self.cross = kernel, cross
         self.attending, self.crossing = Attending(dim, heads, rank), Attending(dim, heads, rank)
-        self.cross = build_cross(cross, Kernel(kernel, count, seed=seed_of((seed, 2))))
         none = edges == "none"
         self.convolution = None if none else CrossEdges(dim, heads, edges, which, size)
+        self.recent, self.window = LearnedEdges(dim, heads) if window else None, window
         self.feed_forward, self.dropout = FeedForward(dim, expansion, dropout), Dropout(dropout)
         names = ["attention", "cross", "feed_forward", *([] if none else ["convolution"])]
+        names += ["recent"] if window else []
         self.add = nn.ModuleDict({each: Residual(nn.LayerNorm(dim), rate) for each in names})
 
     def forward(self, z, memory, at: Places, from_: Places, tiles, graph: Pairs):
@@ -197,14 +221,19 @@ class DecoderLayer(nn.Module):
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
         own = zip(*map(tiles[0].pack, (q, k, self.attending.values(z))), strict=True)
         gathered = tiles[0].unpack([causal_attention(self.kernel, *each) for each in own])
-        z = self.add["attention"](z, self.attending.join(gathered))
+        z, found = self.add["attention"](z, self.attending.join(gathered)), []
+        if self.recent is not None:
+            own = sequence_graph(graph.targets, window=self.window, causal=True)
+            near, weights = self.recent(own, z, q, k)
+            z, found = self.add["recent"](z, self.dropout(near.relu())), [(own, weights)]
         q, k = self.crossing.queries(z, at), self.crossing.keys(memory, from_)
         far = zip(tiles[1].pack(q), tiles[2].pack(k), tiles[2].pack(self.crossing.values(memory)),
                   tiles[2].present, strict=True)  # fmt: skip
         gathered = tiles[1].unpack([self.cross(*each) for each in far])
-        z, found = self.add["cross"](z, self.crossing.join(gathered)), []
+        z = self.add["cross"](z, self.crossing.join(gathered))
         if self.convolution is not None:
-            near, found = self.convolution(graph, z, memory, q, k)
+            near, more = self.convolution(graph, z, memory, q, k)
+            found += more
             z = self.add["convolution"](z, self.dropout(near.relu()))
         return self.add["feed_forward"](z, self.feed_forward(z)), found
 
@@ -215,18 +244,25 @@ class DecoderLayer(nn.Module):
         nothing = torch.zeros_like(present)
         own = Memory.of(self.kernel.keys(keys), values.float(), nothing)
         edges = self.convolution and self.convolution.begin(memory, k, tiles)
-        return LayerState(own, self.cross.remember(keys, values, present), edges)
+        recent = self.recent and Recent(values[:, :0])
+        return LayerState(own, recent, self.cross.remember(keys, values, present), edges)
 
     def step(self, z, at: Places, known: LayerState, state: State) -> tuple[Tensor, LayerState]:
         """Return (R, D) for the next token of R targets, z (R, D), and what is known then."""
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
         own = known.own.add(self.kernel.keys(k), self.attending.values(z).float())
         gathered = own.read(self.kernel.queries(q).unsqueeze(1), self.kernel.floor).squeeze(1)
-        z = self.add["attention"](z, self.attending.join(gathered.to(z.dtype)))
+        z, recent = self.add["attention"](z, self.attending.join(gathered.to(z.dtype))), None
+        if self.recent is not None:
+            value = split_heads(self.recent.linear(z), self.attending.heads)
+            near, recent = known.recent.gather(self.recent.gather, value, self.window)
+            z = self.add["recent"](z, merge_heads(near, z.shape[-1]).relu())
         q = self.crossing.queries(z, at)
         gathered = self.cross.read(q.unsqueeze(1), known.far).squeeze(1)
         z = self.add["cross"](z, self.crossing.join(gathered.to(z.dtype)))
         if self.convolution is not None:
             near = self.convolution.step(z, q, known.edges, state.place)
             z = self.add["convolution"](z, near.relu())
-        return self.add["feed_forward"](z, self.feed_forward(z)), known._replace(own=own)
+        return self.add["feed_forward"](z, self.feed_forward(z)), known._replace(
+            own=own, recent=recent
+        )

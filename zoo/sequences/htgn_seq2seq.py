@@ -50,7 +50,7 @@ from zoo.registry import (
     Spec,
     register_model,
 )
-from zoo.sequences.cross_attention import CrossSpec, KernelCross
+from zoo.sequences.cross_attention import CrossSpec, KernelCross, build_cross
 from zoo.sequences.htgn_decoder import Attending, DecoderLayer, Places, State
 from zoo.sequences.kernel_attention import Kernel, KernelName
 from zoo.sequences.tiles import Tiles, alike
@@ -86,6 +86,8 @@ class HTGNSeq2Seq(Model):
         cross_edges: which source tokens a target's convolution gathers from: `all`, those `near`
             the diagonal, or the `top` of the cross attention's scores.
         cross_size: how far from the diagonal, or how many at the top.
+        decoder_window: from how many tokens before it a target token gathers by a causal
+            convolution, behind the causal attention; 0, as in the note: no such convolution.
         positions: `hrpe`, the `absolute` sinusoids at the input, or `none`.
         inject: where the graph-node part of the encoding is added: inside each `attention`, or
             once at the `input`.
@@ -118,6 +120,7 @@ class HTGNSeq2Seq(Model):
         edges: Literal["learned", "attention", "none"] = "learned",
         cross_edges: Literal["all", "near", "top"] = "all",
         cross_size: Count = 4,
+        decoder_window: Number = 0,
         positions: Literal["hrpe", "absolute", "none"] = "hrpe",
         inject: Literal["attention", "input"] = "attention",
         eigenvectors: Count = 8,
@@ -139,14 +142,15 @@ class HTGNSeq2Seq(Model):
             rate, drawn = drop_path * (layer + 1) / layers, seed_of((seed, layer))
             shape = {"dim": dim, "heads": heads, "rank": rank, "edges": edges}
             rest = {"expansion": expansion, "dropout": dropout, "rate": rate}
-            native = KernelCross(Kernel(kernel, random_features, seed=drawn))
+            across = {"which": cross_edges, "size": cross_size, "window": decoder_window}
+            within, own, far = (
+                Kernel(kernel, random_features, seed=seed_of((drawn, each))) for each in range(3)
+            )
+            native = KernelCross(within)
             attend = build_attend(attention, native.within, layer)
             self.encoder.append(EncoderLayer(native, attend, **shape, **rest))
-            self.decoder.append(
-                DecoderLayer(
-                    cross, kernel, random_features, drawn, cross_edges, cross_size, **shape, **rest
-                )  # fmt: skip
-            )
+            crossing = build_cross(cross, far)
+            self.decoder.append(DecoderLayer(own, crossing, **across, **shape, **rest))
         self.head = TiedHead(out_dim)
 
     def rows(self, graph: Pairs, x: Tensor) -> int:
@@ -246,7 +250,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, native, attend, *, dim, heads, rank, edges, expansion, dropout, rate):
         super().__init__()
         self.attending, self.attend = Attending(dim, heads, rank), attend
-        self.native = native if attend.attention == native.within else None
+        self.native, self.in_tiles = native, attend.attention == native.within
         self.convolution = _EDGES[edges](dim, heads)
         self.feed_forward, self.dropout = FeedForward(dim, expansion, dropout), Dropout(dropout)
         names = ["attention", "feed_forward", *(["convolution"] if self.convolution else [])]
@@ -257,11 +261,11 @@ class EncoderLayer(nn.Module):
         """Return (N, D) for z (N, D), and the weights on the edges, (E, H), if there are any."""
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
         v = self.attending.values(z)
-        if self.native is None:
-            gathered = self.attend(graph, q, k, v)
-        else:
+        if self.in_tiles:
             sets = zip(*map(tiles.pack, (q, k, v)), tiles.present, strict=True)
             gathered = tiles.unpack([self.native(*each) for each in sets])
+        else:
+            gathered = self.attend(graph, q, k, v)
         z, found = self.add["attention"](z, self.attending.join(gathered)), []
         if self.convolution is not None:
             near, weights = self.convolution(graph, z, q, k)
