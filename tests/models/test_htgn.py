@@ -90,9 +90,24 @@ def attention(state, name, z, options, w):
     pairs, outs = [], []
     for h in range(heads):
         q, k = (each[:, h * rank : (h + 1) * rank] for each in (queries, keys))
+        if options.get("rotary"):
+            q, k = (torch.stack([turned(row, i) for i, row in enumerate(each)]) for each in (q, k))
         outs.append(shares(q, k, w) @ values[:, h * width : (h + 1) * width])
         pairs.append((q, k))
     return affine(state, f"{name}.merge", torch.cat(outs, 1)), pairs
+
+
+def turned(row, place):
+    """A query or key (rank,), each pair of numbers turned by the place of its node."""
+    rank, out = len(row), []
+    for f in range(rank // 2):
+        angle = place * 10000 ** (-2 * f / rank)
+        a, b = row[2 * f], row[2 * f + 1]
+        out += [
+            a * math.cos(angle) - b * math.sin(angle),
+            a * math.sin(angle) + b * math.cos(angle),
+        ]
+    return torch.stack([*out, *row[2 * (rank // 2) :]])
 
 
 def convolution(state, name, z, pairs, neighbours, options):
@@ -158,8 +173,10 @@ def twin(state, graph, x, options):
         {**PLAIN, "edges": "none", "heads": 1, "rank": 8},
         {**PLAIN, "attention": "softmax", "norm": "batch", "smoothness": 0.0},
         {**PLAIN, "attention": "softmax", "norm": "batch", "edges": "attention", "heads": 1},
+        {**PLAIN, "rotary": True, "rank": 5},
+        {**PLAIN, "rotary": True, "kernel": "sine", "edges": "attention", "rank": 4},
     ],
-    ids=["plain", "sine", "padded", "three", "none", "batch", "full"],
+    ids=["plain", "sine", "padded", "three", "none", "batch", "full", "rotary", "rotary-sine"],
 )
 def test_it_equals_the_note(options, tiny):
     graph, x, _ = tiny
@@ -176,6 +193,17 @@ def test_it_equals_the_note(options, tiny):
     theirs = torch.autograd.grad((slow_logits * weight).sum() + slow_penalty, inputs)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+def test_places_are_those_in_the_node_s_own_graph(tiny):
+    graph, x, _ = tiny
+    model = create_model("htgn", 5, 3, rotary=True).eval()
+    both = model(dgl.batch([graph, graph]), torch.cat([x, x + 1])).logits
+    alone = torch.cat([model(graph, x).logits, model(graph, x + 1).logits])
+    torch.testing.assert_close(both, alone, rtol=1e-4, atol=1e-5)
+    plain = create_model("htgn", 5, 3).eval()
+    plain.load_state_dict(model.state_dict())
+    assert not torch.allclose(plain(graph, x).logits, model(graph, x).logits, atol=1e-3)
 
 
 def star(leaves):

@@ -166,7 +166,7 @@ class HTGN(Model):
         turn = None
         if self.turned is not None:
             places = token_positions(node_counts(graph)).to(z.device)
-            turn = rotation(places, self.turned, dtype=self.stem.weight.dtype)
+            turn = rotation(places, self.turned, dtype=torch.promote_types(z.dtype, torch.float32))
         for layer in self.layers:
             z, weights = layer(graph, z, turn)
             found += weights
