@@ -81,7 +81,7 @@ class ViT(Model):
         Raises:
             ZooError: a graph has more nodes than there are places.
         """
-        sizes = node_counts(graph)
+        sizes = node_counts(graph) if graph is not None else [len(x)]
         if max(sizes) > len(self.places):
             raise ZooError(
                 f"vit: a graph has {max(sizes):,} nodes, and there are {len(self.places):,} "

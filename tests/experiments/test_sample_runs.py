@@ -1,0 +1,135 @@
+"""Runs on many graphs, from recipe to predictions, by the commands."""
+
+import json
+
+import numpy as np
+import pytest
+
+import zoo
+from zoo.errors import ZooError
+from zoo.experiments.run import run_recipe
+from zoo.weights.load import load
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with images of three classes, told by where they are light."""
+    random = np.random.default_rng(0)
+    for name, count, classes in (("three", 60, 3), ("two", 40, 2)):
+        pixels = random.integers(0, 60, (count, 6, 6)).astype(np.uint8)
+        labels = np.arange(count) % classes
+        for image, label in zip(pixels, labels, strict=True):
+            image[2 * label : 2 * label + 2] += 150
+        np.savez(tmp_path / f"{name}.npz", images=pixels, labels=labels)
+    return tmp_path
+
+
+def recipe(place, model="gcn", **changes):
+    return {
+        "dataset": {"name": "images", "path": str(place / "three.npz"), "patch": 2},
+        "encoding": {"name": "laplacian", "k": 4},
+        "model": {"name": model, "dim": 16, "dropout": 0.0},
+        "train": {"epochs": 60, "lr": 0.02, "batching": {"name": "samples", "size": 12}},
+        "seeds": [0],
+        **changes,
+    }
+
+
+def test_from_recipe_to_predictions(command, place):
+    (place / "own.yaml").write_text(json.dumps(recipe(place)))
+    code, said, failed = command("show", place / "own.yaml")
+    assert code == 0 and "split: ratio-70-10-20" in said and "readout: mean" in said, failed
+    code, said, failed = command("train", place / "own.yaml", "--json")
+    summary = json.loads(said.splitlines()[-1])
+    assert code == 0 and summary["val"]["mean"] == 1 and summary["dataset"] == "three", failed
+    code, said, failed = command("evaluate", summary["folder"], "--json")
+    found = json.loads(said.splitlines()[-1])
+    assert found["score"] == summary["test"]["mean"] and found["part"] == "test", failed
+    assert (found["nodes"], found["unit"]) == (12, "samples")
+    assert "of three" in command("evaluate", summary["folder"])[1]
+    data = f"{{name: images, path: {place / 'three.npz'}, patch: 2}}"
+    answers = []
+    for batch in (60, 7):
+        code, said, failed = command("predict", summary["folder"], "--data", data, "--out",
+                                     "found.csv", "--batch-size", batch, "--again")  # fmt: skip
+        assert code == 0 and "60 samples of three" in said + failed
+        answers.append(np.genfromtxt(place / "found.csv", delimiter=",", names=True))
+    assert answers[0].dtype.names[:3] == ("id", "label", "probability_0")
+    assert (answers[0]["label"] == np.arange(60) % 3).mean() > 0.9
+    np.testing.assert_allclose(answers[0]["probability_1"], answers[1]["probability_1"], atol=1e-5)
+    code, said, failed = command("embed", summary["folder"], "--data", data, "--out", "found.npy")
+    assert code == 0 and np.load(place / "found.npy").shape == (60, 16), failed
+    code, said, failed = command("predict", summary["folder"], "--data", data, "--out",
+                                 "layers.csv", "--layerwise")  # fmt: skip
+    assert code == 2 and "leave out --layerwise" in failed
+
+
+def test_weights_say_what_they_are_and_hold_no_path(place):
+    summary = run_recipe(recipe(place), runs=place / "runs")
+    folder = f"{summary['folder']}/seed-0"
+    about = load(folder).about
+    assert (about.task, about.metric, about.features) == ("graph-classification", "accuracy", 4)
+    assert about.recipe["dataset"]["path"] == "three.npz" and "three.npz" in about.files
+    card = (place / folder / "README.md").read_text()
+    assert str(place) not in card and "graph-classification" in card
+
+
+@pytest.mark.parametrize("model", ["htgn", "vit"])
+def test_a_run_goes_on_to_the_same_numbers(place, model, monkeypatch):
+    given = recipe(place, model)
+    given["encoding"] = "none"
+    given["train"]["epochs"] = 5
+    whole = run_recipe(given, runs=place / "runs")
+
+    def stop(seed, epoch):
+        if epoch.epoch == 2:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        run_recipe(given, runs=place / "ended", watch=stop, checkpoint=0)
+    [folder] = (place / "ended").iterdir()
+    resumed = zoo.experiments.run.resume_run(folder, checkpoint=0)
+    for key in ("val", "test"):
+        assert resumed[key] == whole[key]
+
+
+def test_fine_tuning_on_images_of_other_classes(command, place):
+    summary = run_recipe(recipe(place), runs=place / "runs")
+    other = f"{{name: images, path: {place / 'two.npz'}, patch: 2}}"
+    code, said, failed = command("finetune", summary["folder"], "--data", other, "--json",
+                                 "train.epochs=40")  # fmt: skip
+    assert code == 0, failed
+    assert json.loads(said.splitlines()[-1])["val"]["mean"] == 1
+    begins = [line.split() for line in failed.splitlines()]
+    assert ["head.weight", "fresh"] in begins
+    assert ["stem.convolution.linear.weight", "loaded"] in begins
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train": {"epochs": 1}}, "three is not trained by `batching: full`.*batching=samples"),
+        ({"train": {"batching": "samples", "evaluate": "layerwise"}}, "leave `evaluate` out"),
+        ({"dataset": {"name": "sbm", "nodes": 50}}, "sbm is not trained by `batching: samples`"),
+        (
+            {"dataset": {"name": "sbm", "nodes": 50}, "model": "vit", "train": {}},
+            "vit is no model of the task node-classification",
+        ),
+        ({"train": {"batching": {"name": "samples", "size": 0}}}, "size.*greater than or equal"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said(place, changes, said):
+    with pytest.raises(ZooError, match=said):
+        run_recipe(recipe(place, **changes), runs=place / "runs")
+
+
+def test_what_is_for_one_graph_says_so(command, place):
+    (place / "own.yaml").write_text(json.dumps(recipe(place)))
+    code, _, failed = command("estimate", place / "own.yaml")
+    assert code == 2 and "three is many small samples" in failed and "train.epochs=1" in failed
+    code, _, failed = command("data", "check", place / "three.npz")
+    assert code in (1, 2) and "Traceback" not in failed
+    model = zoo.create_model("gcn", 4, 3)
+    data = zoo.load_graph({"name": "images", "path": str(place / "three.npz"), "patch": 3})
+    with pytest.raises(ZooError, match="9 features per node and the model reads 4"):
+        zoo.predict(model, data)
