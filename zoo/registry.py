@@ -78,6 +78,7 @@ class Model(nn.Module):
     Attributes:
         config: how the model was made: `in_dim`, `out_dim` and the options that were given.
         about: what is known of its weights, as `zoo.load` has found it.
+        tokenizer: of a model of text, the content of its `tokenizer.json`; else None.
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
     """
@@ -94,6 +95,7 @@ class Model(nn.Module):
     head: nn.Module
     config: dict[str, Any]
     about: About = About()
+    tokenizer: str | None = None
 
     def __new__(cls, in_dim: int = 0, out_dim: int = 0, **options: Any):
         """Remember how the model was made, so that it can be saved and made again."""

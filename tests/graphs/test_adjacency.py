@@ -1,17 +1,24 @@
 """What is known of a graph is found once; who sums over its neighbours follows from where it is."""
 
+import gc
+import weakref
+
 import dgl
 import pytest
 import torch
 
 from zoo.graphs import message_passing
 from zoo.graphs.adjacency import ends
+from zoo.graphs.examples import tiny_graph
 from zoo.graphs.message_passing import (
     edge_dot,
+    edge_softmax,
+    edge_sum,
     neighbour_sum,
     place,
     weighted_sum,
 )
+from zoo.graphs.sequences import cross_graph, sequence_graph
 from zoo.nn.propagation import gcn
 
 
@@ -64,3 +71,17 @@ def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):
 
     monkeypatch.setattr(graph, "to", refuse)
     assert place(graph, "cuda") is graph
+
+
+def test_a_graph_that_is_no_longer_used_is_freed():
+    """What is remembered of a graph holds it by no strong reference: batches would pile up."""
+    for made in (tiny_graph(), sequence_graph([5, 3], window=1), cross_graph([5, 3], [2, 4])):
+        scores = torch.randn(made.num_edges(), 2, requires_grad=True)
+        values = torch.randn(made.num_src_nodes(), 2, 3, requires_grad=True)
+        weighted_sum(made, values, edge_softmax(made, scores)).sum().backward()
+        edge_sum(made, values[..., 0], values[: made.num_dst_nodes(), :, 0]).sum().backward()
+        neighbour_sum(made, values).sum().backward()
+        left = weakref.ref(made)
+        del made
+        gc.collect()
+        assert left() is None

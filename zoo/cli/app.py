@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import check, console, data, pages, recipes, result_tables, weights
+from zoo.cli import check, console, data, hub, recipes, result_tables, weights
 from zoo.cli.common import (
     AsJson,
     Device,
@@ -39,9 +39,9 @@ app = typer.Typer(
     help="A model zoo of graph transformers: train, reproduce and compare them by name.",
 )
 app.add_typer(weights.app)
+app.add_typer(hub.app)
 app.add_typer(data.app, name="data")
 app.command()(check.check)
-app.add_typer(pages.app)
 app.add_typer(recipes.app)
 
 

@@ -228,6 +228,22 @@ def _too_large(plan) -> str:
     )
 
 
+def spec_of(text: str) -> str | dict[str, Any]:
+    """Read a name, a path, or a mapping as it is written behind `dataset:`."""
+    from zoo.config.yaml_lines import read_value
+
+    if not text.lstrip().startswith("{"):
+        return text
+    wanted = "write a name, a path, or '{name: sbm, nodes: 500}'."
+    try:
+        spec = read_value(text)
+    except ZooError as error:
+        raise ZooError(f"--data {error} Instead, {wanted}") from None
+    if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
+        raise ZooError(f"--data {text}: {wanted}")
+    return spec
+
+
 def tell(summary: dict[str, Any], as_json: bool) -> None:
     """Print what came of a training; one that was stopped leaves with 130, or 143."""
     if as_json:

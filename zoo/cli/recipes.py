@@ -1,11 +1,13 @@
-"""The commands that look at recipes and train none: show, estimate, schema."""
+"""The commands that look at recipes and train none: show, estimate, schema, pages."""
 
 import json
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from zoo.cli import console, result_tables
-from zoo.cli.common import AsJson, Overrides, RecipeName, Trust
+from zoo.cli.common import AsJson, Overrides, RecipeName, Trust, typed_path
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -55,3 +57,22 @@ def schema() -> None:
     from zoo.experiments.resolve import schema as recipe_schema
 
     typer.echo(json.dumps(recipe_schema(), indent=2))
+
+
+@app.command()
+def pages(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Holds a folder of recipes for each model.", callback=typed_path
+        ),
+    ] = Path("recipes"),
+) -> None:
+    """Write the README.md of each model's folder of recipes, from recipes and docstrings."""
+    from zoo.experiments.recipe_pages import write_pages
+
+    changed = write_pages(folder)
+    for path in changed:
+        console.remark(f"written: {path}")
+    if not changed:
+        console.remark("every page is up to date")

@@ -53,14 +53,13 @@ def start(found) -> None:
 def score(found: dict[str, Any]) -> None:
     """Print one score and what it was measured on."""
     which = "" if found["part"] == "all" else f"{found['part']} "
-    seen = (
-        f" {found['unit'].capitalize()} that it was trained on are among them."
-        if found["seen"]
-        else ""
-    )
+    what = "pairs" if "pairs" in found else found["unit"]
+    count = found["pairs" if what == "pairs" else "nodes"]
+    seen = f" {what.capitalize()} that it was trained on are among them." if found["seen"] else ""
+    how = f" By {found['beams']} beams, {plain(found['signature'])}." if what == "pairs" else ""
     out.print(
-        f"{plain(found['metric'])} {found['score']:.4f} on {found['nodes']:,} {which}"
-        f"{found['unit']} of {plain(found['data'])}.{seen}",
+        f"{plain(found['metric'])} {found['score']:.4f} on {count:,} {which}{what} of "
+        f"{plain(found['data'])}.{how}{seen}",
         soft_wrap=True,
     )
 

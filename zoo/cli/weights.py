@@ -1,4 +1,4 @@
-"""The commands for what has been trained: predict, evaluate, embed, finetune, push and pull."""
+"""The commands for what has been trained: predict, evaluate, embed and finetune."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli import console, result_tables
-from zoo.cli.common import AsJson, Device, DeviceName, Overrides, Runs, tell, train_plan, typed_path
+from zoo.cli.common import (
+    AsJson,
+    Device,
+    DeviceName,
+    Overrides,
+    Runs,
+    spec_of,
+    tell,
+    train_plan,
+    typed_path,
+)
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -31,7 +41,7 @@ BatchSize = Annotated[
     typer.Option(
         min=1,
         help="Nodes at a time, for graphs that do not fit into memory. An approximation: neither "
-        "edges nor attention cross from one part of the graph to another.",
+        "edges nor attention cross from one part of the graph to another. Of texts, tokens.",
     ),
 ]
 Layerwise = Annotated[
@@ -50,27 +60,55 @@ Unverified = Annotated[
     bool,
     typer.Option("--unverified", help="Take weights even if they say no checksum of theirs."),
 ]
+Beams = Annotated[
+    int | None, typer.Option(min=1, max=1000, help="Of texts: hypotheses of each; 4 if left out.")
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(min=0, help="Of texts: exponent of the length; 0.6 if left out."),
+]
 Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exists.")]
 
 
 @app.command()
 def predict(
     weights: Weights,
-    data: Graph,
+    data: Annotated[str | None, typer.Option("--data", help="A graph, as of `embed`.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="A file to translate, a sentence a line; -: what is typed.")
+    ] = None,
     out: Annotated[
-        Path, typer.Option(help="The table to write: .csv or .parquet.", callback=typed_path)
-    ],
+        Path | None,
+        typer.Option(
+            help="The table to write: .csv or .parquet. Of texts, any file; left out, they are "
+            "printed.",
+            callback=typed_path,
+        ),
+    ] = None,
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
+    beams: Beams = None,
+    length_penalty: LengthPenalty = None,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Predict every node of a graph: its label and the probability of each class."""
+    """Predict every node of a graph, its label and probabilities; or translate a text."""
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
 
+    if (data is None) == (text is None):
+        raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
+    if text is not None:
+        if layerwise:
+            raise ZooError("--layerwise is for graphs, and --text is none; leave it out.")
+        how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
+        return _translate(_loaded(weights, imports, unverified), text, out, again, device, how)
+    if (beams, length_penalty) != (None, None):
+        raise ZooError("--beams and --length-penalty are for texts; leave them out.")
+    if out is None:
+        raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     _check_out(out, (".csv", ".parquet"), again)
     model, graph = _loaded(weights, imports, unverified), _graph(data)
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
@@ -127,6 +165,8 @@ def evaluate(
     device: DeviceName = Device.auto,
     imports: Imports = None,
     unverified: Unverified = False,
+    beams: Beams = None,
+    length_penalty: LengthPenalty = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure trained weights on a graph, by the metric of their task."""
@@ -134,16 +174,18 @@ def evaluate(
     from zoo.weights.load import load
 
     _import(imports)
-    folder = _located(weights)
+    folder = located(weights)
     model = load(folder, unverified=unverified)
     found = evaluate_part(
         model,
-        _spec(data) if data else None,
+        spec_of(data) if data else None,
         part,
         batch_size=batch_size,
         layerwise=layerwise,
         device=_device(device),
         trained_on=_trained_on(folder),
+        beams=beams,
+        length_penalty=length_penalty,
     )
     if as_json:
         typer.echo(json.dumps(found))
@@ -179,7 +221,7 @@ def finetune(
     words = ["except-head"] if probe else freeze or ["none"]
     frozen = words[0] if len(words) == 1 else words
     _import(imports)
-    recipe = finetuning(_located(weights), _spec(data), frozen, lr_decay, unverified)
+    recipe = finetuning(located(weights), spec_of(data), frozen, lr_decay, unverified)
     recipe |= {"imports": imports} if imports else {}
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
@@ -187,34 +229,8 @@ def finetune(
     tell(train_plan(plan, device, runs), as_json)
 
 
-@app.command()
-def push(
-    folder: Weights,
-    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
-    private: Annotated[bool, typer.Option("--private", help="Make a new one private.")] = False,
-) -> None:
-    """Upload a folder of weights to the Hugging Face Hub."""
-    from zoo.weights.hub import push as upload
-
-    console.remark(f"uploaded: {upload(_located(folder), repository, private=private)}")
-
-
-@app.command()
-def pull(
-    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A new folder.", callback=typed_path)
-    ],
-    unverified: Unverified = False,
-) -> None:
-    """Download a folder of weights from the Hugging Face Hub, and check it."""
-    from zoo.weights.hub import pull as download
-
-    download(repository, folder, unverified=unverified)
-    console.remark(f"{repository} is in {folder}.")
-
-
-def _located(weights: str) -> Path:
+def located(weights: str) -> Path:
+    """Return a folder of weights, and say how it was chosen."""
     from zoo.weights.folder import locate
 
     found = locate(weights)
@@ -235,7 +251,7 @@ def _loaded(weights: str, imports: list[str] | None, unverified: bool):
     from zoo.weights.load import load
 
     _import(imports)
-    return load(_located(weights), unverified=unverified)
+    return load(located(weights), unverified=unverified)
 
 
 def _import(imports: list[str] | None) -> None:
@@ -247,23 +263,7 @@ def _import(imports: list[str] | None) -> None:
 def _graph(text: str):
     from zoo.datasets.load import load_graph
 
-    return load_graph(_spec(text))
-
-
-def _spec(text: str) -> str | dict[str, Any]:
-    """Read a name, a path, or a mapping as it is written behind `dataset:`."""
-    from zoo.config.yaml_lines import read_value
-
-    if not text.lstrip().startswith("{"):
-        return text
-    wanted = "write a name, a path, or '{name: sbm, nodes: 500}'."
-    try:
-        spec = read_value(text)
-    except ZooError as error:
-        raise ZooError(f"--data {error} Instead, {wanted}") from None
-    if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
-        raise ZooError(f"--data {text}: {wanted}")
-    return spec
+    return load_graph(spec_of(text))
 
 
 def _device(word: Device):
@@ -272,10 +272,22 @@ def _device(word: Device):
     return choose_device(word.value)
 
 
+def _translate(model, text: str, out: Path | None, again: bool, device: Device, how: dict) -> None:
+    from zoo.inference.translate import translate_file
+
+    if out is not None:
+        _check_out(out, (), again)
+    given = {key: value for key, value in how.items() if value is not None}
+    count, cut = translate_file(model, text, out, device=_device(device), **given)
+    said = f" {cut:,} were too long, and cut before they were translated." if cut else ""
+    if said or out is not None:
+        console.remark(f"{count:,} lines are translated{f', into {out}' if out else ''}.{said}")
+
+
 def _check_out(out: Path, suffixes: tuple[str, ...], again: bool) -> None:
     from zoo.system.files import check_place
 
-    if out.suffix not in suffixes:
+    if suffixes and out.suffix not in suffixes:
         raise ZooError(f"--out {out}: write a file that ends in {' or '.join(suffixes)}.")
     if out.is_dir() or (out.exists() and not again):
         raise ZooError(f"{out} exists; name another file, or write --again to replace it.")

@@ -85,6 +85,9 @@ class About(BaseModel):
     files: dict[str, str] | None = Field(
         None, description="SHA-256 of data, imports and weights of one's own, by these names"
     )
+    tokenizer: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
+        None, description="SHA-256 of tokenizer.json, which a model of text is given its tokens by"
+    )
     seed: Seed | None = Field(None, description="the seed of the recipe that was run")
     scores: dict[str, float] | None = Field(None, description="train, val, test: best epoch")
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")

@@ -56,6 +56,7 @@ class Dataset:
         "distributed",
     )
     unit: ClassVar[str] = "nodes"
+    tokenizer: ClassVar[None] = None  # of a data set of text
 
     name: str
     graph: DGLGraph

@@ -98,6 +98,8 @@ def write_partition(data: Dataset, folder: Path, parts: int) -> list[dict[str, i
     """
     if folder.exists():
         raise ZooError(f"{folder} is there already; remove it, or write another folder.")
+    if "distributed" not in data.batching:
+        raise ZooError(f"{data.name} is no graph that could be cut into parts; name one.")
     if parts > len(data.x):
         raise ZooError(f"{len(data.x)} nodes cannot be cut into {parts} parts; write fewer.")
     with draft_folder(folder) as draft, writing(folder):

@@ -23,10 +23,11 @@ from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
 from zoo.experiments.run_files import read_recipe, read_summary
+from zoo.registry import MODELS
 from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
-"""The models that stand in every comparison."""
+"""The models that stand in every comparison of models for graphs."""
 
 UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 """Training of a model with its default options, where no recipe for the data set is shipped."""
@@ -77,7 +78,9 @@ def contestants(
     found = _with_splits(found)
     first = found[0].plan
     present = {each.plan.model["name"] for each in found}
-    missing = [each for each in BASELINES if each not in present]
+    tasks = MODELS[first.model["name"]].tasks
+    fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*tasks}]
+    missing = [each for each in fit if each not in present]
     found = [each for entry in found for each in _with_attentions(entry, attentions)]
     return found + [_baseline(each, first) for each in missing]
 

@@ -190,9 +190,8 @@ def _loaded(plan: Plan) -> tuple[Dataset, Split]:
     data = load_graph(plan.dataset)
     if "full" not in data.batching:
         raise ZooError(
-            f"{data.name} is many small {data.unit}, of which a step sees a few: what it holds "
-            "follows from `train.batching`, not from the data. Train one epoch, `zoo train ... "
-            "train.epochs=1`, which says what was held at most."
+            f"what a recipe will hold is estimated for one graph, which {data.name} is not. A step "
+            f"grows with its batch: train for an epoch, and read what `{plan.recipe.name}` held."
         )
     width = pick(ENCODINGS, plan.encoding, canonical([(0, 1), (1, 2)], nodes=3)).shape[1]
     if width:

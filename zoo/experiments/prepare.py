@@ -89,9 +89,11 @@ def _check_batching(plan: Plan, data: Dataset) -> None:
     """Refuse a mini-batch strategy that is not one for this kind of data."""
     asked = word(plan.train["batching"])
     if asked not in data.batching:
+        first, *others = data.batching
+        more = f", or one of {', '.join(others)}" if others else ""
         raise ZooError(
-            f"{data.name} is not trained by `batching: {asked}`; write "
-            f"`train.batching={data.batching[0]}`, or one of {', '.join(data.batching)}."
+            f"{data.name} is not trained by `batching: {asked}`; write `train.batching={first}`"
+            f"{more}."
         )
     if plan.train["evaluate"] == "layerwise" and "full" not in data.batching:
         raise ZooError(
@@ -110,6 +112,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         feature_names=list(data.feature_names) if data.feature_names else None,
         labels=list(data.labels) if data.labels else None,
         transform=data.transform,
+        tokenizer=data.tokenizer and data.tokenizer.sha256,
         encoding=plan.encoding,
         recipe=plan.plain(),
         files=_files(plan) or None,

@@ -296,4 +296,5 @@ def _train(
     own = {"parameters": weights, "split_sha256": split.sha256}
     scores = {part: getattr(result, part) for part in PARTS}
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
+    model.tokenizer = prepared.data.tokenizer and prepared.data.tokenizer.text
     return {"seed": seed, **result._asdict(), **own}, model

@@ -29,7 +29,7 @@ from zoo.system.files import held, remove_drafts, write_whole
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.checksums import Damaged, sealed_json, sealed_text, unsealed_json
 from zoo.weights.finetune import Start
-from zoo.weights.folder import CONFIG, WEIGHTS, sha256_of
+from zoo.weights.folder import CONFIG, TOKENIZER, WEIGHTS, sha256_of
 from zoo.weights.load import save
 
 Tell = Callable[[str], None]
@@ -232,7 +232,8 @@ class Record:
         own = folder / f"seed-{result['seed']}"
         save(model, own)
         if not result["interrupted"]:
-            files = {name: sha256_of(own / name) for name in (WEIGHTS, CONFIG)}
+            names = [WEIGHTS, CONFIG, *([] if model.tokenizer is None else [TOKENIZER])]
+            files = {name: sha256_of(own / name) for name in names}
             content = Result(scores=result, recipe_sha256=self.recipe_sha256, files=files)
             _write(own / "result.json", sealed_json(content.model_dump()))
 

@@ -85,7 +85,8 @@ def numbered(graph: dgl.DGLGraph) -> dgl.DGLGraph:
     A graph that was made of CSC parts alone, as on-disk graphs are, stores none, and those sums end
     in an error in DGL 1.1.3 ("Check notnull: edges"). Made once per graph; others come back as is.
     """
-    return _numbered(graph)
+    made = _numbered(graph)
+    return graph if made is None else made
 
 
 def walks(graph: Graph, order: int) -> Graph:
@@ -140,12 +141,13 @@ def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 @_per_graph
-def _numbered(graph) -> dgl.DGLGraph:
+def _numbered(graph) -> dgl.DGLGraph | None:
+    """Return a graph made for `numbered`; None where it is the same one, kept alive by no cache."""
     if "csc" not in graph.formats()["created"] or graph.is_block:
-        return graph
+        return None
     indptr, indices, numbers = graph.adj_tensors("csc")
     if len(numbers) == len(indices):
-        return graph
+        return None
     numbers = torch.arange(len(indices), dtype=graph.idtype, device=graph.device)
     return dgl.graph(("csc", (indptr, indices, numbers)), num_nodes=graph.num_nodes())
 

@@ -20,6 +20,16 @@ def fitted(model: Model, data: Dataset) -> Dataset:
         ZooError: the features are not those that the model was trained on.
     """
     about, width = model.about, model.config["in_dim"]
+    if "full" not in data.batching:
+        raise ZooError(
+            f"{data.name} is no graph, whose nodes could be answered for. Texts are translated by "
+            "`zoo predict WEIGHTS --text FILE`, and scored by `zoo evaluate WEIGHTS`."
+        )
+    if data.task not in model.tasks:
+        raise ZooError(
+            f"the weights are of a model of {', '.join(model.tasks)}, and {data.name} is for "
+            f"{data.task}; a model of text reads `zoo predict WEIGHTS --text FILE`."
+        )
     if about.features is None:
         _check_width(data, width, "")
         return data

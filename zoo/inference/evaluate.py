@@ -7,10 +7,12 @@ import torch
 from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
+from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS, load_graph, own_files
 from zoo.datasets.splits import PARTS, make_split
 from zoo.errors import ZooError, unknown
 from zoo.inference.predict import evaluate
+from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 from zoo.weights.folder import sha256_of
 
@@ -24,6 +26,8 @@ def evaluate_part(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     trained_on: Spec | None = None,
+    beams: int | None = None,
+    length_penalty: float | None = None,
 ) -> dict[str, Any]:
     """Measure a trained model on nodes of a graph.
 
@@ -36,10 +40,13 @@ def evaluate_part(
         layerwise: as in `zoo.predict`.
         device: where.
         trained_on: the graph of training as the run's own recipe names it, which knows its path.
+        beams: of a translation, see `zoo.inference.translate`.
+        length_penalty: of a translation, likewise.
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`
         and `seen`: whether some that the model was trained on may be among them.
+        Of translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:
         ZooError: as `zoo.evaluate`, or nothing is known of the graph of training, or another lies
@@ -48,9 +55,19 @@ def evaluate_part(
     about = model.about
     if part not in (None, "all", *PARTS):
         raise ZooError(unknown("part", part, ("all", *PARTS)))
-    part = part or ("test" if spec is None else "all")
+    known = type(model).tasks == (TRANSLATION,)
+    if not known and (beams, length_penalty) != (None, None):
+        raise ZooError("beams and their length penalty are for translations; leave them out.")
+    part = part or ("test" if spec is None or known else "all")
     spec, own = divide(_of_training(about, trained_on) if spec is None else spec, ("split",))
     data = load_graph(spec)
+    if data.task == TRANSLATION:
+        if layerwise:
+            raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")
+        given = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
+        given = {key: value for key, value in given.items() if value is not None}
+        found = evaluate_pairs(model, data, part, device=device, **given)
+        return {**found, "seen": data.name == about.data and part in ("all", "train")}
     nodes = torch.arange(len(data.y))
     if part != "all":
         split = own.get("split", data.split)

@@ -151,9 +151,12 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
         (about.features, theirs.features),
         (about.feature_names, theirs.feature_names),
         (about.encoding, theirs.encoding if known else None),
+        (about.tokenizer, theirs.tokenizer),
     )
     head = model.config["out_dim"] == stored.config["out_dim"] and _agree(
-        (about.task, theirs.task), (about.labels, theirs.labels)
+        (about.task, theirs.task),
+        (about.labels, theirs.labels),
+        (about.tokenizer, theirs.tokenizer),
     )
     return [part for part, same in zip(DATA_SIZED, (stem, head), strict=True) if same]
 

@@ -1,8 +1,8 @@
 """A folder of weights on disk: reading, writing, and finding it by path, run or name.
 
 `model.safetensors` holds the weights; `config.json` the model's name, `in_dim`, `out_dim` and
-options, `sha256` of the weights, and `about`, the metadata. Files may come from anywhere: nothing
-is unpickled, imported or run.
+options, `sha256` of the weights, and `about`, the metadata; of a model of text `tokenizer.json`
+holds its tokens. Files may come from anywhere: nothing is unpickled, imported or run.
 """
 
 import functools
@@ -26,21 +26,26 @@ from zoo.system.files import write_whole
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 CARD = "README.md"
+TOKENIZER = "tokenizer.json"
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The weights that come with the zoo: a folder for each, and `index.json`."""
 
-_LONGEST = 16 * 2**20  # largest config.json in bytes
+_LONGEST = 16 * 2**20  # largest file of text in bytes
 
 
 class Stored(NamedTuple):
-    """Content of a folder of weights: name of the model, its config, metadata and state dict."""
+    """Content of a folder of weights: name of the model, its config, metadata and state dict.
+
+    And of a model of text the content of `tokenizer.json`.
+    """
 
     folder: Path
     model: str
     config: dict[str, Any]
     about: About
     state: dict[str, Tensor]
+    tokenizer: str | None = None
 
 
 class Located(NamedTuple):
@@ -123,11 +128,19 @@ def read_folder(folder: Path, *, unverified: bool = False) -> Stored:
             f"{folder / WEIGHTS} is not the file that {CONFIG} was written beside: its SHA-256 is "
             f"{sha256_of(folder / WEIGHTS)} and should be {checksum}. Copy both files again."
         )
-    return Stored(folder, name, config, about, state)
+    return Stored(folder, name, config, about, state, _tokenizer(folder, about.tokenizer))
 
 
-def write_folder(folder: Path, config: dict[str, Any], state: dict[str, Tensor], card: str) -> None:
+def write_folder(
+    folder: Path,
+    config: dict[str, Any],
+    state: dict[str, Tensor],
+    card: str,
+    tokenizer: str | None = None,
+) -> None:
     """Write a folder of weights, each file atomically; the checksum is added to `config`."""
+    if tokenizer is not None:
+        write_whole(folder / TOKENIZER, lambda path: path.write_text(tokenizer, encoding="utf-8"))
     write_whole(folder / WEIGHTS, lambda path: safetensors.torch.save_file(state, path))
     text = json.dumps({**config, "sha256": sha256_of(folder / WEIGHTS)}, indent=2) + "\n"
     write_whole(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
@@ -177,6 +190,19 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _tokenizer(folder: Path, sha256: str | None) -> str | None:
+    """Return the content of the file of tokens of this checksum, None where there is none."""
+    if sha256 is None:
+        return None
+    text = _text(folder / TOKENIZER)
+    if hashlib.sha256(text.encode()).hexdigest() != sha256:
+        raise ZooError(
+            f"{folder / TOKENIZER} is not the file that {CONFIG} was written beside: its SHA-256 "
+            f"should be {sha256}. Copy both files again."
+        )
+    return text
+
+
 def _best(configs: list[Path]) -> Located:
     """Choose the seed with the best validation score; the first of several."""
     if len(configs) == 1:
@@ -207,12 +233,20 @@ def _index(path: Path) -> dict[str, Entry]:
 
 
 def _json(path: Path) -> Any:
+    try:
+        return json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise ZooError(f"{path} is damaged ({_line(error)}): copy or train it again.") from None
+
+
+def _text(path: Path) -> str:
     path = _file(path)
     if path.stat().st_size > _LONGEST:
         raise ZooError(f"{path} is too long to be the description of a model; copy it again.")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
+        with path.open(encoding="utf-8", newline="") as file:  # as it is: it has a checksum
+            return file.read()
+    except (ValueError, OSError) as error:
         raise ZooError(f"{path} is damaged ({_line(error)}): copy or train it again.") from None
 
 

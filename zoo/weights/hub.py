@@ -8,19 +8,20 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.config.metadata import private_texts
 from zoo.errors import ZooError
 from zoo.system.files import draft_folder
-from zoo.weights.folder import CARD, CONFIG, WEIGHTS
+from zoo.weights.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, read_config
 from zoo.weights.load import load
 
 FILES = (WEIGHTS, CONFIG, CARD)
 
 
 def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
-    """Upload the three files of a folder of weights and return the address of the commit.
+    """Upload the files of a folder of weights and return the address of the commit.
 
     Args:
         folder: written by `zoo.save`; it is loaded first, so that no broken one is published.
@@ -37,7 +38,7 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
         done = hub.upload_folder(
-            repo_id=repository, folder_path=str(folder), allow_patterns=list(FILES)
+            repo_id=repository, folder_path=str(folder), allow_patterns=_files(Path(folder))
         )
     except Exception as error:  # any error of the Hub or the network
         raise _refused(repository, error) from None
@@ -61,14 +62,25 @@ def pull(repository: str, folder: Path | str, *, unverified: bool = False) -> No
         raise ZooError(f"{folder} exists; name a new folder.")
     hub = _hub(repository)
     with draft_folder(folder) as draft:
-        try:
-            for name in FILES:
-                hub.hf_hub_download(repository, name, local_dir=draft)
-        except Exception as error:  # any error of the Hub or the network
-            raise _refused(repository, error) from None
+        _download(hub, repository, FILES, draft)
+        _download(hub, repository, _files(draft)[len(FILES) :], draft)
         load(draft, unverified=unverified)
         shutil.rmtree(draft / ".cache", ignore_errors=True)  # what the Hub remembers of it
         draft.rename(folder)
+
+
+def _download(hub, repository: str, names: Sequence[str], folder: Path) -> None:
+    try:
+        for name in names:
+            hub.hf_hub_download(repository, name, local_dir=folder)
+    except Exception as error:  # any error of the Hub or the network
+        raise _refused(repository, error) from None
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the files of a folder of weights, as its description says, these three first."""
+    text = read_config(folder / CONFIG)["about"].tokenizer is not None
+    return [*FILES, *([TOKENIZER] if text else [])]
 
 
 def _refuse_private(folder: Path) -> None:

@@ -4,6 +4,7 @@ Nothing is unpickled, and nothing that a file names is imported: `config.json` h
 registered model and plain options.
 """
 
+from hashlib import sha256
 from pathlib import Path
 
 from zoo.config.metadata import About
@@ -22,7 +23,7 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
 
     Args:
         model: any model of a registered class.
-        folder: destination; the three files are replaced.
+        folder: destination; the files are replaced, `tokenizer.json` of a model of text too.
         about: metadata, what it was trained on; by default `model.about`, that it was loaded with.
 
     Raises:
@@ -35,11 +36,12 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
             f"{type(model).__name__} cannot be saved: it is not registered. Write "
             '`@register_model("a-name")` above the class.'
         )
-    about = about or model.about
+    about, text = about or model.about, model.tokenizer
+    about = about.model_copy(update={"tokenizer": text and sha256(text.encode()).hexdigest()})
     # Cloned: safetensors refuses tensors that share memory.
     state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
     config = {"model": name, **model.config, "about": about.model_dump(exclude_defaults=True)}
-    write_folder(Path(folder), config, state, card(name, model, about))
+    write_folder(Path(folder), config, state, card(name, model, about), text)
 
 
 def load(source: Path | str, *, unverified: bool = False) -> Model:

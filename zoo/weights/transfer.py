@@ -73,7 +73,7 @@ def rebuild(
     if not changes:
         with torch.random.fork_rng(devices=[]):  # the initial weights are replaced
             model = make(stored.model, **stored.config)
-        model.about = stored.about
+        model.about, model.tokenizer = stored.about, stored.tokenizer
     else:
         model = make(stored.model, **{**stored.config, **changes})
     sizes = zip(DATA_SIZED, ("in_dim", "out_dim"), strict=True)

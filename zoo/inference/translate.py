@@ -1,0 +1,255 @@
+"""Translation by trained weights: texts as they come, and BLEU on a data set."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from zoo.config.options import Count, Few, NonNegative, value_problems
+from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.pairs import SentencePairs
+from zoo.datasets.splits import PARTS
+from zoo.datasets.tasks import bleu, signature
+from zoo.datasets.tokenizer import END, Tokenizer
+from zoo.errors import ZooError
+from zoo.registry import Model
+from zoo.system.files import user_path, write_whole
+from zoo.training.token_batches import translated
+
+LONGEST_LINE = 16 * 2**20
+"""The longest line of text that is read, in bytes."""
+
+_AHEAD = 10_000
+"""Lines that are read before they are asked for, at most."""
+
+_LINES = 1_000
+"""Lines that are translated together, at most."""
+
+
+class Translator:
+    """A trained model with its tokenizer, and how it looks for the best translation.
+
+    Args:
+        model: of translation, as `zoo.load` gives it.
+        beams: hypotheses that are kept of each sentence; 1 takes the likeliest token each time.
+        length_penalty: exponent of the length that scores are divided by, see `beam_search`.
+        batch_size: tokens that are translated at a time, at most.
+        device: where.
+
+    Attributes:
+        cut: how many texts were too long, and were read to `longest` tokens.
+
+    Raises:
+        ZooError: the model is none of translation, or has no tokenizer, or a number is wrong.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        beams: int = 4,
+        length_penalty: float = 0.6,
+        batch_size: int = 4096,
+        device: str | torch.device = "cpu",
+    ):
+        if TRANSLATION not in model.tasks:
+            raise ZooError(
+                f"{type(model).__name__} is a model of {', '.join(model.tasks)} and reads no text; "
+                "write `zoo predict WEIGHTS --data GRAPH`."
+            )
+        if model.tokenizer is None:
+            raise ZooError(
+                "the weights have no `tokenizer.json`, without which no text can be read; take "
+                "the folder that training has written."
+            )
+        options = {
+            "beams": (Few, beams),
+            "length penalty": (NonNegative, float(length_penalty)),
+            "batch size": (Count, batch_size),
+        }
+        for name, (kind, value) in options.items():
+            for problem in value_problems(kind, value, (name,)):
+                raise ZooError(f"{problem}.")
+        self.tokenizer, self.model = Tokenizer(model.tokenizer), model.to(device).eval()
+        if self.tokenizer.size != model.config["in_dim"]:
+            raise ZooError(
+                f"`tokenizer.json` has {self.tokenizer.size} tokens and the model reads "
+                f"{model.config['in_dim']}: they are of two trainings; copy the folder again."
+            )
+        recipe = (model.about.recipe or {}).get("dataset")
+        longest = recipe.get("longest") if isinstance(recipe, dict) else None
+        self.longest = 256 if value_problems(Count, longest, ()) else longest
+        self.cut, self._how = 0, {"beams": beams, "length_penalty": length_penalty,
+                                  "size": batch_size, "device": device}  # fmt: skip
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        """Return the translation of each text, on one line; of an empty one an empty one."""
+        asked = [place for place, text in enumerate(texts) if text.strip()]
+        tokens = self.tokenizer.encode([texts[place].strip() for place in asked])
+        self.cut += sum(len(each) > self.longest for each in tokens)
+        sources = [torch.tensor([*each[: self.longest], END]) for each in tokens]
+        with torch.no_grad():
+            answers = self.tokenizer.decode(translated(self.model, sources, **self._how))
+        found = [""] * len(texts)
+        for place, answer in zip(asked, answers, strict=True):
+            found[place] = " ".join(answer.split())
+        return found
+
+
+def lines_of(file: BinaryIO) -> Iterator[list[str]]:
+    """Give the lines of a file as they come: those that are there, and at least one, at a time.
+
+    Raises:
+        ZooError: a line is not UTF-8, or longer than anyone writes.
+    """
+    arrived: queue.Queue = queue.Queue(_AHEAD)
+
+    def read() -> None:
+        try:
+            while line := file.readline(LONGEST_LINE):
+                arrived.put(line)
+            arrived.put(None)
+        except (OSError, ValueError) as error:
+            arrived.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    number, over = 0, False
+    while not over:
+        found = []
+        while len(found) < _LINES and (not found or not arrived.empty()):
+            line = arrived.get()
+            if not isinstance(line, bytes):
+                over = True
+                break
+            number += 1
+            found.append(_text(line, number))
+        if found:
+            yield found
+        if over and line is not None:
+            raise ZooError(f"the text cannot be read: {line}.")
+
+
+def _text(line: bytes, number: int) -> str:
+    if len(line) == LONGEST_LINE:
+        raise ZooError(f"line {number:,} of the text is longer than {LONGEST_LINE:,} bytes; "
+                       "write a sentence a line.")  # fmt: skip
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ZooError(
+            f"line {number:,} of the text is not UTF-8; write it in that, for example by `iconv -f "
+            "latin1 -t utf-8`."
+        ) from None
+
+
+def translate(answer: Translator, source: BinaryIO, sink: BinaryIO) -> tuple[int, int]:
+    """Translate a file line by line, each as soon as it comes, in its order.
+
+    Args:
+        answer: what translates.
+        source: the text, UTF-8.
+        sink: where a line is written, and flushed, for each line that was read.
+
+    Returns:
+        How many lines there were, and how many of them were cut because of their length.
+
+    Raises:
+        ZooError: as `lines_of`.
+    """
+    count = 0
+    for lines in lines_of(source):
+        sink.write("".join(f"{each}\n" for each in answer(lines)).encode())
+        sink.flush()
+        count += len(lines)
+    return count, answer.cut
+
+
+def translate_file(
+    model: Model,
+    source: str,
+    out: Path | None,
+    *,
+    beams: int = 4,
+    length_penalty: float = 0.6,
+    batch_size: int = 4096,
+    device: str | torch.device = "cpu",
+) -> tuple[int, int]:
+    """Do what `translate` does, from and into files.
+
+    Args:
+        model: as of `Translator`.
+        source: the path of a text, or `-`: what is typed.
+        out: the file to write, whole or not at all; None: it is printed.
+        beams: as of `Translator`.
+        length_penalty: as of `Translator`.
+        batch_size: as of `Translator`.
+        device: as of `Translator`.
+    """
+    answer = Translator(model, beams=beams, length_penalty=length_penalty, batch_size=batch_size,
+                        device=device)  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        file = sys.stdin.buffer
+        if source != "-":
+            try:
+                file = stack.enter_context(user_path(source).open("rb"))
+            except OSError as error:
+                raise ZooError(f"{source} cannot be read: {error.strerror}.") from None
+        if out is None:
+            return translate(answer, file, sys.stdout.buffer)
+        found = []
+
+        def write(draft: Path) -> None:
+            with draft.open("wb") as sink:
+                found.append(translate(answer, file, sink))
+
+        write_whole(out, write)
+        return found[0]
+
+
+def evaluate_pairs(
+    model: Model,
+    data: SentencePairs,
+    part: str,
+    *,
+    beams: int = 4,
+    length_penalty: float = 0.6,
+    batch_size: int = 4096,
+    device: str | torch.device = "cpu",
+) -> dict[str, Any]:
+    """Return BLEU / 100 of a model on a part of a data set, and how it was measured.
+
+    Args:
+        model: as of `Translator`.
+        data: pairs of sentences; they are given to the model as text, in its own tokens.
+        part: `train`, `val`, `test` or `all`.
+        beams: as of `Translator`.
+        length_penalty: as of `Translator`.
+        batch_size: as of `Translator`.
+        device: as of `Translator`.
+
+    Raises:
+        ZooError: as `Translator`.
+    """
+    answer = Translator(model, beams=beams, length_penalty=length_penalty, batch_size=batch_size,
+                        device=device)  # fmt: skip
+    parts = PARTS if part == "all" else (part,)
+    rows = torch.cat([data.masks[each][0].nonzero().flatten() for each in parts])
+    sources = data.tokenizer.decode([data.sources[row].tolist() for row in rows.tolist()])
+    score = bleu(answer(sources), data.references(rows))
+    return {
+        "data": data.name,
+        "part": part,
+        "pairs": len(rows),
+        "metric": data.metric,
+        "score": score,
+        "beams": beams,
+        "length_penalty": length_penalty,
+        "signature": signature(),
+    }
