@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from zoo.ops.precision import in_fp32
+
 CHUNK = 128
 """Places in a chunk: its scores, and the state that is carried past it, fit the cache."""
 
@@ -43,8 +45,7 @@ class _CausalProduct(torch.autograd.Function):
     def backward(ctx, grad):
         q, k, v = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            scores = (q @ k.mT).tril()
-            return torch.autograd.grad(scores @ v, (q, k, v), grad, create_graph=True)
+            return torch.autograd.grad(_of_pairs(q, k, v), (q, k, v), grad, create_graph=True)
         return (
             _product(grad, v, k),
             _product(v, grad, q, backwards=True),
@@ -52,6 +53,13 @@ class _CausalProduct(torch.autograd.Function):
         )
 
 
+@in_fp32
+def _of_pairs(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return the same by the matrix of all pairs, (B, N, N)."""
+    return (q @ k.mT).tril() @ v
+
+
+@in_fp32
 def _product(q: Tensor, k: Tensor, v: Tensor, backwards: bool = False) -> Tensor:
     """Return sum_j (q_i . k_j) v_j over j <= i, or over j >= i, (B, N, E); all are (B, N, ...)."""
     out, state = torch.empty_like(v), None

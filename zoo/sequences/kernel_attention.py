@@ -87,6 +87,10 @@ def _elu(x: Tensor, w: Tensor, queries: bool) -> Tensor:
 _FEATURES = {"softmax": _positive, "sine": _waves, "elu": _elu}
 
 
+_LEAST = 1e-24
+"""Sum of weights below which what is gathered fades to 0; its inverse times long sums is finite."""
+
+
 class Memory(NamedTuple):
     """What kernel attention remembers of keys and values, of any number of them.
 
@@ -109,7 +113,8 @@ class Memory(NamedTuple):
         """
         there = present.to(values)[..., None, None]
         values = _with_ones(values) * there
-        return cls(torch.einsum("rnhm,rnhe->rhme", features, values), values.sum(1))
+        with torch.autocast(values.device.type, enabled=False):
+            return cls(torch.einsum("rnhm,rnhe->rhme", features, values), values.sum(1))
 
     def add(self, features: Tensor, values: Tensor) -> Self:
         """Return what is remembered with one more key and value each, (R, H, M) and (R, H, E)."""
@@ -120,7 +125,8 @@ class Memory(NamedTuple):
 
     def read(self, features: Tensor, floor: float) -> Tensor:
         """Return the weighted means of the values, (R, N, H, E), for queries (R, N, H, M)."""
-        sums = torch.einsum("rnhm,rhme->rnhe", features, self.products)
+        with torch.autocast(features.device.type, enabled=False):
+            sums = torch.einsum("rnhm,rhme->rnhe", features, self.products)
         return _mean(sums, self.values.unsqueeze(1), floor)
 
     def select(self, rows: Tensor) -> Self:
@@ -150,7 +156,7 @@ def _with_ones(values: Tensor) -> Tensor:
 def _mean(sums: Tensor, values: Tensor, floor: float) -> Tensor:
     """Return sums of weighted values over those of weights, both (..., E + 1)."""
     if not floor:
-        return sums[..., :-1] / sums[..., -1:].clamp(min=torch.finfo(sums.dtype).tiny)
+        return sums[..., :-1] / sums[..., -1:].clamp(min=_LEAST)
     many = values[..., -1:]
     lacking = (floor - sums[..., -1:] / many).clamp(min=0)
     sums = sums + lacking * values
