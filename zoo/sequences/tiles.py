@@ -67,7 +67,8 @@ def alike(*lengths: Sequence[int]) -> list[Tensor]:
     """
     classes = [torch.tensor(each).clamp(min=1).double().log2().ceil() for each in lengths]
     _, group = torch.stack(classes, 1).unique(dim=0, return_inverse=True)
-    return [(group == each).nonzero().squeeze(1) for each in range(int(group.max()) + 1)]
+    many = int(group.max()) + 1 if len(group) else 1  # of no sequences, a group that is empty
+    return [(group == each).nonzero().squeeze(1) for each in range(many)]
 
 
 def _ascends(order: Tensor) -> bool:
