@@ -79,7 +79,8 @@ class RandomBatchCross(nn.Module):
     """Another cross attention inside random batches (arXiv 2511.06044), of both sequences at once.
 
     Queries and keys are dealt at random into as many batches, of at most `size` places each, drawn
-    anew in every training call; the queries of a batch see its keys. Evaluation sees all keys.
+    anew in every training call; the queries of a batch see its keys. The keys that there are of a
+    sequence are dealt evenly, so that no query is without one. Evaluation sees all keys.
     """
 
     def __init__(self, inner: KernelCross | SoftmaxCross, size: int):
@@ -91,11 +92,13 @@ class RandomBatchCross(nn.Module):
         many = -(-max(q.shape[1], k.shape[1]) // self.size)
         if not self.training or many == 1:
             return self.inner(q, k, v, present)
-        asked, known = (torch.randperm(each.shape[1], device="cpu").to(q.device) for each in (q, k))
-        outs = [
-            self.inner(q[:, own], k[:, other], v[:, other], present[:, other])
-            for own, other in zip(asked.tensor_split(many), known.tensor_split(many), strict=True)
-        ]
+        asked = torch.randperm(q.shape[1], device="cpu").to(q.device)
+        known, there = _dealt(present, many)
+        outs = []
+        for batch, own in enumerate(asked.tensor_split(many)):
+            slots = slice(batch, None, many)
+            keys, values = (each.take_along_dim(known[:, slots, None, None], 1) for each in (k, v))
+            outs.append(self.inner(q[:, own], keys, values, there[:, slots]))
         return torch.cat(outs, 1).index_select(1, asked.argsort())
 
     def remember(self, k: Tensor, v: Tensor, present: Tensor) -> Memory | KeysAndValues:
@@ -105,6 +108,20 @@ class RandomBatchCross(nn.Module):
     def read(self, q: Tensor, memory: Memory | KeysAndValues) -> Tensor:
         """Return (R, T, H, E) of what has been remembered."""
         return self.inner.read(q, memory)
+
+
+def _dealt(present: Tensor, many: int) -> tuple[Tensor, Tensor]:
+    """Return keys dealt at random, slot j to batch j modulo `many`, and which slots hold one.
+
+    The slots of each sequence (R, L) begin with the keys that are `present`, (R, S); of fewer keys
+    than batches some are dealt several times.
+    """
+    draws = torch.rand(present.shape, device="cpu").to(present.device)
+    order = draws.masked_fill(~present, 2.0).argsort(1)
+    count = present.sum(1, keepdim=True)
+    slots = torch.arange(max(many, present.shape[1]), device=present.device)
+    there = (slots < count.clamp(min=many)) & (count > 0)
+    return order.gather(1, slots % count.clamp(min=1)), there
 
 
 Cross = KernelCross | SoftmaxCross | RandomBatchCross
