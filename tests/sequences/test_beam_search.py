@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.nn.beam_search import beam_search
+from zoo.sequences.beam_search import beam_search
 
 WORDS, BEGIN, END = 5, 0, 1
 
