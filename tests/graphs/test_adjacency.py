@@ -75,7 +75,13 @@ def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):
 
 def test_a_graph_that_is_no_longer_used_is_freed():
     """What is remembered of a graph holds it by no strong reference: batches would pile up."""
-    for made in (tiny_graph(), sequence_graph([5, 3], window=1), cross_graph([5, 3], [2, 4])):
+    makers = (
+        tiny_graph,
+        lambda: sequence_graph([5, 3], window=1),
+        lambda: cross_graph([5, 3], [2, 4]),
+    )
+    for make in makers:
+        made = make()
         scores = torch.randn(made.num_edges(), 2, requires_grad=True)
         values = torch.randn(made.num_src_nodes(), 2, 3, requires_grad=True)
         weighted_sum(made, values, edge_softmax(made, scores)).sum().backward()
