@@ -24,6 +24,7 @@ from zoo.nn import (
     top_edges,
     weighted_sum,
 )
+from zoo.ops.precision import wide
 from zoo.sequences.cross_attention import Cross, KeysAndValues
 from zoo.sequences.kernel_attention import Kernel, Memory, causal_attention
 from zoo.sequences.tiles import Tiles
@@ -113,7 +114,7 @@ class CrossEdges(nn.Module):
 
     def step(self, z: Tensor, q: Tensor, known: KeysAndValues, place: int) -> Tensor:
         """Return (R, D) for one token of each target, z (R, D)."""
-        products = torch.einsum("rhd,rshd->rsh", q.float(), known.keys.float())
+        products = (wide(q).unsqueeze(1) * wide(known.keys)).sum(-1)  # not in autocast's bfloat16
         scores = products * q.shape[-1] ** -0.5
         if self.learned:
             source = (known.values * self.source).sum(-1)
@@ -242,7 +243,7 @@ class DecoderLayer(nn.Module):
         k, v = self.crossing.keys(memory, from_), self.crossing.values(memory)
         keys, values, present = tiles.pack(k)[0], tiles.pack(v)[0], tiles.present[0]
         nothing = torch.zeros_like(present)
-        own = Memory.of(self.kernel.keys(keys), values.float(), nothing)
+        own = Memory.of(self.kernel.keys(keys), wide(values), nothing)
         edges = self.convolution and self.convolution.begin(memory, k, tiles)
         recent = self.recent and Recent(values[:, :0])
         return LayerState(own, recent, self.cross.remember(keys, values, present), edges)
@@ -250,7 +251,7 @@ class DecoderLayer(nn.Module):
     def step(self, z, at: Places, known: LayerState, state: State) -> tuple[Tensor, LayerState]:
         """Return (R, D) for the next token of R targets, z (R, D), and what is known then."""
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
-        own = known.own.add(self.kernel.keys(k), self.attending.values(z).float())
+        own = known.own.add(self.kernel.keys(k), wide(self.attending.values(z)))
         gathered = own.read(self.kernel.queries(q).unsqueeze(1), self.kernel.floor).squeeze(1)
         z, recent = self.add["attention"](z, self.attending.join(gathered.to(z.dtype))), None
         if self.recent is not None:
