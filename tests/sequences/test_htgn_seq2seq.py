@@ -312,7 +312,8 @@ def changes_by_order(**changes):
     model, pairs = build(layers=2, **changes), Pairs([7], [4])
     moved = (states(model, SOURCE[ORDER]) - states(model, SOURCE)[ORDER]).abs().max().item()
     with torch.no_grad():
-        one, other = (model(pairs, torch.cat([each, TARGET])).logits for each in (SOURCE, SOURCE[ORDER]))  # fmt: skip
+        given = (torch.cat([each, TARGET]) for each in (SOURCE, SOURCE[ORDER]))
+        one, other = (model(pairs, each).logits for each in given)
     return moved, (one - other).abs().max().item()
 
 
@@ -347,7 +348,8 @@ def test_places_alone_tell_the_decoder_of_its_own_order():
         more = {"cross_edges": "near"} if edges == "near" else {"edges": edges}
         model, pairs = build(positions=positions, layers=1, **more), Pairs([7], [4])
         with torch.no_grad():
-            one, other = (model(pairs, torch.cat([SOURCE, each])).logits for each in (TARGET, swapped))  # fmt: skip
+            given = (torch.cat([SOURCE, each]) for each in (TARGET, swapped))
+            one, other = (model(pairs, each).logits for each in given)
         apart = (one - other)[2:].abs().max()
         assert (apart > 1e-6) == (positions == "hrpe"), (positions, edges)
 
