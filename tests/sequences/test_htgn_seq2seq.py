@@ -1,5 +1,6 @@
 """HTGN from sequence to sequence equals its note, written here pair by pair and token by token."""
 
+import collections
 import math
 
 import pytest
@@ -24,6 +25,7 @@ PLAIN = {
     "edges": "learned",
     "cross_edges": "all",
     "cross_size": 2,
+    "decoder_window": 0,
     "positions": "hrpe",
     "inject": "attention",
     "eigenvectors": 3,
@@ -42,7 +44,10 @@ OPTIONS = {
     "attention": {"edges": "attention", "positions": "none", "attention": "softmax"},
     "no edges": {"edges": "none", "kernel": "softmax", "cross": "softmax", "smoothness": 0.0},
     "no edges or places": {"edges": "none", "positions": "none", "heads": 1, "rank": 3},
-    "padded": {"heads": 5, "rank": 1, "layers": 1, "cross_edges": "near", "expansion": 1},
+    "padded": {"heads": 5, "rank": 1, "layers": 1, "cross_edges": "near", "expansion": 1,
+               "decoder_window": 3},
+    "recent": {"decoder_window": 2, "kernel": "softmax"},
+    "recent alone": {"decoder_window": 1, "edges": "none", "heads": 4},
     "odd": {"rank": 5, "kernel": "softmax", "edges": "attention", "cross_edges": "near",
             "inject": "input"},
     "random batches": {"cross": {"name": "rba", "size": 2}, "layers": 3, "eigenvectors": 8},
@@ -173,6 +178,17 @@ def convolved(state, name, z, memory, q, k, neighbours, options, ends):
     return near * (near > 0), found
 
 
+def gat_ends(state, name, options):
+    """The vector a of each head, and b W z_v of a node, of a convolution inside one sequence."""
+    width = math.ceil(options["dim"] / options["heads"])
+
+    def of_target(z, values, node, h):
+        row = values[node, h * width : (h + 1) * width]
+        return row @ state[f"{name}.gather.target"][h]
+
+    return state.get(f"{name}.gather.source"), of_target
+
+
 def feed_forward(state, name, z):
     wide = affine(state, f"{name}.feed_forward.widen", z)
     change = affine(state, f"{name}.feed_forward.narrow", wide * (wide > 0))
@@ -190,20 +206,14 @@ def encoded(state, own, options, divergences):
     kind = "exact" if options["attention"] == "softmax" else options["kernel"]
     for i in range(options["layers"]):
         name, drawn = f"encoder.{i}", seed_of((options["seed"], i))
-        w = random_directions(options["random_features"], options["rank"], drawn)
+        w = random_directions(options["random_features"], options["rank"], seed_of((drawn, 0)))
         q, k = (split(state, f"{name}.attending.{side}", z, added, options)
                 for side in ("ask", "answer"))  # fmt: skip
         v = split(state, f"{name}.attending.value", z, 0, options)
         out = attended(state, f"{name}.attending", kind, w, (q, k, v), options)
         z = normed(state, f"{name}.add.attention.norm", z + out)
         if options["edges"] != "none":
-            width = math.ceil(options["dim"] / options["heads"])
-
-            def of_target(z, values, node, h, name=name, width=width):
-                row = values[node, h * width : (h + 1) * width]
-                return row @ state[f"{name}.convolution.gather.target"][h]
-
-            ends = state.get(f"{name}.convolution.gather.source"), of_target
+            ends = gat_ends(state, f"{name}.convolution", options)
             near, found = convolved(
                 state, f"{name}.convolution", z, z, q, k, neighbours, options, ends
             )
@@ -243,6 +253,16 @@ def decoded(state, own, memory, from_, options, divergences):
             state, f"{name}.attending", options["kernel"], w[0], parts, options, causal=True
         )
         z = normed(state, f"{name}.add.attention.norm", z + out)
+        if options["decoder_window"]:
+            recent = [list(range(max(0, j - options["decoder_window"]), j + 1))
+                      for j in range(len(own))]  # fmt: skip
+            inner = f"{name}.recent"
+            near, found = convolved(
+                state, inner, z, z, None, None, recent, {**options, "edges": "learned"},
+                gat_ends(state, inner, options),
+            )  # fmt: skip
+            z = normed(state, f"{name}.add.recent.norm", z + near)
+            divergences[inner] += found
         q = split(state, f"{name}.crossing.ask", z, added, options)
         k = split(state, f"{name}.crossing.answer", memory, from_, options)
         v = split(state, f"{name}.crossing.value", memory, 0, options)
@@ -265,8 +285,7 @@ def decoded(state, own, memory, from_, options, divergences):
 
 
 def twin(state, pairs, x, options):
-    names = [f"{side}.{i}" for side in ("encoder", "decoder") for i in range(options["layers"])]
-    divergences = {name: [] for name in names}
+    divergences = collections.defaultdict(list)
     read, written = x.split([sum(pairs.sources), sum(pairs.targets)])
     rows = []
     for source, target in zip(read.split(pairs.sources), written.split(pairs.targets), strict=True):
@@ -274,7 +293,7 @@ def twin(state, pairs, x, options):
         z = decoded(state, target, memory, from_, options, divergences)
         rows.append(z @ state["stem.weight"].T + state["head.bias"])
     penalty = torch.zeros((), dtype=rows[0].dtype)
-    if options["edges"] != "none":
+    if divergences:
         means = [torch.stack(each).mean() for each in divergences.values()]
         penalty = options["smoothness"] * torch.stack(means).mean()
     return torch.cat(rows), penalty
