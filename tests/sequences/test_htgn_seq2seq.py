@@ -37,7 +37,7 @@ PLAIN = {
 }
 OPTIONS = {
     "plain": {},
-    "near": {"cross_edges": "near", "inject": "input", "kernel": "softmax"},
+    "near": {"global_every": None, "cross_edges": "near", "inject": "input", "kernel": "softmax"},
     "near, nobody else": {"cross_edges": "near", "cross_size": 1, "window": 0, "global_every": 0},
     "top": {"cross_edges": "top", "edges": "attention", "kernel": "sine"},
     "top, learned": {"cross_edges": "top", "positions": "absolute", "cross_size": 1},
@@ -198,6 +198,7 @@ def feed_forward(state, name, z):
 def encoded(state, own, options, divergences):
     z, added = embedded(state, own, len(own), options)
     window, every = options["window"], options["global_every"]
+    every = max(window + 1, math.ceil(math.sqrt(len(own)))) if every is None else every
     neighbours = [
         [j for j in range(len(own))
          if abs(i - j) <= window or (every and i % every == j % every == 0)]

@@ -81,6 +81,7 @@ class HTGNSeq2Seq(Model):
         random_features: number M of random directions.
         window: how many neighbours to either side the encoder's convolution gathers from.
         global_every: every which token is a global skip node, linked with the others; 0 for none.
+            None: about the square root of each source's length, so that edges are linear in it.
         edges: weights of the convolutions: `learned` scores of their own, those of the layer's
             `attention`, or `none`, which leaves both convolutions out.
         cross_edges: which source tokens a target's convolution gathers from: `all`, those `near`
@@ -116,7 +117,7 @@ class HTGNSeq2Seq(Model):
         kernel: KernelName = "softmax",
         random_features: Count = 32,
         window: Number = 2,
-        global_every: Number = 8,
+        global_every: Number | None = 8,
         edges: Literal["learned", "attention", "none"] = "learned",
         cross_edges: Literal["all", "near", "top"] = "all",
         cross_size: Count = 4,
