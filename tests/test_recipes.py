@@ -14,6 +14,9 @@ from zoo.experiments.run import run_recipe
 each_recipe = pytest.mark.parametrize("name", recipe_names())
 
 TINY = {"name": "sbm", "nodes": 60, "classes": 3, "dim": 8, "split": "ratio-50-25-25"}
+FEW = {"name": "ratio", "train": 4, "val": 4, "test": 4}
+TINY_OF = {"samples": {"name": "digits-images", "patch": 4, "split": FEW}}
+"""By the mini-batch strategy, where the data are not the nodes of one graph."""
 
 
 def raw(name):
@@ -35,7 +38,7 @@ def test_it_loads_and_is_complete(name):
 def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
     data = copy.deepcopy(load_recipe(name).plain())
     small = {"dim": 8} if isinstance(data["model"], dict) else {}
-    data["dataset"] = TINY
+    data["dataset"] = TINY_OF.get(word(data["train"].get("batching", "full")), TINY)
     data["model"] = {**data["model"], **small}
     data["train"] = {**data["train"], "epochs": 2}
     data["seeds"] = [0]

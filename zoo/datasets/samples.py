@@ -18,6 +18,7 @@ from dgl import DGLGraph
 from torch import Tensor
 
 from zoo.config.options import Spec
+from zoo.datasets.tokenizer import Tokenizer
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, stretches
 
@@ -54,6 +55,7 @@ class Samples:
         classes: how many classes there are.
         readout: word of `READOUTS`; `class-token` is the last node of each graph.
         tokens: how many tokens there are, where x is their numbers.
+        tokenizer: of texts; None of others.
         encodings: what stands to the right of x in a batch, or None.
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
         labels: the name of each class; None where they have none.
@@ -77,6 +79,7 @@ class Samples:
     classes: int
     readout: Readout = "mean"
     tokens: int | None = None
+    tokenizer: Tokenizer | None = None
     encodings: Encodings | None = None
     ids: np.ndarray | None = None
     labels: tuple[str, ...] | None = None
@@ -110,16 +113,17 @@ class Samples:
         Raises:
             ZooError: the nodes are tokens, which have no columns.
         """
-        graphs, kinds = self.graphs.distinct()
-        first = encode(graphs[0])
-        if first.shape[1] == 0:
-            return self
         if self.tokens is not None:
+            if encode(self.graphs.batch(torch.tensor([0]))).shape[1] == 0:
+                return self
             raise ZooError(
                 f"{self.name}: an encoding stands beside the features of a node, and a token has "
                 "none. Leave out `encoding`; `rotary: true` of htgn tells the places of tokens."
             )
-        found = [first, *map(encode, graphs[1:])]
+        graphs, kinds = self.graphs.distinct()
+        found = [*map(encode, graphs)]
+        if found[0].shape[1] == 0:
+            return self
         sizes = torch.tensor([len(each) for each in found])
         starts = (sizes.cumsum(0) - sizes)[kinds]
         return dataclasses.replace(self, encodings=Encodings(torch.cat(found).float(), starts))

@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 
 from zoo.config.recipe import Recipe, word
+from zoo.datasets.files.labels import GRAPHS, SEQUENCES
+from zoo.datasets.images import IMAGES
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.tasks import TASKS
+from zoo.datasets.texts import TEXTS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
 from zoo.registry import MODELS
@@ -15,6 +18,13 @@ from zoo.weights.create import list_models
 from zoo.weights.model_card import citation, summary
 
 PAGE = "README.md"
+
+_TASKS = {
+    **{name: known.task for name, known in NAMED.items()},
+    **dict.fromkeys(IMAGES, GRAPHS),
+    **dict.fromkeys(TEXTS, SEQUENCES),
+}
+"""The task of each data set that is known without reading it."""
 
 _MADE = "<!-- Written by `zoo pages` from recipes and docstrings: change those, not this page. -->"
 
@@ -120,7 +130,7 @@ def _row(recipe: Recipe) -> list[str]:
         f"[{recipe.name}]({recipe.path.name})",
         data,
         _first_sentence(recipe.path),
-        TASKS[NAMED[data].task]().metric_name if data in NAMED else "",
+        TASKS[_TASKS[data]]().metric_name if data in _TASKS else "",
         str(expect.test) if expect else "",
         expect.source if expect else "",
         _measured(recipe),

@@ -7,6 +7,7 @@ for the canonical form, which the graphs of a set have.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -29,7 +30,8 @@ class GraphSet(Protocol):
         sizes: nodes of each, (S,) int64.
     """
 
-    sizes: Tensor
+    @property
+    def sizes(self) -> Tensor: ...  # noqa: D102
 
     def batch(self, chosen: Tensor) -> dgl.DGLGraph:
         """Return the graphs of some samples (B,) as one, in this order."""
@@ -86,17 +88,19 @@ class StoredGraphs:
         return remember(graph)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class SequenceGraphs:
     """Sequences as graphs, made for each batch anew: see `sequence_graph`.
 
-    Args:
-        lengths: tokens of each sample, (S,) int64, at least 1.
+    Attributes:
+        sizes: tokens of each sample, (S,) int64, at least 1.
         window: how far a token looks to either side.
         skip: s; the tokens 0, s, 2 s, ... of a sequence are linked with one another, 0 for none.
     """
 
-    def __init__(self, lengths: Tensor, *, window: int, skip: int | None):
-        self.sizes, self.window, self.skip = lengths, window, skip
+    sizes: Tensor
+    window: int
+    skip: int | None
 
     def batch(self, chosen: Tensor) -> dgl.DGLGraph:
         """Return the graphs of some samples (B,) as one, in this order."""

@@ -30,6 +30,8 @@ from zoo.datasets.load.readers import READERS, reader_of
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files, read_pairs
+from zoo.datasets.texts import SPLITS as TEXT_SPLITS
+from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, unknown
 from zoo.system.files import data_folders, user_path
 
@@ -55,7 +57,8 @@ def _builder(name: str) -> Callable[..., Dataset]:
 
 
 DATASETS = Table(
-    "dataset", {**{name: _builder(name) for name in NAMED}, **GENERATED, **NAMED_PAIRS, **IMAGES}
+    "dataset",
+    {**{name: _builder(name) for name in NAMED}, **GENERATED, **NAMED_PAIRS, **IMAGES, **TEXTS},
 )
 """Word to builder `(*, features, ...) -> Dataset`; or `SentencePairs`, or `Samples`."""
 
@@ -64,6 +67,7 @@ _SPLITS = {
     **dict.fromkeys(GENERATED, MASKLESS_SPLIT),
     **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
     **dict.fromkeys(IMAGES, IMAGE_SPLIT),
+    **TEXT_SPLITS,
 }
 """The split of each word where a recipe names none."""
 
@@ -231,8 +235,8 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
 
 def default_split(name: str) -> str | None:
     """Return the split of a recipe that names none; None if the graph has to be read to know."""
-    if name in _SPLITS:
-        return _SPLITS[name]
+    if name in DATASETS:
+        return _SPLITS.get(name)
     if has_pairs(_path(name)):
         return SentencePairs.split
     if folder := on_disk_folder(name):
