@@ -29,6 +29,9 @@ SPECIAL = ("<begin>", "<end>")
 
 BYTES = 256
 
+LONGEST_TEXT = 2_000
+"""Characters of a text that is learnt from, at most: what a word costs grows with its square."""
+
 LONGEST_FILE = 16 * 2**20
 """The largest file of a tokenizer that is read, in bytes."""
 
@@ -113,7 +116,7 @@ def _learnt(texts: Sequence[str], size: int) -> str:
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    coder.train_from_iterator(texts, trainer)
+    coder.train_from_iterator([each for each in texts if len(each) <= LONGEST_TEXT], trainer)
     return coder.to_str()
 
 
