@@ -1,4 +1,6 @@
 import math
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -7,11 +9,11 @@ from torch.nn import functional
 
 from zoo.config.options import pick
 from zoo.datasets.files.labels import METRICS
-from zoo.datasets.tasks import TASKS
+from zoo.datasets.tasks import TASKS, bleu, signature, smoothed
 from zoo.errors import ZooError
 from zoo.registry import Model
 
-WORDS = list(TASKS)
+WORDS = list(METRICS)
 NAN = float("nan")
 
 
@@ -185,5 +187,73 @@ def test_metrics_are_those_of_ogb(name):
 
 
 def test_every_room_knows_the_same_tasks():
-    assert list(TASKS) == list(METRICS) == list(Model.tasks)
-    assert {word: pick(TASKS, word).metric_name for word in TASKS} == METRICS
+    assert list(TASKS) == [*METRICS, "translation"] and list(METRICS) == list(Model.tasks)
+    assert {word: pick(TASKS, word).metric_name for word in METRICS} == METRICS
+
+
+# Labels that are smoothed
+
+
+@pytest.mark.parametrize("word", ["node-classification", "translation"])
+def test_a_smoothed_label_is_a_share_of_every_class(word):
+    """The loss is the cross entropy of (1 - a) one-hot + a / C, written out."""
+    torch.manual_seed(0)
+    logits, y = torch.randn(9, 5, requires_grad=True), torch.randint(5, (9,))
+    y[3] = -1
+    targets = 0.7 * functional.one_hot(y.clamp(min=0), 5) + 0.3 / 5
+    slow = -(targets * logits.log_softmax(1)).sum(1)[y >= 0].mean()
+    fast = smoothed(pick(TASKS, word), 0.3).loss(logits, y)
+    assert fast.item() == pytest.approx(slow.item(), abs=1e-6)
+    gradients = [torch.autograd.grad(each, logits)[0] for each in (fast, slow)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_nothing_is_smoothed_by_nothing():
+    for word in TASKS:
+        task = pick(TASKS, word)
+        assert smoothed(task, 0.0) is task
+
+
+@pytest.mark.parametrize("word", ["node-binary", "node-multilabel", "node-regression"])
+def test_what_has_no_classes_is_not_smoothed(word):
+    with pytest.raises(ZooError, match=f"{word}; leave `label_smoothing` out"):
+        smoothed(pick(TASKS, word), 0.1)
+
+
+# BLEU
+
+
+def slow_bleu(texts, references):
+    """Papineni et al. (2002) of words that are cut at spaces already: all four orders are there."""
+    logs, lengths = [], [sum(len(each.split()) for each in side) for side in (texts, references)]
+    for order in range(1, 5):
+        found = total = 0
+        for text, reference in zip(texts, references, strict=True):
+            grams = [
+                Counter(zip(*(words[i:] for i in range(order)), strict=False))
+                for words in (text.split(), reference.split())
+            ]
+            found += sum((grams[0] & grams[1]).values())
+            total += sum(grams[0].values())
+        logs.append(math.log(found / total))
+    brevity = min(0.0, 1 - lengths[1] / lengths[0])
+    return math.exp(brevity + sum(logs) / 4)
+
+
+def test_bleu_is_that_of_its_paper():
+    texts = ["a b c d e f", "the cat sat on the mat today", "x y z w v"]
+    references = ["a b c d f g h", "the cat sat on a mat", "x y z w v u"]
+    found = bleu(texts, references)
+    assert found == pytest.approx(slow_bleu(texts, references)) and 0.3 < found < 0.8
+    assert bleu(references, references) == pytest.approx(1.0)
+    assert bleu(["", "", ""], references) == 0.0
+
+
+def test_bleu_says_what_it_is():
+    assert signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+
+
+def test_the_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    with pytest.raises(ZooError, match=r"graph-transformer-zoo\[text\]"):
+        bleu(["a"], ["a"])

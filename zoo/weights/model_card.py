@@ -23,14 +23,16 @@ def card(name: str, model: Model, about: About) -> str:
         about: metadata of its weights.
     """
     weights = sum(each.numel() for each in model.parameters())
+    text = model.tokenizer is not None
+    tags = "translation, seq2seq" if text else "graphs, node-classification, dgl"
     parts = [
-        "---\nlibrary_name: graph-transformer-zoo\ntags: [graphs, node-classification, dgl]\n---",
+        f"---\nlibrary_name: graph-transformer-zoo\ntags: [{tags}]\n---",
         f"# {name}{f' on {_name(about.data)}' if about.data else ''}",
         f"{summary(MODELS[name])} {weights:,} parameters.",
         _data(model, about),
         _training(about),
-        _scores(about),
-        _USE,
+        _scores(about, "part" if text else "nodes"),
+        _USE_OF_TEXT if text else _USE,
         _citation(name),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -49,14 +51,16 @@ def citation(name: str) -> str | None:
 
 
 def _data(model: Model, about: About) -> str:
-    reads = f"{model.config['in_dim']} numbers per node"
-    if about.features is not None:
+    gives, reads = "logits per node", f"{model.config['in_dim']} numbers per node"
+    if model.tokenizer is not None:
+        gives, reads = "logits per token", f"text, in {model.config['in_dim']} tokens"
+    elif about.features is not None:
         transform = _plain(f"features: {_word(about.transform)}")
         reads = f"{about.features} features per node ({transform})"
         reads += f" and the encoding {_plain(_word(about.encoding))}, "
         reads += f"{model.config['in_dim']} numbers"
     lines = [f"- task: {_name(about.task) if about.task else 'not known'}", f"- reads: {reads}"]
-    lines += [f"- gives: {model.config['out_dim']} logits per node"]
+    lines += [f"- gives: {model.config['out_dim']} {gives}"]
     if about.labels:
         lines += [f"- classes: {', '.join(map(_plain, about.labels))}"]
     return "## Data\n\n" + "\n".join(lines)
@@ -75,11 +79,11 @@ def _training(about: About) -> str:
     )
 
 
-def _scores(about: About) -> str:
+def _scores(about: About, what: str) -> str:
     if not about.scores:
         return ""
     rows = "\n".join(f"| {_cell(part)} | {score:.4f} |" for part, score in about.scores.items())
-    return f"## Scores\n\n| nodes | {_cell(about.metric or 'score')} |\n| -- | -- |\n{rows}"
+    return f"## Scores\n\n| {what} | {_cell(about.metric or 'score')} |\n| -- | -- |\n{rows}"
 
 
 _USE = """## Use
@@ -94,6 +98,12 @@ print(zoo.predict(model, data).table())
 
 or `zoo predict FOLDER --data GRAPH --out predictions.csv`; `zoo finetune FOLDER --data GRAPH`
 trains on from here."""
+
+
+_USE_OF_TEXT = """## Use
+
+`zoo predict FOLDER --text FILE --out TRANSLATION` translates a sentence a line; `--text -` what is
+typed."""
 
 
 def _citation(name: str) -> str:
