@@ -5,6 +5,7 @@ import json
 
 import pytest
 import yaml
+from sentences import write_pairs
 
 from zoo.config.recipe import recipe_file, recipe_names, word
 from zoo.errors import ZooError
@@ -17,6 +18,13 @@ TINY = {"name": "sbm", "nodes": 60, "classes": 3, "dim": 8, "split": "ratio-50-2
 FEW = {"name": "ratio", "train": 4, "val": 4, "test": 4}
 TINY_OF = {"samples": {"name": "digits-images", "patch": 4, "split": FEW}}
 """By the mini-batch strategy, where the data are not the nodes of one graph."""
+
+
+def tiny(recipe, folder):
+    """A data set of the kind that a recipe is for, by its mini-batch strategy."""
+    if word(recipe["train"].get("batching", "full")) == "tokens":
+        return {"name": str(write_pairs(folder / "numbers-en-de")), "vocabulary": 300}
+    return TINY_OF.get(word(recipe["train"].get("batching", "full")), TINY)
 
 
 def raw(name):
@@ -38,7 +46,7 @@ def test_it_loads_and_is_complete(name):
 def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
     data = copy.deepcopy(load_recipe(name).plain())
     small = {"dim": 8} if isinstance(data["model"], dict) else {}
-    data["dataset"] = TINY_OF.get(word(data["train"].get("batching", "full")), TINY)
+    data["dataset"] = tiny(data, tmp_path)
     data["model"] = {**data["model"], **small}
     data["train"] = {**data["train"], "epochs": 2}
     data["seeds"] = [0]

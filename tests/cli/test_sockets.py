@@ -9,9 +9,11 @@ import time
 import psutil
 import pytest
 import typer
+from sentences import write_pairs
 
 import zoo
 from zoo.cli.app import app
+from zoo.datasets.tokenizer import learnt
 
 SHORT = ("dataset={name: sbm, nodes: 400}", "train.epochs=3", "seeds=[0]")
 BATCHES = "train.batching={name: random-nodes, size: 100}"
@@ -37,6 +39,10 @@ COMMANDS = [
     ("study", "rba-theory", "--quick"),
     ("check", "gcn"),
     ("predict", "weights", "--data", "own", "--out", "predicted.csv"),
+    ("predict", "text-weights", "--text", "text.en"),
+    ("evaluate", "text-weights", "--data", "numbers-en-de"),
+    ("train", "transformer-seq2seq-multi30k", "dataset={name: numbers-en-de, vocabulary: 300}",
+     "model.dim=8", "train.epochs=2"),
     ("embed", "weights", "--data", "own", "--out", "embedded.npy"),
     ("evaluate", "weights", "--data", "own"),
     ("finetune", "weights", "--data", "own", "train.epochs=2"),
@@ -67,6 +73,11 @@ def place(tmp_path_factory):
     found = tmp_path_factory.mktemp("place")
     data = zoo.load_graph({"name": "sbm", "nodes": 400})
     zoo.save(zoo.create_model("gcn", data.x.shape[1], data.classes), found / "weights")
+    model = zoo.create_model("transformer-seq2seq", 258, 258, dim=8, layers=1)
+    model.tokenizer = learnt([], 258).text
+    zoo.save(model, found / "text-weights")
+    write_pairs(found / "numbers-en-de")
+    (found / "text.en").write_text("one two three\n")
     return found
 
 

@@ -62,7 +62,7 @@ def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
         expect = recipe.get("expect") or {"test": "", "source": "", "verified": None}
         dataset = recipe["dataset"]
         assert data == (dataset if isinstance(dataset, str) else dataset["name"])
-        assert text.startswith(f"# {what}.\n") and metric in ("accuracy", "roc-auc", "")
+        assert text.startswith(f"# {what}.\n") and metric in ("accuracy", "roc-auc", "bleu", "")
         assert (expected, source) == (str(expect["test"]), expect["source"])
         if measured:
             stored = expect["verified"]
@@ -83,7 +83,7 @@ def test_a_page_says_what_the_model_is_and_how_to_cite_it(model, made):
 
 def test_the_first_page_leads_to_every_other(made):
     first = made[recipe_folder() / "README.md"]
-    assert re.findall(r"\]\((\w+)/README\.md\)", first) == MODELS
+    assert re.findall(r"\]\(([\w-]+)/README\.md\)", first) == MODELS
 
 
 def test_a_folder_that_is_no_models(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import zoo
+from zoo.datasets.tokenizer import learnt
 from zoo.errors import ZooError
 from zoo.weights import hub
 from zoo.weights.folder import PRETRAINED
@@ -49,6 +50,21 @@ def test_there_and_back(stand_in, tmp_path):
     assert {path.name for path in (tmp_path / "back").iterdir()} == names
     ours, theirs = zoo.load(source), zoo.load(tmp_path / "back")
     assert all(map(torch.equal, ours.state_dict().values(), theirs.state_dict().values()))
+
+
+def test_a_model_of_text_takes_its_tokenizer_along(stand_in, tmp_path):
+    model = zoo.create_model("transformer-seq2seq", 258, 258, dim=8, layers=1)
+    model.tokenizer = learnt([], 258).text
+    zoo.save(model, tmp_path / "mine")
+    hub.push(tmp_path / "mine", "me/text")
+    hub.pull("me/text", tmp_path / "back")
+    names = {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
+    assert {path.name for path in (tmp_path / "back").iterdir()} == names
+    assert zoo.load(tmp_path / "back").tokenizer == model.tokenizer
+    (tmp_path / "hub" / "me" / "text" / "tokenizer.json").write_text("{}")
+    with pytest.raises(ZooError, match="not the file that config.json was written beside"):
+        hub.pull("me/text", tmp_path / "broken")
+    assert not (tmp_path / "broken").exists()
 
 
 def test_nothing_broken_goes_out_or_comes_in(stand_in, tmp_path):

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 from zoo.config.recipe import Recipe, word
-from zoo.datasets.files.labels import GRAPHS, SEQUENCES
+from zoo.datasets.files.labels import GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.images import IMAGES
 from zoo.datasets.load.named import NAMED
+from zoo.datasets.load.named_pairs import NAMED_PAIRS
 from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import ZooError, unknown
@@ -23,6 +24,7 @@ _TASKS = {
     **{name: known.task for name, known in NAMED.items()},
     **dict.fromkeys(IMAGES, GRAPHS),
     **dict.fromkeys(TEXTS, SEQUENCES),
+    **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
 }
 """The task of each data set that is known without reading it."""
 

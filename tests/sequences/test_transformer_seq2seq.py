@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.graphs.pairs import Pairs
-from zoo.models.sequences import transformer_seq2seq as room
-from zoo.models.sequences.transformer_seq2seq import local_attention
+from zoo.sequences import transformer_seq2seq as room
+from zoo.sequences.transformer_seq2seq import local_attention
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save
 
