@@ -23,7 +23,7 @@ from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
 from zoo.experiments.run_files import read_recipe, read_summary
-from zoo.registry import MODELS
+from zoo.registry import MODELS, Model
 from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
@@ -78,8 +78,8 @@ def contestants(
     found = _with_splits(found)
     first = found[0].plan
     present = {each.plan.model["name"] for each in found}
-    tasks = MODELS[first.model["name"]].tasks
-    fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*tasks}]
+    known = MODELS.get(first.model["name"], Model)  # a run's own code may not have been run
+    fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*known.tasks}]
     missing = [each for each in fit if each not in present]
     found = [each for entry in found for each in _with_attentions(entry, attentions)]
     return found + [_baseline(each, first) for each in missing]

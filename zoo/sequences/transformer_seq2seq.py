@@ -6,8 +6,6 @@ on each side (in the decoder, before it), block by block, so that time and memor
 length; attention weights are then not dropped, so that no matrix of scores is kept.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -111,7 +109,7 @@ class TransformerSeq2Seq(Model):
         places = torch.arange(first, first + tokens.shape[1], device=tokens.device)
         return self.dropout(x + sinusoids(places, x.shape[-1], dtype=x.dtype))
 
-    def begin(self, sources: Sequence[int], tokens: Tensor) -> Growing:
+    def begin(self, sources: Sequence[int], tokens: Tensor) -> "Growing":
         """Return the state of B hypotheses without a token, one per source.
 
         Args:
@@ -123,7 +121,7 @@ class TransformerSeq2Seq(Model):
         grown = [tuple(each[:, :, :0] for each in pair) for pair in read]
         return Growing(grown, read, seen, 0)
 
-    def step(self, state: Growing, tokens: Tensor) -> tuple[Tensor, Growing]:
+    def step(self, state: "Growing", tokens: Tensor) -> tuple[Tensor, "Growing"]:
         """Return log-probabilities of the next tokens (R, V), and the state with the last ones.
 
         Args:
@@ -163,7 +161,7 @@ class Growing:
     seen: Tensor
     length: int
 
-    def select(self, rows: Tensor) -> Growing:
+    def select(self, rows: Tensor) -> "Growing":
         """Return the state of the hypotheses of these numbers, (R',) int64."""
         grown, read = (
             [tuple(each[rows] for each in pair) for pair in pairs]
