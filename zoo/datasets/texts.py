@@ -31,6 +31,9 @@ from zoo.system.files import data_folders, user_path
 LARGEST = 2**31
 """The largest file of texts that is read, in bytes."""
 
+LONGEST = 256
+"""Tokens of a text that are read where nothing else is said."""
+
 HELD_OUT = 10
 """Percent of the training texts that are for validation, where a file has no part for it."""
 
@@ -41,7 +44,7 @@ def texts(
     *,
     path: str,
     vocabulary: VocabularySize = 4000,
-    longest: Count = 256,
+    longest: Count = LONGEST,
     window: Number = 2,
     skip: Number | None = 16,
 ) -> Samples:
@@ -62,7 +65,7 @@ def _named(name: str, what: str) -> Callable[..., Samples]:
     def build(
         *,
         vocabulary: VocabularySize = 4000,
-        longest: Count = 256,
+        longest: Count = LONGEST,
         window: Number = 2,
         skip: Number | None = 16,
     ) -> Samples:

@@ -5,8 +5,12 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from zoo.config.options import pick
+from zoo.config.options import Count, pick, value_problems
 from zoo.datasets import Dataset
+from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.samples import Samples
+from zoo.datasets.texts import LONGEST, in_tokens_of
+from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -20,7 +24,7 @@ def fitted(model: Model, data: Dataset) -> Dataset:
         ZooError: the features are not those that the model was trained on.
     """
     about, width = model.about, model.config["in_dim"]
-    if "full" not in data.batching:
+    if data.task == TRANSLATION:
         raise ZooError(
             f"{data.name} is no graph, whose nodes could be answered for. Texts are translated by "
             "`zoo predict WEIGHTS --text FILE`, and scored by `zoo evaluate WEIGHTS`."
@@ -30,6 +34,8 @@ def fitted(model: Model, data: Dataset) -> Dataset:
             f"the weights are of a model of {', '.join(model.tasks)}, and {data.name} is for "
             f"{data.task}; a model of text reads `zoo predict WEIGHTS --text FILE`."
         )
+    if data.tokenizer is not None:
+        data = _in_tokens(model, data)
     if about.features is None:
         _check_width(data, width, "")
         return data
@@ -76,6 +82,19 @@ def numbered(model: Model, data: Dataset) -> Tensor:
         )
     numbers = torch.tensor([ours.index(name) if name in ours else -1 for name in (*theirs, "")])
     return numbers[data.y]  # -1, unknown, is the last
+
+
+def _in_tokens(model: Model, data: Samples) -> Samples:
+    """Cut texts into the tokens of training."""
+    if model.tokenizer is None:
+        raise ZooError(
+            f"{data.name} is texts, and the weights have no `tokenizer.json`, without which none "
+            "can be read; take the folder that training has written."
+        )
+    recipe = (model.about.recipe or {}).get("dataset")
+    longest = recipe.get("longest") if isinstance(recipe, dict) else None
+    longest = LONGEST if value_problems(Count, longest, ()) else longest
+    return in_tokens_of(data, Tokenizer(model.tokenizer), longest)
 
 
 def _in_order(data: Dataset, names: list[str] | None) -> Dataset:

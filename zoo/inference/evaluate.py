@@ -91,7 +91,7 @@ def _of_training(about: About, spec: Spec | None) -> Spec:
     spec = spec or (about.recipe or {}).get("dataset")
     if not isinstance(spec, str | dict):
         raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")
-    name = spec if isinstance(spec, str) else spec.get("name")
+    name = spec if isinstance(spec, str) else spec.get("path") or spec.get("name")
     if name in DATASETS:
         return spec
     lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
@@ -102,6 +102,6 @@ def _of_training(about: About, spec: Spec | None) -> Spec:
     if other:
         raise ZooError(
             f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH; "
-            f"--data {name} if it is to be that one."
+            f"`--data {spec}` if it is to be that one."
         )
     return spec

@@ -94,8 +94,9 @@ class SampleBatches(Divided):
             work = [(each, len(step[each]) / whole) for each in range(rank, len(step), count)]
             work = work or [(0, 0.0)]
             for number, weight in work:
-                last = number == work[-1][0]
-                yield step[number], weight, seed_of((self.seed, epoch, start + number)), last
+                last, until = number == work[-1][0], min(1.0, (start + together) / len(batches))
+                seed = seed_of((self.seed, epoch, start + number))
+                yield step[number], weight, seed, last, until
 
     def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
         """Return samples (m,) in random batches, each of like size."""
@@ -125,11 +126,11 @@ class SampleBatches(Divided):
             held += nodes
         return [samples[first:last] for first, last in pairwise([*starts, len(samples)])]
 
-    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool) -> Part:
+    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
         graph, x = self._made(chosen)
         y = self.data.y[chosen].to(self.device)
         rows, read = torch.arange(len(chosen), device=self.device), self.data.reader(chosen)
-        return Part(graph, x, y, rows, weight, weight, seed, last, read)
+        return Part(graph, x, y, rows, weight, weight, seed, last, until, read=read)
 
     def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)

@@ -30,6 +30,7 @@ from zoo.datasets.load.readers import READERS, reader_of
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files, read_pairs
+from zoo.datasets.samples import Samples
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, unknown
@@ -74,8 +75,8 @@ _SPLITS = {
 
 def load_graph(
     spec: Spec | Path, *, features: Spec = "raw", **options: Any
-) -> Dataset | SentencePairs:
-    """Load a graph, or pairs of sentences, by name, from files, or draw a graph.
+) -> Dataset | SentencePairs | Samples:
+    """Load a graph, many graphs, or pairs of sentences, by name or from files; or draw a graph.
 
     A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
     once if it is in none. The path of a folder or a file is read (`READERS` says what a path may
