@@ -78,8 +78,8 @@ def contestants(
     found = _with_splits(found)
     first = found[0].plan
     present = {each.plan.model["name"] for each in found}
-    known = MODELS.get(first.model["name"], Model)  # a run's own code may not have been run
-    fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*known.tasks}]
+    tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
+    fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*tasks}]
     missing = [each for each in fit if each not in present]
     found = [each for entry in found for each in _with_attentions(entry, attentions)]
     return found + [_baseline(each, first) for each in missing]
@@ -183,7 +183,7 @@ def _read(source: str, overrides: Sequence[str]) -> Contestant:
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
-    names = [f"{model}-{dataset}" for model in list_models(task="node-classification")]
+    names = [f"{model}-{dataset}" for model in list_models()]
     shipped = [each for each in names if each in recipe_names()]
     if shipped:
         return [contestant(load_recipe(each, overrides)) for each in shipped]
