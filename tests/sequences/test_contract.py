@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from zoo.config.options import options_of
 from zoo.datasets.tokenizer import BEGIN, END
+from zoo.errors import ZooError
 from zoo.nn import Pairs
 from zoo.registry import MODELS
 from zoo.sequences.beam_search import beam_search
@@ -247,6 +248,7 @@ def test_all_of_them_say_the_same_in_a_new_process(tmp_path):
     torch.save([x, *found], tmp_path / "found.pt")
     code = f"""
 import sys, torch, zoo
+from zoo.errors import ZooError
 from zoo.nn import Pairs
 x, *found = torch.load("found.pt", weights_only=True)
 pairs = Pairs({PAIRS.sources}, {PAIRS.targets})
@@ -259,7 +261,23 @@ sys.exit(0 if all(same) else f"the same: {{same}}")
     assert len(found) >= 10
 
 
-@pytest.mark.parametrize("name", list_models(task="translation"))
+each_model = pytest.mark.parametrize("name", list_models(task="translation"))
+
+
+@each_model
+def test_wrong_sizes_are_answered(name):
+    with pytest.raises(ZooError, match="one vocabulary.*11.*9"):
+        create_model(name, 11, 9)
+    model = create_model(name, WORDS, WORDS)
+    with pytest.raises(ZooError, match="x has to be 5 tokens from 0 to 12"):
+        model(Pairs([3], [2]), torch.zeros(6, dtype=torch.int64))
+    with pytest.raises(ZooError, match="x has to be 5 tokens from 0 to 12"):
+        model(Pairs([3], [2]), torch.full((5,), WORDS))
+    with pytest.raises(ZooError, match="2 sources and 1 targets"):
+        Pairs([3, 2], [2])
+
+
+@each_model
 def test_it_learns_to_reverse_a_few_sources_and_writes_them(name):
     """Greedy search and beam search then find what it has learnt by heart."""
     torch.manual_seed(0)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from zoo.nn import Pairs, random_directions, seed_of
+from zoo.testing.attentions import GROWTH, peak_bytes
 from zoo.weights.create import create_model
 
 WORDS = 11
@@ -423,3 +424,17 @@ def test_queries_and_keys_are_of_low_rank():
     attending = create_model("htgn-seq2seq", WORDS, WORDS, dim=64, heads=4, rank=2).encoder[0]
     shapes = {name: tuple(each.weight.shape) for name, each in attending.attending.named_children()}
     assert shapes == {"ask": (8, 64), "answer": (8, 64), "value": (64, 64), "merge": (64, 64)}
+
+
+def test_memory_grows_with_the_length():
+    """With edges near the diagonal and skip nodes that follow the length; without, it does not."""
+
+    def held(length, **changes):
+        pairs = Pairs([length], [length])
+        model, x = build(layers=1, kernel="softmax", **changes).float().train(), tokens(pairs)
+        return peak_bytes(lambda: model(pairs, x).logits.sum().backward())
+
+    linear = {"cross_edges": "near", "global_every": None}
+    assert held(2048, **linear) < GROWTH * held(1024, **linear)
+    for changes in ({**linear, "cross_edges": "all"}, {**linear, "global_every": 2}):
+        assert held(1024, **changes) > GROWTH * held(512, **changes)

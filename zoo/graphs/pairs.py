@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zoo.canonical_form import remember
+from zoo.errors import ZooError
 
 
 class Pairs:
@@ -19,10 +20,18 @@ class Pairs:
     Attributes:
         sources: tokens of each source.
         targets: tokens of each target.
+
+    Raises:
+        ZooError: there are not as many sources as targets.
     """
 
     def __init__(self, sources: Sequence[int], targets: Sequence[int]):
         self.sources, self.targets = tuple(sources), tuple(targets)
+        if len(self.sources) != len(self.targets):
+            raise ZooError(
+                f"there are {len(self.sources):,} sources and {len(self.targets):,} targets. "
+                "Sequences come in pairs: write as many lengths of one as of the other."
+            )
         remember(self)
 
     def batch_num_nodes(self) -> Tensor:

@@ -48,6 +48,7 @@ from zoo.registry import (
     Rate,
     Seed,
     Spec,
+    ZooError,
     register_model,
 )
 from zoo.sequences.cross_attention import CrossSpec, KernelCross, build_cross
@@ -132,6 +133,11 @@ class HTGNSeq2Seq(Model):
         seed: Seed = 0,
     ):
         super().__init__()
+        if in_dim != out_dim:
+            raise ZooError(
+                f"htgn-seq2seq reads and writes one vocabulary: in_dim is {in_dim} and out_dim "
+                f"{out_dim}; write the same number."
+            )
         self.stem, self.dropout = nn.Embedding(in_dim, dim), Dropout(dropout)
         nn.init.normal_(self.stem.weight, std=dim**-0.5)
         self.window, self.every, self.smoothness = window, global_every, smoothness
