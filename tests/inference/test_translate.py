@@ -18,7 +18,13 @@ from zoo.datasets.pairs import read_pairs
 from zoo.datasets.tasks import bleu
 from zoo.errors import ZooError
 from zoo.inference import translate as room
-from zoo.inference.translate import Translator, evaluate_pairs, lines_of, translate
+from zoo.inference.translate import (
+    Translator,
+    evaluate_pairs,
+    lines_of,
+    translate,
+    translate_file,
+)
 
 CUT = 40
 
@@ -140,6 +146,22 @@ def test_a_reader_that_has_enough_ends_it_in_silence(weights):
         pass
     said = process.stderr.read().decode()
     assert process.wait(60) == 1 and "Traceback" not in said
+
+
+def test_a_terminal_obeys_nothing_that_a_model_writes(trained, monkeypatch):
+    model = zoo.load(trained[0])
+    monkeypatch.setattr(
+        Translator, "__call__", lambda self, texts: ["red \x1b[31m 👩‍👧"] * len(texts)
+    )
+    for terminal, expected in (
+        (True, "red \\x1b[31m 👩\\u200d👧\n"),
+        (False, "red \x1b[31m 👩‍👧\n"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n")))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal, raising=False)
+        translate_file(model, "-", None)
+        assert sys.stdout.buffer.getvalue().decode() == expected
 
 
 def test_order_is_kept_whatever_comes_together(trained):

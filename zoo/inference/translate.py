@@ -6,7 +6,7 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +18,7 @@ from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.splits import PARTS
 from zoo.datasets.tasks import bleu, signature
 from zoo.datasets.tokenizer import END, Tokenizer
-from zoo.errors import ZooError
+from zoo.errors import ZooError, printable
 from zoo.registry import Model
 from zoo.system.files import user_path, write_whole
 from zoo.training.token_batches import translated
@@ -149,13 +149,19 @@ def _text(line: bytes, number: int) -> str:
         ) from None
 
 
-def translate(answer: Translator, source: BinaryIO, sink: BinaryIO) -> tuple[int, int]:
+def translate(
+    answer: Translator,
+    source: BinaryIO,
+    sink: BinaryIO,
+    shown: Callable[[str], str] = lambda text: text,
+) -> tuple[int, int]:
     """Translate a file line by line, each as soon as it comes, in its order.
 
     Args:
         answer: what translates.
         source: the text, UTF-8.
         sink: where a line is written, and flushed, for each line that was read.
+        shown: what is written of each translation.
 
     Returns:
         How many lines there were, and how many of them were cut because of their length.
@@ -165,7 +171,7 @@ def translate(answer: Translator, source: BinaryIO, sink: BinaryIO) -> tuple[int
     """
     count = 0
     for lines in lines_of(source):
-        sink.write("".join(f"{each}\n" for each in answer(lines)).encode())
+        sink.write("".join(f"{shown(each)}\n" for each in answer(lines)).encode())
         sink.flush()
         count += len(lines)
     return count, answer.cut
@@ -201,6 +207,8 @@ def translate_file(
                 file = stack.enter_context(user_path(source).open("rb"))
             except OSError as error:
                 raise ZooError(f"{source} cannot be read: {error.strerror}.") from None
+        if out is None and sys.stdout.isatty():  # a model may write any byte
+            return translate(answer, file, sys.stdout.buffer, printable)
         if out is None:
             return translate(answer, file, sys.stdout.buffer)
         found = []

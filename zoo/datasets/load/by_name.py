@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from zoo.config.options import (
     Spec,
@@ -103,7 +103,7 @@ def load_graph(
         if name in DATASETS:
             return pick(DATASETS, spec)
         if has_pairs(path := _path(name)):
-            return read_pairs(path, **_options(spec))
+            return cast(Dataset, read_pairs(path, **_options(spec)))
         if folder := on_disk_folder(name):
             kept = {key: spec[key] for key in ("features", "task") if key in spec}
             return read_on_disk(folder, **kept)
