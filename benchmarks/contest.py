@@ -40,11 +40,15 @@ def report(title: str, medians: Mapping[str, float]) -> None:
 
 
 class Cost(NamedTuple):
-    """Median seconds of a way, peak memory of its process in bytes, and the number it returned."""
+    """Median seconds of a way, peak memory of its process in bytes, and the number it returned.
+
+    `processor` are the median seconds that it had a processor, which others cannot take from it.
+    """
 
     seconds: float
     bytes: int
     found: float
+    processor: float
 
 
 def contest_of_processes(
@@ -70,19 +74,20 @@ def contest_of_processes(
             context.Process(target=_serve, args=(other, prepare, arguments), daemon=True).start()
         lines[name] = line
         line.recv()  # wait: preparations run one at a time
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     found = {}
     for round_ in range(rounds + 1):
         for name, line in lines.items():
             line.send(True)
-            spent, number = line.recv()
+            *each, number = line.recv()
             found.setdefault(name, number)
             if round_:
-                seconds[name].append(spent)
+                spent[name].append(each)
     costs = {}
     for name, line in lines.items():
         line.send(False)
-        costs[name] = Cost(statistics.median(seconds[name]), line.recv(), found[name])
+        seconds, processor = map(statistics.median, zip(*spent[name], strict=True))
+        costs[name] = Cost(seconds, line.recv(), found[name], processor)
     return costs
 
 
@@ -103,9 +108,9 @@ def _serve(line, prepare: Callable[..., Callable[[], float]], arguments: tuple) 
     step = prepare(*arguments)
     line.send(None)
     while line.recv():
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         number = float(step())
-        line.send((time.perf_counter() - start, number))
+        line.send((time.perf_counter() - start, time.process_time() - processor, number))
     line.send(peak_memory(torch.device("cpu")))
 
 
