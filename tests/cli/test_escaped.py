@@ -95,7 +95,7 @@ def test_tables_of_results_show_names_as_they_are(said):
         result_tables.result(run)
         result_tables.comparison([run])
         result_tables.score({"metric": word, "score": 0.5, "part": "all", "nodes": 3,
-                             "data": word, "seen": False})  # fmt: skip
+                             "unit": "nodes", "data": word, "seen": False})  # fmt: skip
     assert said().count("[/]") >= 6 and "⚠" not in said()
 
 

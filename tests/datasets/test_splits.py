@@ -237,6 +237,7 @@ WRITTEN_OUT = {
     "ratio-48-32-20": {"name": "ratio", "train": 48, "val": 32, "test": 20},
     "ratio-50-25-25": {"name": "ratio", "train": 50, "val": 25, "test": 25},
     "ratio-60-20-20": {"name": "ratio", "train": 60, "val": 20, "test": 20},
+    "ratio-70-10-20": {"name": "ratio", "train": 70, "val": 10, "test": 20},
     "ratio-80-10-10": {"name": "ratio", "train": 80, "val": 10, "test": 10},
 }
 

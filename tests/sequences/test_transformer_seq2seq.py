@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.graphs.pairs import Pairs
-from zoo.sequences import transformer_seq2seq as room
 from zoo.sequences.transformer_seq2seq import local_attention
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save
@@ -276,10 +275,3 @@ def test_a_call_with_a_wrong_token_says_so():
     pairs, x = batch()
     with pytest.raises(ZooError, match="tokens from 0 to 39"):
         made()(pairs, x + WORDS)
-
-
-def test_sinusoids_are_those_of_the_paper():
-    found = room._sinusoids(torch.tensor([0, 3]), 5)
-    expected = [math.sin(3), math.cos(3), math.sin(3 / 10_000**0.4), math.cos(3 / 10_000**0.4)]
-    assert found[0].tolist() == [0, 1, 0, 1, 0]
-    assert found[1, :4].tolist() == pytest.approx(expected, rel=1e-5)
