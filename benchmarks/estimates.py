@@ -57,7 +57,8 @@ def both(model: str, changes: list[str]) -> tuple[int, int]:
 def main():
     """Measure, and write the results."""
     full = full_asked(__doc__)
-    cases = list(itertools.product(list_models(task="node-classification") if full else FEW, BATCHINGS))
+    names = list_models(task="node-classification") if full else FEW
+    cases = list(itertools.product(names, BATCHINGS))
     table, ratios = [], {}
     with ThreadPoolExecutor(2) as pool:
         peaks = pool.map(lambda case: both(case[0], BATCHINGS[case[1]]), cases)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import zoo
 from zoo.config.recipe import read_recipe
-from zoo.datasets.load import load_graph
+from zoo.datasets.load import load_data
 from zoo.datasets.pairs import SentencePairs
 from zoo.experiments.run_files import read_recipe as recipe_of
 from zoo.experiments.run_files import read_summary
@@ -43,7 +43,7 @@ def sources_of(data: SentencePairs, rows: Tensor) -> list[str]:
 def measured(run: Path) -> tuple[dict, list[str], SentencePairs]:
     """Return a row of the table, the best seed's translations by beams, and the data."""
     summary = read_summary(run)
-    data = load_graph(read_recipe(recipe_of(run)[0]).dataset)
+    data = load_data(read_recipe(recipe_of(run)[0]).dataset)
     rows = data.masks["test"][0].nonzero().squeeze(1)
     references, texts = data.references(rows), sources_of(data, rows)
     greedy, beams, best = [], [], None

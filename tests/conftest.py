@@ -34,11 +34,11 @@ def quiet_folders(tmp_path, monkeypatch):
 @pytest.fixture
 def real_graph():
     """Load a real graph by name, or skip the test with the reason that it is not here."""
-    from zoo.datasets.load import load_graph
+    from zoo.datasets.load import load_data
 
     def load(name, **options):
         try:
-            return load_graph(name, **options)
+            return load_data(name, **options)
         except ZooError as error:
             pytest.skip(f"{name} is not in ZOO_DATA: {str(error)[:80]}")
 

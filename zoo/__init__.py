@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.datasets import Dataset as Dataset
     from zoo.datasets import canonical as canonical
     from zoo.datasets.load import DATASETS as DATASETS
+    from zoo.datasets.load import load_data as load_data
     from zoo.datasets.load import load_graph as load_graph
     from zoo.encodings import ENCODINGS as ENCODINGS
     from zoo.errors import ZooError as ZooError
@@ -56,6 +57,7 @@ _HOMES = {
     "evaluate": "zoo.inference.predict",
     "list_models": "zoo.weights.create",
     "load": "zoo.weights.load",
+    "load_data": "zoo.datasets.load",
     "load_graph": "zoo.datasets.load",
     "load_recipe": "zoo.experiments.resolve",
     "pick": "zoo.config.options",

@@ -71,7 +71,7 @@ def test_every_command_is_looked_at():
 def place(tmp_path_factory):
     """A folder with a graph of its own, its parts, and weights."""
     found = tmp_path_factory.mktemp("place")
-    data = zoo.load_graph({"name": "sbm", "nodes": 400})
+    data = zoo.load_data({"name": "sbm", "nodes": 400})
     zoo.save(zoo.create_model("gcn", data.x.shape[1], data.classes), found / "weights")
     model = zoo.create_model("transformer-seq2seq", 258, 258, dim=8, layers=1)
     model.tokenizer = learnt([], 258).text

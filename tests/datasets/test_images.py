@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from zoo.datasets.images import patches
-from zoo.datasets.load import dataset_problems, load_graph, own_files
+from zoo.datasets.load import dataset_problems, load_data, own_files
 from zoo.datasets.splits import make_split
 from zoo.errors import ZooError
 from zoo.graphs.sequences import grid_graph
@@ -50,22 +50,22 @@ def written(tmp_path):
 
 
 def test_a_file_of_ones_own(written):
-    data = load_graph(written())
+    data = load_data(written())
     assert data.name == "own" and data.inputs == 4 and data.classes == 3
     assert data.y.tolist() == [0, 1, 2, 0, 1, -1] and data.labels is None
     graph, x = data.batch(torch.tensor([1]))
     wanted = grid_graph(2, 2)
     assert torch.equal(graph.adj_tensors("csc")[1], wanted.adj_tensors("csc")[1])
     torch.testing.assert_close(x[1], torch.tensor([18, 19, 22, 23]) / 255)
-    named = load_graph(written(labels=np.array(["a", "b", "a", "", "b", "a"])))
+    named = load_data(written(labels=np.array(["a", "b", "a", "", "b", "a"])))
     assert named.labels == ("a", "b") and named.y.tolist() == [0, 1, 0, -1, 1, 0]
     [file] = own_files(written())
     assert file.name == "own.npz"
 
 
 def test_a_class_token_is_the_last_node_and_has_a_column_of_its_own(written):
-    plain = load_graph(written())
-    data = load_graph({**written(), "readout": "class-token"})
+    plain = load_data(written())
+    data = load_data({**written(), "readout": "class-token"})
     assert data.inputs == 5 and data.graphs.sizes.tolist() == [5] * 6
     graph, x = data.batch(torch.tensor([2, 0]))
     x = x.unflatten(0, (2, 5))
@@ -91,28 +91,28 @@ def test_a_class_token_is_the_last_node_and_has_a_column_of_its_own(written):
 )
 def test_what_is_wrong_with_a_file_is_said(written, arrays, said):
     with pytest.raises(ZooError, match=said) as caught:
-        load_graph(written(**arrays))
+        load_data(written(**arrays))
     assert "own" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_missing_files_and_wrong_options_are_said(tmp_path, monkeypatch, written):
     with pytest.raises(ZooError, match=r"no such file.*`images` \(S, H, W\)"):
-        load_graph({"name": "images", "path": str(tmp_path / "none.npz")})
+        load_data({"name": "images", "path": str(tmp_path / "none.npz")})
     np.savez(tmp_path / "graph.npz", edges=np.zeros((1, 2)))
     with pytest.raises(ZooError, match="key `images` is missing"):
-        load_graph({"name": "images", "path": str(tmp_path / "graph.npz")})
+        load_data({"name": "images", "path": str(tmp_path / "graph.npz")})
     with pytest.raises(ZooError, match="name: images, path"):
-        load_graph(written()["path"])
+        load_data(written()["path"])
     assert "needs the option 'path'" in str(dataset_problems("images", ())[0])
     wrong = {"name": "mnist10k", "readout": "sum", "window": -1, "patch": 0}
     assert len(dataset_problems(wrong, ())) == 3
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
     with pytest.raises(ZooError, match="mnist10k.npz is in none of.*ZOO_DATA"):
-        load_graph("mnist10k")
+        load_data("mnist10k")
 
 
 def test_digits():
-    data = load_graph("digits-images")
+    data = load_data("digits-images")
     assert data.inputs == 4 and len(data.y) == 1797 and data.classes == 10
     assert data.graphs.sizes.eq(16).all() and data.x.min() >= 0 and data.x.max() == 1
 

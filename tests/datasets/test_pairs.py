@@ -8,7 +8,7 @@ import torch
 from sentences import sentences, write_pairs
 
 from zoo.datasets import pairs as room
-from zoo.datasets.load import load_graph, own_files, read_graph, resolved_dataset
+from zoo.datasets.load import load_data, own_files, read_graph, resolved_dataset
 from zoo.datasets.pairs import Sentences, has_pairs, languages, read_pairs
 from zoo.datasets.splits import make_split
 from zoo.datasets.tokenizer import BEGIN, END
@@ -23,7 +23,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("compressed", [True, False])
 def test_a_folder_is_read_as_it_is(tmp_path, compressed):
     folder = write_pairs(tmp_path / "numbers-en-de", compressed=compressed)
-    data = load_graph({"name": str(folder), "vocabulary": 300})
+    data = load_data({"name": str(folder), "vocabulary": 300})
     assert (data.name, data.task, data.metric, data.inputs) == ("numbers-en-de", "translation",
                                                                 "bleu", 300)  # fmt: skip
     split = make_split(data.split, data.y, data.masks, seed=5)
@@ -74,8 +74,8 @@ def test_it_is_found_by_name_in_the_data_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", f"{tmp_path / 'first'}:{tmp_path / 'second'}")
     write_pairs(tmp_path / "second" / "numbers-en-de")
     write_pairs(tmp_path / "second" / "multi30k-en-de")
-    assert load_graph("numbers-en-de").name == "numbers-en-de"
-    assert load_graph({"name": "multi30k-en-de", "vocabulary": 290}).inputs == 290
+    assert load_data("numbers-en-de").name == "numbers-en-de"
+    assert load_data({"name": "multi30k-en-de", "vocabulary": 290}).inputs == 290
 
 
 def test_options_are_checked_and_written_out(folder):
@@ -90,7 +90,7 @@ def test_options_are_checked_and_written_out(folder):
         ({"features": "row"}, "features"),
     ):
         with pytest.raises(ZooError, match=words):
-            load_graph({"name": str(folder), **options})
+            load_data({"name": str(folder), **options})
     files = [each.name for each in own_files(str(folder))]
     assert files == [
         f"{part}.{each}.gz" for part in ("train", "val", "test") for each in ("en", "de")
@@ -179,7 +179,7 @@ def test_what_is_wrong_is_said_in_one_paragraph(folder, what):
     change, words = WRONG[what]
     change(folder)
     with pytest.raises(ZooError, match=words) as caught:
-        load_graph(str(folder))
+        load_data(str(folder))
     assert "\n" not in str(caught.value)
 
 

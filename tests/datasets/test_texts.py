@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from zoo.datasets.load import dataset_problems, default_split, load_graph, own_files
+from zoo.datasets.load import dataset_problems, default_split, load_data, own_files
 from zoo.datasets.splits import make_split
 from zoo.datasets.texts import in_tokens_of
 from zoo.datasets.tokenizer import END, learnt
@@ -39,7 +39,7 @@ def written(tmp_path):
 
 @pytest.mark.parametrize("name", ["own.jsonl", "own.jsonl.gz"])
 def test_a_file_is_cut_into_tokens(written, name):
-    data = load_graph(written(LINES, name, longest=9, window=1, skip=0))
+    data = load_data(written(LINES, name, longest=9, window=1, skip=0))
     assert data.name == "own" and data.labels == ("a", "b") and data.classes == 2
     assert data.inputs == data.tokenizer.size <= 300 and data.x.dtype == torch.int64
     sizes = data.graphs.sizes.tolist()
@@ -56,7 +56,7 @@ def test_a_file_is_cut_into_tokens(written, name):
 
 
 def test_a_tenth_of_training_is_for_validation_and_alone_teaches_no_tokens(written):
-    data = load_graph(written(LINES))
+    data = load_data(written(LINES))
     assert data.split == "benchmark"
     split = make_split("benchmark", data.y, data.masks, seed=3)
     assert split.test.tolist() == list(range(3, 40, 4))
@@ -65,13 +65,13 @@ def test_a_tenth_of_training_is_for_validation_and_alone_teaches_no_tokens(writt
     known = [LINES[each]["text"] for each in split.train.tolist()]
     assert data.tokenizer.sha256 == learnt(known, 300).sha256
     own = [{**each, "split": "val" if n < 5 else each["split"]} for n, each in enumerate(LINES)]
-    assert load_graph(written(own)).masks["val"][0].nonzero().flatten().tolist() == list(range(5))
+    assert load_data(written(own)).masks["val"][0].nonzero().flatten().tolist() == list(range(5))
 
 
 def test_only_the_text_is_needed(written):
     labels = [{}, {"label": 3}, {"label": None}, {"label": -1}]
     lines = [{"text": "a \ud800 b", **each} for each in labels]
-    data = load_graph(written([*lines, "", {"text": ""}]))
+    data = load_data(written([*lines, "", {"text": ""}]))
     assert data.split == "ratio-60-20-20" and data.masks is None and data.ids is None
     assert data.y.tolist() == [-1, 0, -1, -1, -1] and data.labels == ("3",)
 
@@ -93,30 +93,30 @@ def test_only_the_text_is_needed(written):
 )
 def test_what_is_wrong_with_a_file_is_said(written, lines, said):
     with pytest.raises(ZooError, match=said) as caught:
-        load_graph(written(lines))
+        load_data(written(lines))
     assert "own.jsonl" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_files_that_cannot_be_read_are_said(tmp_path, monkeypatch):
     spec = {"name": "texts", "path": str(tmp_path / "own.jsonl.gz")}
     with pytest.raises(ZooError, match="there is no file"):
-        load_graph(spec)
+        load_data(spec)
     (tmp_path / "own.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(ZooError, match="cannot be read"):
-        load_graph(spec)
+        load_data(spec)
     (tmp_path / "own.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}' * 99)[:-9])
     with pytest.raises(ZooError, match="cannot be read"):
-        load_graph(spec)
+        load_data(spec)
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
     with pytest.raises(ZooError, match="r8.jsonl.gz is in none of.*ZOO_DATA"):
-        load_graph("r8-tokens")
+        load_data("r8-tokens")
     wrong = {"name": "r8-tokens", "vocabulary": 7, "longest": 0, "window": -1, "skip": "x"}
     assert len(dataset_problems(wrong, ())) == 4
     assert default_split("r8-tokens") == "benchmark" and default_split("texts") is None
 
 
 def test_texts_are_cut_into_the_tokens_of_another(written):
-    data = load_graph(written(LINES))
+    data = load_data(written(LINES))
     assert in_tokens_of(data, data.tokenizer, 256) is data
     other = learnt(["nothing of the kind"] * 3, 260)
     found = in_tokens_of(data, other, 11)

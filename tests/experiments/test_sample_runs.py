@@ -110,7 +110,7 @@ def test_texts_are_read_in_the_tokens_of_the_weights(command, place):
     model = load(weights)
     model.tokenizer = None
     with pytest.raises(ZooError, match="have no `tokenizer.json`"):
-        zoo.predict(model, zoo.load_graph({"name": "texts", "path": str(place / "new.jsonl")}))
+        zoo.predict(model, zoo.load_data({"name": "texts", "path": str(place / "new.jsonl")}))
 
 
 @pytest.mark.parametrize("model", ["htgn", "vit"])
@@ -169,6 +169,6 @@ def test_what_is_for_one_graph_says_so(command, place):
     code, _, failed = command("data", "check", place / "three.npz")
     assert code in (1, 2) and "Traceback" not in failed
     model = zoo.create_model("gcn", 4, 3)
-    data = zoo.load_graph({"name": "images", "path": str(place / "three.npz"), "patch": 3})
+    data = zoo.load_data({"name": "images", "path": str(place / "three.npz"), "patch": 3})
     with pytest.raises(ZooError, match="9 features per node and the model reads 4"):
         zoo.predict(model, data)

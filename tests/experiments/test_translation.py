@@ -131,7 +131,7 @@ def test_labels_of_other_tasks_are_not_smoothed(tmp_path):
     train = {"epochs": 1, "label_smoothing": 0.1}
     assert zoo.run_recipe({**own, "train": train}, runs=tmp_path / "runs")["test"]["mean"] >= 0
     try:
-        zoo.load_graph("minesweeper")
+        zoo.load_data("minesweeper")
     except ZooError:
         pytest.skip("minesweeper is not in ZOO_DATA")
     with pytest.raises(ZooError, match="node-binary; leave `label_smoothing` out"):

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
+from zoo.datasets.load import load_data
 from zoo.datasets.samples import Samples
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
@@ -55,7 +55,7 @@ def images(tmp_path_factory):
     pixels[labels == 1] += 100
     path = tmp_path_factory.mktemp("images") / "shades.npz"
     np.savez(path, images=pixels, labels=labels)
-    return load_graph({"name": "images", "path": str(path), "patch": 2, "readout": "class-token"})
+    return load_data({"name": "images", "path": str(path), "patch": 2, "readout": "class-token"})
 
 
 def on(data):

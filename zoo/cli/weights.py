@@ -261,9 +261,9 @@ def _import(imports: list[str] | None) -> None:
 
 
 def _graph(text: str):
-    from zoo.datasets.load import load_graph
+    from zoo.datasets.load import load_data
 
-    return load_graph(spec_of(text))
+    return load_data(spec_of(text))
 
 
 def _device(word: Device):

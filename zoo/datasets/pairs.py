@@ -86,10 +86,9 @@ class SentencePairs:
     task: ClassVar[str] = TRANSLATION
     metric: ClassVar[str] = BLEU
     split: ClassVar[str] = "benchmark"
+    unit: ClassVar[str] = "pairs"
     transform: ClassVar[str] = "raw"
-    ids: ClassVar[None] = None
-    labels: ClassVar[None] = None
-    feature_names: ClassVar[None] = None
+    ids = labels = feature_names = None
 
     name: str
     sources: Sentences

@@ -17,7 +17,7 @@ import torch
 from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
-from zoo.datasets.load import load_graph, on_disk_folder
+from zoo.datasets.load import load_data, on_disk_folder
 from zoo.datasets.splits import Split, make_split
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
@@ -187,7 +187,7 @@ def _of_first(step: Callable[[], object]) -> int:
 
 def _loaded(plan: Plan) -> tuple[Dataset, Split]:
     """Return the data, with columns of zeros for the encoding, and the first split."""
-    data = load_graph(plan.dataset)
+    data = load_data(plan.dataset)
     if "full" not in data.batching:
         raise ZooError(
             f"what a recipe will hold is estimated for one graph, which {data.name} is not. A step "

@@ -11,7 +11,7 @@ from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset
-from zoo.datasets.load import load_graph, own_files
+from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import Split, make_split
 from zoo.datasets.tasks import TASKS, Task, smoothed
 from zoo.encodings import ENCODINGS, flip_signs
@@ -52,7 +52,7 @@ def prepare(plan: Plan) -> Prepared:
             f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
             "`resolve(recipe, trust=True)`."
         )
-    data = load_graph(plan.dataset)
+    data = load_data(plan.dataset)
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = pick(TASKS, data.task)

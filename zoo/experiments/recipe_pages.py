@@ -7,8 +7,7 @@ from pathlib import Path
 from zoo.config.recipe import Recipe, word
 from zoo.datasets.files.labels import GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.images import IMAGES
-from zoo.datasets.load.named import NAMED
-from zoo.datasets.load.named_pairs import NAMED_PAIRS
+from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import ZooError, unknown

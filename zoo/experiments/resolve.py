@@ -23,7 +23,7 @@ from zoo.datasets.load import (
     DATASETS,
     dataset_problems,
     default_split,
-    load_graph,
+    load_data,
     resolved_dataset,
 )
 from zoo.datasets.splits import split_problems
@@ -64,7 +64,7 @@ class Plan:
 
     Attributes:
         recipe: what was read.
-        dataset: what `load_graph` takes.
+        dataset: what `load_data` takes.
         split: None: that of the graph, `Dataset.split`.
         encoding: a word of `ENCODINGS` with its options.
         flip_signs: whether the signs of the encoding are drawn anew in training.
@@ -151,7 +151,7 @@ def with_split(plan: Plan) -> Plan:
     """Return the plan with its split named; a graph is read if nothing but its files names it."""
     if plan.split is not None:
         return plan
-    split = default_split(plan.dataset["name"]) or load_graph(plan.dataset).split
+    split = default_split(plan.dataset["name"]) or load_data(plan.dataset).split
     return dataclasses.replace(plan, split=split)
 
 

@@ -8,7 +8,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.datasets.files.labels import TRANSLATION
-from zoo.datasets.load import DATASETS, load_graph, own_files
+from zoo.datasets.load import DATASETS, load_data, own_files
 from zoo.datasets.splits import PARTS, make_split
 from zoo.errors import ZooError, unknown
 from zoo.inference.predict import evaluate
@@ -60,7 +60,7 @@ def evaluate_part(
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or known else "all")
     spec, own = divide(_of_training(about, trained_on) if spec is None else spec, ("split",))
-    data = load_graph(spec)
+    data = load_data(spec)
     if data.task == TRANSLATION:
         if layerwise:
             raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")

@@ -7,7 +7,7 @@ import pytest
 from sentences import write_pairs
 
 from zoo.datasets.load import http as downloading
-from zoo.datasets.load import load_graph, named_pairs
+from zoo.datasets.load import load_data, obtain
 from zoo.errors import ZooError
 
 PUBLISHED = {"train": "train", "val": "val", "test": "test_2016_flickr"}
@@ -38,7 +38,7 @@ def published(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("ZOO_OFFLINE")
     monkeypatch.setattr(downloading, "PAUSE", 0.0)
-    monkeypatch.setattr(named_pairs, "ADDRESS", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(obtain, "PAIRS", f"http://127.0.0.1:{server.server_port}")
     yield place, asked
     server.shutdown()
     server.server_close()
@@ -46,12 +46,12 @@ def published(tmp_path, monkeypatch):
 
 def test_it_is_downloaded_once(published, tmp_path):
     _, asked = published
-    data = load_graph({"name": "multi30k-en-de", "vocabulary": 280})
+    data = load_data({"name": "multi30k-en-de", "vocabulary": 280})
     assert {key: int(mask.sum()) for key, mask in data.masks.items()} == {
         "train": 120, "val": 20, "test": 20,
     }  # fmt: skip
     assert len(asked) == 6 and "/test_2016_flickr.en.gz" in asked
-    load_graph({"name": "multi30k-en-de", "source": "de", "target": "en"})
+    load_data({"name": "multi30k-en-de", "source": "de", "target": "en"})
     assert len(asked) == 6
     names = {each.name for each in (tmp_path / "data").iterdir()}
     assert names == {"multi30k-en-de", "cache"}
@@ -61,14 +61,14 @@ def test_half_of_it_is_not_kept(published, tmp_path):
     place, _ = published
     (place / "val.de.gz").unlink()
     with pytest.raises(ZooError, match="404.*Put train.en.gz, train.de.gz.*ZOO_DATA"):
-        load_graph("multi30k-en-de")
+        load_data("multi30k-en-de")
     assert list((tmp_path / "data").iterdir()) == []
 
 
 def test_without_a_network_it_is_said_what_to_put_where(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
     with pytest.raises(ZooError) as caught:
-        load_graph("multi30k-en-de")
-    for words in ("ZOO_OFFLINE", "train.en.gz", "test_2016_flickr.en.gz", named_pairs.ADDRESS):
+        load_data("multi30k-en-de")
+    for words in ("ZOO_OFFLINE", "train.en.gz", "test_2016_flickr.en.gz", obtain.PAIRS):
         assert words in str(caught.value)
     assert str(tmp_path / "data" / "multi30k-en-de") in str(caught.value)

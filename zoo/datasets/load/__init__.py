@@ -4,13 +4,14 @@ from zoo.datasets.load.by_name import (
     DATASETS,
     dataset_problems,
     default_split,
-    load_graph,
+    load_data,
     on_disk_folder,
     own_files,
     own_graph,
     read_graph,
     resolved_dataset,
 )
+from zoo.datasets.load.graph import load_graph
 from zoo.datasets.load.prepare import STREAMS, prepare_on_disk
 from zoo.datasets.load.readers import READERS
 
@@ -20,6 +21,7 @@ __all__ = [
     "STREAMS",
     "dataset_problems",
     "default_split",
+    "load_data",
     "load_graph",
     "on_disk_folder",
     "own_files",

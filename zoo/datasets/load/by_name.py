@@ -23,8 +23,7 @@ from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.images import IMAGES
 from zoo.datasets.images import SPLIT as IMAGE_SPLIT
-from zoo.datasets.load.named import NAMED
-from zoo.datasets.load.named_pairs import NAMED_PAIRS
+from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import obtain
 from zoo.datasets.load.readers import READERS, reader_of
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
@@ -73,7 +72,7 @@ _SPLITS = {
 """The split of each word where a recipe names none."""
 
 
-def load_graph(
+def load_data(
     spec: Spec | Path, *, features: Spec = "raw", **options: Any
 ) -> Dataset | SentencePairs | Samples:
     """Load a graph, many graphs, or pairs of sentences, by name or from files; or draw a graph.

@@ -7,10 +7,14 @@ versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
 
 from typing import NamedTuple
 
+from zoo.config.options import Count
 from zoo.datasets.files.labels import BINARY, CLASSIFICATION, MULTILABEL
 from zoo.datasets.load import converters
-from zoo.datasets.load.obtain import Source
+from zoo.datasets.load.obtain import Source, obtain_pairs
 from zoo.datasets.load.planetoid import convert_planetoid
+from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
+from zoo.datasets.tokenizer import VocabularySize
+from zoo.system.files import data_folders
 
 
 class NamedGraph(NamedTuple):
@@ -137,3 +141,27 @@ NAMED = {
         1_632_803, CLASSIFICATION, "ratio-50-25-25", None),
 }
 # fmt: on
+
+
+def multi30k_en_de(
+    *,
+    source: Language = "en",
+    target: Language = "de",
+    vocabulary: VocabularySize = 8000,
+    longest: Count = 256,
+) -> SentencePairs:
+    """Captions of photographs in English and German (Multi30k), test of 2016; 31,014 pairs.
+
+    Args:
+        source: the language to translate from.
+        target: the language to translate to.
+        vocabulary: tokens of both languages together, at most.
+        longest: tokens of a sentence at most: longer pairs are not trained on, longer sources cut.
+    """
+    folders = [folder / "multi30k-en-de" for folder in data_folders()]
+    path = next(filter(has_pairs, folders), None) or obtain_pairs(folders[0])
+    return read_pairs(path, source=source, target=target, vocabulary=vocabulary, longest=longest)
+
+
+NAMED_PAIRS = {"multi30k-en-de": multi30k_en_de}
+"""Word to builder `(*, options) -> SentencePairs`."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import KEYS, write_prepared
 from zoo.datasets.load.http import download
+from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
 from zoo.system.files import data_folders, draft_folder
 
@@ -21,6 +22,11 @@ URLS = {
     "non-homophily": "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data",
 }
 """Where each collection is published; a mirror is used by changing its line."""
+
+PAIRS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+"""Where Multi30k is published; a mirror is used by changing this line."""
+
+_PUBLISHED = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 
 
 class Source(NamedTuple):
@@ -61,6 +67,38 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
     except ZooError as error:
         raise _by_hand(name, str(error)) from None
     return folder / f"{name}.npz"
+
+
+def obtain_pairs(folder: Path) -> Path:
+    """Download the files of Multi30k in English and German into a folder, whole or not at all.
+
+    Where another process is at it, its folder is waited for.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ZooError: they cannot be downloaded; says which files to put where instead.
+    """
+    files = {
+        f"{part}.{language}.gz": f"{published}.{language}.gz"
+        for part, published in _PUBLISHED.items()
+        for language in ("en", "de")
+    }
+    try:
+        with draft_folder(folder, wait=True) as draft:
+            if not has_pairs(folder):
+                for file, published in files.items():
+                    download(f"{PAIRS}/{published}", draft / file)
+                draft.rename(folder)
+    except ZooError as error:
+        folders = ", ".join(map(str, data_folders()))
+        raise ZooError(
+            f"{folder.name} is not in {folders}, and {str(error).rstrip('.')}. Put "
+            f"{', '.join(files)} into {folder}, as they are at {PAIRS} (test is "
+            f"{files['test.en.gz']} there), or name the folder that has {folder.name} in ZOO_DATA."
+        ) from None
+    return folder
 
 
 def _converted(source: Source, paths: list[Path], nodes: int) -> GraphArrays:

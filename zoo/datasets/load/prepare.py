@@ -10,7 +10,8 @@ import numpy as np
 
 from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.datasets.dataset import Dataset
-from zoo.datasets.load.by_name import common_options, load_graph
+from zoo.datasets.load.by_name import common_options
+from zoo.datasets.load.graph import load_graph
 from zoo.datasets.mapped.array_folder import array_folder, is_array_folder
 from zoo.datasets.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.datasets.mapped.external_sort import ranges
