@@ -7,12 +7,14 @@ import pytest
 import torch
 from sentences import sentences, write_pairs
 
-from zoo.datasets import pairs as room
+from zoo.datasets.files import sentences as files
 from zoo.datasets.load import load_data, own_files, read_graph, resolved_dataset
-from zoo.datasets.pairs import Sentences, has_pairs, languages, read_pairs
+from zoo.datasets.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
 from zoo.datasets.splits import make_split
 from zoo.datasets.tokenizer import BEGIN, END
 from zoo.errors import ZooError
+from zoo.experiments.prepare import prepare
+from zoo.experiments.resolve import load_recipe, resolve
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_what_is_wrong_is_said_in_one_paragraph(folder, what):
 
 
 def test_more_than_there_is_room_for_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(room, "LARGEST", 1000)
+    monkeypatch.setattr(files, "LARGEST", 1000)
     with pytest.raises(ZooError, match="more than 1,000 bytes"):
         read_pairs(folder)
 
@@ -194,3 +196,33 @@ def test_an_encoding_is_refused(folder):
     assert data.encoded(lambda graph: torch.zeros(graph.num_nodes(), 0)) is data
     with pytest.raises(ZooError, match="leave `encoding` out"):
         data.encoded(lambda graph: torch.zeros(graph.num_nodes(), 2))
+
+
+def test_a_line_that_nobody_writes_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST_LINE", 30)
+    with pytest.raises(ZooError, match=r"train.en.gz, line \d+, is far too long"):
+        read_pairs(folder)
+
+
+def test_one_language_says_the_other(folder):
+    wanted = read_pairs(folder, source="de", target="en").references(torch.tensor([0]))
+    assert read_pairs(folder, source="de").references(torch.tensor([0])) == wanted
+    assert read_pairs(folder, target="en").references(torch.tensor([0])) == wanted
+
+
+def test_the_files_are_the_split(folder):
+    """Another would be measured on pairs that the model was trained on."""
+    recipe = {"dataset": {"name": str(folder), "split": "ratio-60-20-20"},
+              "model": "transformer-seq2seq", "train": {"batching": "tokens"}}  # fmt: skip
+    with pytest.raises(ZooError, match="leave `split: ratio-60-20-20` out"):
+        prepare(resolve(load_recipe(recipe)))
+
+
+def test_pairs_in_the_tokens_of_others_are_the_same_texts(folder):
+    data, rows = read_pairs(folder), torch.arange(160)
+    other = read_pairs(folder, vocabulary=270).tokenizer
+    found = in_tokens_of(data, other, 256)
+    assert found.inputs == other.size != data.inputs
+    assert found.references(rows) == data.references(rows)
+    assert in_tokens_of(data, data.tokenizer, 256) is data
+    assert not in_tokens_of(data, other, 20).masks["train"].all()

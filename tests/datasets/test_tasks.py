@@ -247,7 +247,7 @@ def test_bleu_is_that_of_its_paper():
     references = ["a b c d f g h", "the cat sat on a mat", "x y z w v u"]
     found = bleu(texts, references)
     assert found == pytest.approx(slow_bleu(texts, references)) and 0.3 < found < 0.8
-    assert bleu(references, references) == pytest.approx(1.0)
+    assert bleu(references, references) == 1.0
     assert bleu(["", "", ""], references) == 0.0
 
 

@@ -148,8 +148,9 @@ def test_a_reader_that_has_enough_ends_it_in_silence(weights):
     assert process.wait(60) == 1 and "Traceback" not in said
 
 
-def test_a_terminal_obeys_nothing_that_a_model_writes(trained, monkeypatch):
+def test_a_terminal_obeys_nothing_that_a_model_writes(trained, tmp_path, monkeypatch):
     model = zoo.load(trained[0])
+    (tmp_path / "one.en").write_text("one\n")
     monkeypatch.setattr(
         Translator, "__call__", lambda self, texts: ["red \x1b[31m 👩‍👧"] * len(texts)
     )
@@ -157,10 +158,9 @@ def test_a_terminal_obeys_nothing_that_a_model_writes(trained, monkeypatch):
         (True, "red \\x1b[31m 👩\\u200d👧\n"),
         (False, "red \x1b[31m 👩‍👧\n"),
     ):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n")))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
         monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal, raising=False)
-        translate_file(model, "-", None)
+        translate_file(model, str(tmp_path / "one.en"), None)
         assert sys.stdout.buffer.getvalue().decode() == expected
 
 
@@ -234,7 +234,7 @@ def test_commands_for_graphs_say_that_it_is_none(trained, command):
         (("evaluate", folder, "--data", "{name: sbm}"), "a model of text"),
         (("predict", "gcn-digits", "--text", "x"), "reads no text"),
         (("estimate", folder / "recipe.yaml"), "estimated for one graph"),
-        (("check", "transformer-seq2seq"), "what models of nodes promise"),
+        (("check", "transformer-seq2seq"), "what models of graphs promise"),
         (("data", "check", data), "no graph; `zoo train` reads it"),
         (("data", "prepare", data, "mine"), "no graph"),
         (("data", "partition", data, "parts"), "no graph"),
@@ -292,7 +292,7 @@ def test_weights_without_one_translate_nothing(weights, tmp_path):
     torch.manual_seed(0)
 
 
-def test_fine_tuning_takes_the_vocabulary_only_where_it_is_the_same(trained, tmp_path):
+def test_fine_tuning_reads_other_texts_in_the_tokens_of_the_weights(trained, tmp_path):
     folder, data, _ = trained
     recipe = zoo.load_recipe(folder / "recipe.yaml", ["train.epochs=1"]).plain()
     recipe["start_from"] = {"weights": str(folder / "seed-2")}
@@ -305,5 +305,24 @@ def test_fine_tuning_takes_the_vocabulary_only_where_it_is_the_same(trained, tmp
         json.loads(Path(each["folder"], "start_from.json").read_text())["fresh"]
         for each in (same, turned, other)
     ]
-    assert fresh[0] == []
-    assert {"stem.weight", "head.bias"} <= set(fresh[2])
+    assert fresh == [[], [], []]
+
+
+def test_what_comes_before_a_bad_line_is_answered():
+    given = lines_of(io.BytesIO(b"\xef\xbb\xbfone\ntwo\n\xff\n"))
+    found = []
+    with pytest.raises(ZooError, match="line 3 of the text is not UTF-8"):
+        for lines in given:
+            found += lines
+    assert [each.strip() for each in found] == ["one", "two"]
+
+
+def test_a_bad_line_ends_it_though_more_may_come(weights):
+    """Python does not wait at its end for the standard input, which is still open."""
+    call = [sys.executable, "-W", "ignore", "-m", "zoo", "predict", str(weights), "--text", "-"]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as asked:  # fmt: skip
+        asked.stdin.write(b"one\n\xff\n")
+        asked.stdin.flush()
+        assert asked.wait(timeout=120) == 2
+        assert b"Fatal" not in asked.stderr.read()

@@ -56,6 +56,7 @@ class Dataset:
         "distributed",
     )
     unit: ClassVar[str] = "nodes"
+    splits: ClassVar[tuple[str, ...] | None] = None  # words that it takes; None: any
     tokenizer: ClassVar[None] = None  # of a data set of text
 
     name: str

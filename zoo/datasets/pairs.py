@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gzip
 import logging
 import re
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -26,15 +24,13 @@ from zoo.config.options import Count
 from zoo.datasets.canonical import canonical
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import BLEU, TRANSLATION
+from zoo.datasets.files.sentences import sentences_of
 from zoo.datasets.tokenizer import BEGIN, END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError
 
 _LANGUAGE = "[a-z]{2,3}([_-][A-Za-z]{2,4})?"
 _TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
 """What files of other data end in, which are no languages."""
-
-LARGEST = 2**31
-"""The largest file of sentences that is read, in bytes."""
 
 Language = Annotated[str, Field(pattern=f"^{_LANGUAGE}$")]
 
@@ -86,6 +82,7 @@ class SentencePairs:
     task: ClassVar[str] = TRANSLATION
     metric: ClassVar[str] = BLEU
     split: ClassVar[str] = "benchmark"
+    splits: ClassVar[tuple[str, ...]] = ("benchmark",)
     unit: ClassVar[str] = "pairs"
     transform: ClassVar[str] = "raw"
     ids = labels = feature_names = None
@@ -210,6 +207,23 @@ def read_pairs(
     )
 
 
+def in_tokens_of(data: SentencePairs, tokenizer: Tokenizer, longest: int) -> SentencePairs:
+    """Return pairs cut into the tokens of another tokenizer, such as that of trained weights."""
+    if data.tokenizer.sha256 == tokenizer.sha256:
+        return data
+    sides = []
+    for side in (data.sources, data.targets):
+        rows = side.tokens.split(side.lengths.tolist())
+        texts = data.tokenizer.decode([each.tolist() for each in rows])
+        sides.append(Sentences.of(tokenizer.encode(texts)))
+    long = torch.maximum(sides[0].lengths, sides[1].lengths) > longest
+    _tell(data.name, data.masks, long, longest)
+    masks = {**data.masks, "train": data.masks["train"] & ~long}
+    return dataclasses.replace(
+        data, sources=sides[0], targets=sides[1], masks=masks, tokenizer=tokenizer
+    )
+
+
 def _tell(name: str, masks: dict[str, Tensor], long: Tensor, longest: int) -> None:
     """Say how many pairs are too long, and refuse data of which nothing is left to train on."""
     trained = int((masks["train"] & long).sum())
@@ -230,7 +244,7 @@ def _tell(name: str, masks: dict[str, Tensor], long: Tensor, longest: int) -> No
 def _pairs(folder: Path, part: str, both: tuple[str, str]) -> tuple[list[str], list[str]]:
     """Return the sentences of a part in both languages; pairs with an empty one are dropped."""
     paths = [_file(folder, part, each) for each in both]
-    sides = [_lines(path) for path in paths]
+    sides = [sentences_of(path) for path in paths]
     if len(sides[0]) != len(sides[1]):
         raise ZooError(
             f"{paths[0]} has {len(sides[0]):,} lines and {paths[1].name} {len(sides[1]):,}: line "
@@ -248,38 +262,20 @@ def _pairs(folder: Path, part: str, both: tuple[str, str]) -> tuple[list[str], l
     return tuple(map(list, zip(*kept, strict=True)))
 
 
-def _lines(path: Path) -> list[str]:
-    """Return the lines of a file without the spaces around them."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ZooError(f"{path} cannot be read ({error}); write it again.") from None
-    if len(content) > LARGEST:
-        raise ZooError(f"{path} holds more than {LARGEST:,} bytes of text; write fewer lines.")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ZooError(
-            f"{path}, line {line:,}, is not UTF-8; write the file in it, for example by `iconv -f "
-            "latin1 -t utf-8`."
-        ) from None
-    lines = text.split("\n")
-    return [each.strip() for each in (lines if lines[-1] else lines[:-1])]
-
-
 def _both(folder: Path, source: str | None, target: str | None) -> tuple[str, str]:
     """Return the languages to translate from and to, whose training files are there."""
     found = languages(folder)
+    if len(found) == 2 and (source in found) != (target in found):
+        source = source or found[found[0] == target]
+        target = target or found[found[0] == source]
     named = re.search(rf"[-_]({_LANGUAGE})-({_LANGUAGE})$", folder.resolve().name)
     if named and {named[1], named[3]} <= set(found):
         source, target = source or named[1], target or named[3]
     if source == target or not {source, target} <= set(found):
         raise ZooError(
             f"{folder} has training files of {', '.join(found) or 'no languages'}, and is to be "
-            f"translated from {source or 'one'} to {target or 'another'} of them; write "
-            "`{name: ..., source: en, target: de}` with two of them."
+            f"translated from {source or 'one'} to {target or 'another'}; write two of them, "
+            "`{name: ..., source: en, target: de}`."
         )
     return source, target
 

@@ -67,6 +67,7 @@ class Samples:
 
     batching: ClassVar[tuple[str, ...]] = ("samples",)
     unit: ClassVar[str] = "samples"
+    splits: ClassVar[tuple[str, ...] | None] = None
 
     name: str
     graphs: GraphSet

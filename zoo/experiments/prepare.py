@@ -10,17 +10,19 @@ from torch import Tensor
 from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
 from zoo.config.recipe import word
-from zoo.datasets import Dataset
+from zoo.datasets import Dataset, pairs, texts
+from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import Split, make_split
 from zoo.datasets.tasks import TASKS, Task, smoothed
+from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
 from zoo.registry import MODELS
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.training.full_batch import TrainingData, identity
-from zoo.weights.folder import WEIGHTS, locate, sha256_of
+from zoo.weights.folder import WEIGHTS, locate, read_folder, sha256_of
 
 
 class Prepared(NamedTuple):
@@ -52,9 +54,14 @@ def prepare(plan: Plan) -> Prepared:
             f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
             "`resolve(recipe, trust=True)`."
         )
-    data = load_data(plan.dataset)
+    data = _in_tokens_of_the_weights(plan, load_data(plan.dataset))
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
+    if data.splits is not None and word(plan.split) not in data.splits:
+        raise ZooError(
+            f"{data.name} is split by its files, which the tokens are learnt from as well; leave "
+            f"`split: {word(plan.split)}` out."
+        )
     task = pick(TASKS, data.task)
     _check_task(plan, task)
     seeds = plan.recipe.seeds
@@ -71,6 +78,16 @@ def prepare(plan: Plan) -> Prepared:
     augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
     augment = augment if plan.flip_signs else identity
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
+
+
+def _in_tokens_of_the_weights(plan: Plan, data: Dataset) -> Dataset:
+    """Return texts in the tokens of the weights that training begins with, if there are any."""
+    if plan.start_from is None or data.tokenizer is None:
+        return data
+    folder = locate(plan.start_from["weights"]).folder
+    text = read_folder(folder, unverified=plan.start_from["unverified"]).tokenizer
+    cut = {TRANSLATION: pairs.in_tokens_of, SEQUENCES: texts.in_tokens_of}[data.task]
+    return data if text is None else cut(data, Tokenizer(text), plan.dataset["longest"])
 
 
 def _check_task(plan: Plan, task: Task) -> None:

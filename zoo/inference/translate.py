@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import sys
 import threading
@@ -23,7 +24,7 @@ from zoo.registry import Model
 from zoo.system.files import user_path, write_whole
 from zoo.training.token_batches import translated
 
-LONGEST_LINE = 16 * 2**20
+LONGEST_LINE = 2**20
 """The longest line of text that is read, in bytes."""
 
 _AHEAD = 10_000
@@ -120,28 +121,37 @@ def lines_of(file: BinaryIO) -> Iterator[list[str]]:
             arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    number, over = 0, False
-    while not over:
-        found = []
-        while len(found) < _LINES and (not found or not arrived.empty()):
-            line = arrived.get()
-            if not isinstance(line, bytes):
-                over = True
-                break
+    number, wrong = 0, None
+    while wrong is None:
+        found: list[str] = []
+        while wrong is None and len(found) < _LINES and (not found or not arrived.empty()):
             number += 1
-            found.append(_text(line, number))
+            try:
+                found.append(_text(arrived.get(), number))
+            except (ZooError, EOFError) as error:  # what came before it is answered first
+                wrong = error
         if found:
             yield found
-        if over and line is not None:
-            raise ZooError(f"the text cannot be read: {line}.")
+    if isinstance(wrong, ZooError):
+        raise wrong
 
 
-def _text(line: bytes, number: int) -> str:
+def _text(line: bytes | Exception | None, number: int) -> str:
+    """Return a line as text.
+
+    Raises:
+        ZooError: it is none.
+        EOFError: there is no more.
+    """
+    if line is None:
+        raise EOFError
+    if isinstance(line, Exception):
+        raise ZooError(f"the text cannot be read: {line}.")
     if len(line) == LONGEST_LINE:
         raise ZooError(f"line {number:,} of the text is longer than {LONGEST_LINE:,} bytes; "
                        "write a sentence a line.")  # fmt: skip
     try:
-        return line.decode("utf-8")
+        return line.decode("utf-8").removeprefix("\ufeff" if number == 1 else "")
     except UnicodeDecodeError:
         raise ZooError(
             f"line {number:,} of the text is not UTF-8; write it in that, for example by `iconv -f "
@@ -201,12 +211,13 @@ def translate_file(
     answer = Translator(model, beams=beams, length_penalty=length_penalty, batch_size=batch_size,
                         device=device)  # fmt: skip
     with contextlib.ExitStack() as stack:
-        file = sys.stdin.buffer
+        try:
+            # Of its own: the standard stream would be waited for by Python as it ends.
+            file = os.fdopen(os.dup(0), "rb") if source == "-" else user_path(source).open("rb")
+        except OSError as error:
+            raise ZooError(f"{source} cannot be read: {error.strerror}.") from None
         if source != "-":
-            try:
-                file = stack.enter_context(user_path(source).open("rb"))
-            except OSError as error:
-                raise ZooError(f"{source} cannot be read: {error.strerror}.") from None
+            stack.enter_context(file)
         if out is None and sys.stdout.isatty():  # a model may write any byte
             return translate(answer, file, sys.stdout.buffer, printable)
         if out is None:

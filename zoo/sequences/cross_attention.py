@@ -138,7 +138,7 @@ def _softmax(kernel: Kernel) -> SoftmaxCross:
 
 
 def _rba(
-    kernel: Kernel, *, size: Count, inner: Literal["native", "softmax"] = "softmax"
+    kernel: Kernel, *, size: Count = 512, inner: Literal["native", "softmax"] = "softmax"
 ) -> RandomBatchCross:
     """Random batches of both sequences in training, all keys in evaluation; time T * size.
 

@@ -224,6 +224,7 @@ def local_attention(q, k, v, there: Tensor, *, window: int, causal: bool) -> Ten
         causal: to those before alone.
     """
     length = q.shape[2]
+    window = max(1, min(window, length))
     blocks = -(-length // window)
     after = blocks * window - length
     beside = 1 if causal else 2  # blocks

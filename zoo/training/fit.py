@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from zoo.config.options import Count, Fraction, NonNegative, Positive, Spec, pick
+from zoo.config.options import Count, NonNegative, Positive, Rate, Spec, pick
 from zoo.datasets.tasks import smoothed
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -88,7 +88,7 @@ def fit(
     batching: Annotated[Spec, BATCHING] = "full",
     evaluate: Literal["full", "layerwise", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
-    label_smoothing: Fraction = 0.0,
+    label_smoothing: Rate = 0.0,
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
 
