@@ -41,7 +41,7 @@ COMMANDS = [
     ("predict", "weights", "--data", "own", "--out", "predicted.csv"),
     ("predict", "text-weights", "--text", "text.en"),
     ("evaluate", "text-weights", "--data", "numbers-en-de"),
-    ("train", "transformer-seq2seq-multi30k", "dataset={name: numbers-en-de, vocabulary: 300}",
+    ("train", "transformer-multi30k", "dataset={name: numbers-en-de, vocabulary: 300}",
      "model.dim=8", "train.epochs=2"),
     ("embed", "weights", "--data", "own", "--out", "embedded.npy"),
     ("evaluate", "weights", "--data", "own"),
