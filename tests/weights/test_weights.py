@@ -292,7 +292,7 @@ BROKEN = {
     "an unknown encoding": (about(encoding="laplacain"), "did you mean 'laplacian'"),
     "an encoding that does not fit": (about(encoding="laplacian"), "contradicts itself"),
     "an unknown transform": (about(transform="rows"), "did you mean 'row'"),
-    "an unknown task": (about(task="graph-classification"), "graph-classification"),
+    "an unknown task": (about(task="edge-prediction"), "edge-prediction"),
 }  # fmt: skip
 
 
