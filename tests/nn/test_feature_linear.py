@@ -27,7 +27,7 @@ def both(x, bias=True, **options):
 
 
 def assert_same(ours, dense, x, y):
-    weights = torch.randn(len(x), 4, dtype=x.dtype)
+    weights = torch.randn(len(x), 4, dtype=y.dtype)
     outs = [ours(x), dense(y)]
     torch.testing.assert_close(*outs, rtol=1e-9, atol=1e-9)
     for out in outs:
@@ -127,3 +127,21 @@ def test_no_nodes():
 
 def test_a_saved_linear_map_fits():
     FeatureLinear(WIDE, 4).load_state_dict(nn.Linear(WIDE, 4).state_dict())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_tokens_are_their_one_hot_rows(bias):
+    tokens = torch.tensor([3, 0, 3, 6, 1])
+    rows = nn.functional.one_hot(tokens, 7).double()
+    assert_same(*both(rows, bias), tokens, rows)
+
+
+def test_dropout_of_tokens_drops_whole_rows_at_the_rate():
+    torch.manual_seed(0)
+    ours = FeatureLinear(7, 4, bias=False, dropout=0.25)
+    tokens = torch.randint(7, (4000,))
+    kept = ours(tokens) / ours.weight.T[tokens]
+    torch.testing.assert_close(kept, kept[:, :1].expand(-1, 4))
+    assert set((3 * kept[:, 0]).round().tolist()) == {0.0, 4.0}  # 4 / 3 where kept
+    assert abs(kept[:, 0].ne(0).double().mean() - 0.75) < 0.03
+    torch.testing.assert_close(ours.eval()(tokens), ours.weight.T[tokens])
