@@ -1,6 +1,6 @@
 """A batch of pairs of sequences: what a translation model is given in the place of a graph.
 
-Sequences follow one another without padding. What is known of their places is computed once.
+Sequences follow one another without padding.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +20,9 @@ from zoo.graphs.shard import Graph, Shard
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
+
+_AHEAD = 2
+"""Batches that are made while a step is taken."""
 
 
 def identity(x: Tensor) -> Tensor:
@@ -179,3 +184,19 @@ def evaluating(model: Model, device: torch.device, precision: str) -> Iterator[N
 def autocast(device: torch.device, precision: str) -> torch.autocast:
     """Return the context of automatic mixed precision, `bf16`, or of none, `fp32`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+
+
+def ahead(make: Callable, items: Iterator) -> Iterator:
+    """Give what is made of each item, the next few of which a thread makes meanwhile."""
+    waiting: deque[Future] = deque()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(make, item))
+                if len(waiting) > _AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()

@@ -6,10 +6,9 @@ does inside of it, attention included, knows nothing of the rest.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -28,15 +27,12 @@ from zoo.graphs.sampling import contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
-from zoo.training.full_batch import Divided, Part, Whole
+from zoo.training.full_batch import Divided, Part, Whole, ahead
 from zoo.training.sample_batches import SampleBatches
 from zoo.training.token_batches import TokenBatches
 
 Fanout = Annotated[int, Field(ge=-1, le=MOST)]
 Fanouts = Annotated[list[Fanout], Field(min_length=1, max_length=32)]
-
-_AHEAD = 2
-"""Batches that are made while a step is taken."""
 
 
 class Batches(Divided):
@@ -122,26 +118,16 @@ class Batches(Divided):
     def _rows(self, nodes: Tensor) -> Tensor:
         return self.data.x[nodes].float().to(self.device)
 
-    def _ahead(self, make: Callable, items) -> Iterator:
-        """Give what is made of each item, the next few of which a thread makes meanwhile."""
-        waiting: deque[Future] = deque()
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                for item in items:
-                    waiting.append(pool.submit(make, item))
-                    if len(waiting) > _AHEAD:
-                        yield self._next(waiting)
-                while waiting:
-                    yield self._next(waiting)
-            finally:
-                for each in waiting:
-                    each.cancel()
-
-    def _next(self, waiting: deque[Future]):
-        start = time.perf_counter()
-        found = waiting.popleft().result()
-        self.waited += time.perf_counter() - start
-        return found
+    def _ahead(self, make: Callable, items: Iterable) -> Iterator:
+        """Give what is made of each item by a thread, and count how long is waited for it."""
+        with contextlib.closing(ahead(make, items)) as made:
+            while True:
+                start = time.perf_counter()
+                found = next(made, None)
+                self.waited += time.perf_counter() - start
+                if found is None:
+                    return
+                yield found
 
 
 class RandomNodes(Batches):

@@ -20,8 +20,7 @@ from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.training.full_batch import Divided, Part, Score, TrainingData, infer
-from zoo.training.token_batches import ahead
+from zoo.training.full_batch import Divided, Part, Score, TrainingData, ahead, infer
 
 DEFAULT = 128
 """Samples in a batch where nothing else is said."""

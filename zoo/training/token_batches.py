@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -18,10 +16,7 @@ from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.sequences.beam_search import beam_search
 from zoo.system import process_group
-from zoo.training.full_batch import Divided, Part, Score, TrainingData, evaluating
-
-_AHEAD = 2
-"""Batches that are made while a step is taken."""
+from zoo.training.full_batch import Divided, Part, Score, TrainingData, ahead, evaluating
 
 
 class TokenBatches(Divided):
@@ -161,19 +156,3 @@ def translated(
 def most(length: int) -> int:
     """Return how many tokens the translation of a source of so many may have."""
     return 2 * length + 10
-
-
-def ahead(make: Callable, items: Iterator) -> Iterator:
-    """Give what is made of each item, the next few of which a thread makes meanwhile."""
-    waiting: deque[Future] = deque()
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(make, item))
-                if len(waiting) > _AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for each in waiting:
-                each.cancel()

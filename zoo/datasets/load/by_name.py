@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from zoo.config.options import (
     Spec,
@@ -102,7 +102,7 @@ def load_data(
         if name in DATASETS:
             return pick(DATASETS, spec)
         if has_pairs(path := _path(name)):
-            return cast(Dataset, read_pairs(path, **_options(spec)))
+            return read_pairs(path, **_options(spec))
         if folder := on_disk_folder(name):
             kept = {key: spec[key] for key in ("features", "task") if key in spec}
             return read_on_disk(folder, **kept)
