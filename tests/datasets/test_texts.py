@@ -99,7 +99,7 @@ def test_what_is_wrong_with_a_file_is_said(written, lines, said):
 
 def test_files_that_cannot_be_read_are_said(tmp_path, monkeypatch):
     spec = {"name": "texts", "path": str(tmp_path / "own.jsonl.gz")}
-    with pytest.raises(ZooError, match="there is no file"):
+    with pytest.raises(ZooError, match="own.jsonl.gz: there is no such file"):
         load_data(spec)
     (tmp_path / "own.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(ZooError, match="cannot be read"):

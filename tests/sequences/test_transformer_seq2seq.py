@@ -16,6 +16,7 @@ WORDS = 40
 SOURCES, TARGETS = [5, 9, 1, 3], [4, 11, 7, 1]
 WINDOWS = [None, 1, 3, 20]
 
+each_order = pytest.mark.parametrize("norm_first", [True, False])
 each_window = pytest.mark.parametrize("window", WINDOWS)
 
 
@@ -70,6 +71,7 @@ def twin(model, pairs, x):
         memory = layer(memory, outside(memory.shape[1], False), hidden(pairs.sources))
         # Rows of which the window is all padding have no number; nobody looks at them.
         memory = memory.masked_fill(hidden(pairs.sources)[:, :, None], 0.0)
+    memory = model.encoder_norm(memory)
     for layer in model.decoder:
         y = layer(
             y,
@@ -80,13 +82,15 @@ def twin(model, pairs, x):
         )
         y = y.masked_fill(hidden(pairs.targets)[:, :, None], 0.0)
     y = torch.cat([row[:n] for row, n in zip(y, pairs.targets, strict=True)])
+    y = model.decoder_norm(y)
     return y @ model.stem.weight.T + model.head.bias
 
 
+@each_order
 @each_window
-def test_it_is_torchs_own_layers(window):
+def test_it_is_torchs_own_layers(window, norm_first):
     """Values and gradients, in training mode without dropout: torch has no other kernel then."""
-    model, (pairs, x) = made(window=window), batch()
+    model, (pairs, x) = made(window=window, norm_first=norm_first), batch()
     nn.init.normal_(model.head.bias)
     weights = torch.randn(sum(TARGETS), WORDS)
     found = {}
@@ -101,9 +105,10 @@ def test_it_is_torchs_own_layers(window):
         torch.testing.assert_close(own[key], other[key], atol=2e-3, rtol=1e-3, msg=key)
 
 
+@each_order
 @each_window
-def test_token_by_token_it_says_the_same(window):
-    model, (pairs, x) = made(window=window).eval(), batch()
+def test_token_by_token_it_says_the_same(window, norm_first):
+    model, (pairs, x) = made(window=window, norm_first=norm_first).eval(), batch()
     sources, targets = pairs.divide(x)
     inputs = padded(targets, TARGETS)
     with torch.no_grad():

@@ -19,6 +19,7 @@ _PATHS = {
     ("dataset", "nodes"),
     ("dataset", "path"),
     ("dataset", "edges"),
+    ("graph", "path"),
     ("imports", 0),
     ("start_from", "weights"),
     ("train", "batching", "config"),
@@ -78,6 +79,7 @@ class About(BaseModel):
     feature_names: list[str] | None = Field(None, description="their names, in order")
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
     transform: Spec = Field("raw", description="what is done to the features first")
+    graph: Spec = Field("own", description="the edges: its own, or made of the features")
     encoding: Spec = Field("none", description="the encoding that is put beside them")
     recipe: dict[str, Any] | None = Field(
         None, description="the recipe, with every value and names instead of paths"

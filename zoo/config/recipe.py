@@ -92,6 +92,7 @@ class StartFrom(_Strict):
 
 class _Contents(_Strict):
     dataset: _Named = Field(description="the graph, its split and its task")
+    graph: _Named = Field("own", description="the edges: own, none, or made of the features")
     encoding: _Named = Field("none", description="features computed from the graph alone")
     model: _Named = Field(description="the model and its options")
     train: dict[str, Any] = Field({}, description="options of the training")
@@ -115,7 +116,7 @@ class Recipe(_Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        absent = {"start_from": None, "expect": None, "imports": []}
+        absent = {"graph": "own", "start_from": None, "expect": None, "imports": []}
         return {key: value for key, value in data.items() if absent.get(key, ...) != value}
 
     def text(self) -> str:
@@ -150,11 +151,11 @@ def read_recipe(
     if path is None:
         draft.data = draft.copy_plain(source, ())
         draft.finish()
-    graph = _graph(draft.data)
+    data = _data(draft.data)
     for number, text in enumerate(overrides):
         override(draft, text, number)
-    if _graph(draft.data) != graph and not any(each.startswith("expect") for each in overrides):
-        draft.data.pop("expect", None)  # a number holds for its graph only
+    if _data(draft.data) != data and not any(each.startswith("expect") for each in overrides):
+        draft.data.pop("expect", None)  # a number holds for its data only
     _check(draft, check)
     draft.finish()
     return Recipe(**draft.data, name="recipe" if path is None else path.stem, path=path)
@@ -199,7 +200,7 @@ def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the JSON schema of a recipe file.
 
     Args:
-        tables: the schemas of `dataset`, `encoding`, `model` and `train`, from `json_schema`.
+        tables: the schemas of `dataset`, `graph`, `encoding`, `model` and `train`.
     """
     schema = _Contents.model_json_schema()
     definitions = schema.setdefault("$defs", {})
@@ -244,10 +245,10 @@ def _check(draft: Draft, check: Check | None) -> None:
         draft.refuse(draft.place(problem.path), problem)
 
 
-def _graph(data: dict[str, Any]) -> Any:
-    """Return the word of the data set, of whatever type it is."""
+def _data(data: dict[str, Any]) -> Any:
+    """Return the word of the data set and the graph, of whatever type they are."""
     spec = data.get("dataset")
-    return spec.get("name") if isinstance(spec, Mapping) else spec
+    return spec.get("name") if isinstance(spec, Mapping) else spec, data.get("graph", "own")
 
 
 def _structure(data: dict[str, Any]) -> list[Problem]:

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
+from zoo.canonical_form import derived
 from zoo.config.options import Spec, pick
+from zoo.config.recipe import word
 from zoo.datasets.canonical import canonical
 from zoo.datasets.features import FEATURES
 from zoo.datasets.files import objects
@@ -19,6 +21,7 @@ from zoo.datasets.files.columns import Columns
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
 from zoo.errors import ZooError
+from zoo.graphs.neighbours import GRAPHS, MADE
 from zoo.system.memory import available_memory
 
 MASKLESS_SPLIT = "ratio-60-20-20"
@@ -44,6 +47,8 @@ class Dataset:
         labels: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         transform: what was done to the features, in the words of `FEATURES`.
+        own: how many of the columns of x are features, the others being encodings; None: all.
+        made: what has made its graph of its features, and encodings of its graph, in order.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
     """
@@ -72,6 +77,8 @@ class Dataset:
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+    own: int | None = None
+    made: tuple[Callable[["Dataset"], "Dataset"], ...] = ()
 
     @classmethod
     def from_arrays(
@@ -159,9 +166,48 @@ class Dataset:
         """The number of features that a model reads of a node, encodings included."""
         return self.x.shape[1]
 
+    def with_graph(self, spec: Spec) -> "Dataset":
+        """Return the data set with the graph that a word of `GRAPHS` makes of x, such as `knn`.
+
+        Raises:
+            ZooError: an unknown word or option, or a graph that cannot be made.
+        """
+        try:
+            edges = pick(GRAPHS, spec, self.x, self.ids)
+        except ZooError as error:
+            raise ZooError(f"{self.name}: {error}") from None
+        if edges is None:
+            return self
+        again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
+        graph = canonical(edges, nodes=len(self.x))
+        return dataclasses.replace(self, graph=graph, made=(*self.made, *again))
+
+    def part(self, nodes: Tensor) -> "Dataset":
+        """Return the data set of some nodes (n,) alone: edges to others are forgotten.
+
+        A graph that was made of the features, and encodings, are made again of these nodes.
+        """
+        found = dataclasses.replace(
+            self,
+            graph=derived(self.graph.subgraph(nodes, store_ids=False), self.graph),
+            x=self.x[nodes, : self.own],
+            y=self.y[nodes],
+            masks=None,
+            ids=None if self.ids is None else self.ids[nodes.numpy()],
+            feature_names=self.feature_names and self.feature_names[: self.own],
+            own=None,
+            made=(),
+        )
+        for make in self.made:
+            found = make(found)
+        return found
+
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
         """Return the data set with the encoding of its graph, a function of it, beside x."""
-        return self.add_features(encode(self.graph))
+        found = self.add_features(encode(self.graph))
+        again = (*self.made, lambda part: part.encoded(encode))
+        own = self.x.shape[1] if self.own is None else self.own
+        return self if found is self else dataclasses.replace(found, own=own, made=again)
 
     def add_features(self, encoding: Tensor) -> "Dataset":
         """Return the data set with the columns of an encoding (N, k) to the right of x.
@@ -186,7 +232,7 @@ class Dataset:
         """Return the data set with raw features changed as a word of `FEATURES` says, in fp32.
 
         Raises:
-            ZooError: there is not as much memory as they take.
+            ZooError: there is no room for them.
         """
         fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
         self._check_room(self.x.shape[1], fix)

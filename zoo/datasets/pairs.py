@@ -1,8 +1,7 @@
 """Pairs of sentences in two languages: a folder of text files, read, cut into tokens and kept flat.
 
 A folder holds `train.<language>`, `val.<language>` and `test.<language>` of both languages, a
-sentence a line, as they are or compressed (`.gz`). Its tokenizer is learnt from the training
-sentences of both.
+sentence a line, or compressed (`.gz`). Its tokenizer is learnt from the training sentences of both.
 """
 
 from __future__ import annotations
@@ -20,18 +19,19 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from zoo.config.options import Count
+from zoo.config.options import Count, Spec
 from zoo.datasets.canonical import canonical
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import BLEU, TRANSLATION
 from zoo.datasets.files.sentences import sentences_of
 from zoo.datasets.tokenizer import BEGIN, END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError
+from zoo.graphs.neighbours import refuse_graph
 
-_LANGUAGE = "[a-z]{2,3}([_-][A-Za-z]{2,4})?"
 _TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
 """What files of other data end in, which are no languages."""
 
+_LANGUAGE = "[a-z]{2,3}([_-][A-Za-z]{2,4})?"
 Language = Annotated[str, Field(pattern=f"^{_LANGUAGE}$")]
 
 
@@ -108,6 +108,11 @@ class SentencePairs:
     def inputs(self) -> int:
         """How many tokens there are."""
         return self.tokenizer.size
+
+    def with_graph(self, spec: Spec) -> SentencePairs:
+        """Return the data as it is; raise ZooError if another graph is asked for."""
+        refuse_graph(self.name, spec)
+        return self
 
     def encoded(self, encode: Callable[[Any], Tensor]) -> SentencePairs:
         """Return the data as it is: sentences have no encoding.

@@ -21,6 +21,7 @@ from zoo.config.options import Spec
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, stretches
+from zoo.graphs.neighbours import refuse_graph
 
 Readout = Literal["mean", "class-token"]
 """The type of an option `readout`."""
@@ -105,6 +106,15 @@ class Samples:
             f"{self.name} is {len(self.y):,} graphs with a label each, and this is for the nodes "
             "of one graph. It is trained by `zoo train` with `train.batching=samples`."
         )
+
+    def with_graph(self, spec: Spec) -> Samples:
+        """Return the data set as it is, whose samples are graphs of their own.
+
+        Raises:
+            ZooError: another graph than its own is asked for.
+        """
+        refuse_graph(self.name, spec)
+        return self
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
         """Return the data set with the encoding of each graph, a function of it, beside x.

@@ -121,7 +121,7 @@ def per_class(
     *,
     train: Count = 20,
     val: Count = 500,
-    test: Count = 1000,
+    test: Count | None = 1000,
     seed: Seed | None = None,
 ) -> Indices:
     """Draw as many training nodes from every class; validation and test from all the others.
@@ -132,7 +132,7 @@ def per_class(
     Args:
         train: training nodes of each class.
         val: validation nodes.
-        test: test nodes.
+        test: test nodes; null for all the others.
         seed: pins the draw for all runs.
 
     Raises:
@@ -159,14 +159,14 @@ def per_class(
     groups = [shuffled(labelled[y[labelled] == each]) for each in classes]
     chosen = np.concatenate([group[:train] for group in groups])
     rest = shuffled(np.concatenate([group[train:] for group in groups]))
-    if len(rest) < val + test:
+    if len(rest) < val + (test or 1):
         raise ZooError(
-            f"split per-class: {val} validation and {test} test nodes are asked for and "
-            f"{len(rest)} labelled nodes are left beside {len(chosen)} for training; write "
-            f"{{name: per-class, train: {train}, val: {len(rest) // 3}, test: "
+            f"split per-class: {val} validation and {test or 'all other'} test nodes are asked "
+            f"for, and {len(rest)} labelled nodes are left beside {len(chosen)} for training; "
+            f"write {{name: per-class, train: {train}, val: {len(rest) // 3}, test: "
             f"{len(rest) - len(rest) // 3}}}, or split: ratio-60-20-20."
         )
-    return {"train": chosen, "val": rest[:val], "test": rest[val : val + test]}
+    return {"train": chosen, "val": rest[:val], "test": rest[val:][:test]}
 
 
 def ratio(
@@ -213,6 +213,25 @@ def per_class_20(
     return per_class(y, masks, drawn, train=20, val=val, test=test, seed=seed)
 
 
+def _of_each_class(train: int) -> Callable[..., Indices]:
+    """Return the split `per-class` of so many training nodes, as an entry of the table."""
+
+    def draw(
+        y: np.ndarray, masks: Masks, drawn: int, *, val: Count = 1000, seed: Seed | None = None
+    ) -> Indices:
+        return per_class(y, masks, drawn, train=train, val=val, test=None, seed=seed)
+
+    draw.__doc__ = f"""Draw {train} training nodes from every class; all the others are test nodes.
+
+    The splits of images and texts in DIFFormer (arXiv 2301.09474).
+
+    Args:
+        val: validation nodes.
+        seed: pins the draw for all runs.
+    """
+    return draw
+
+
 def _shares(train: float, val: float, test: float) -> Callable[..., Indices]:
     """Return the split `ratio` of these shares, as an entry of the table."""
 
@@ -232,7 +251,12 @@ SPLITS = Table(
     {
         "benchmark": benchmark,
         "per-class": per_class,
+        "per-class-10": _of_each_class(10),
+        "per-class-100": _of_each_class(100),
         "per-class-20": per_class_20,
+        "per-class-200": _of_each_class(200),
+        "per-class-400": _of_each_class(400),
+        "per-class-50": _of_each_class(50),
         "ratio": ratio,
         "ratio-48-32-20": _shares(48, 32, 20),
         "ratio-50-25-25": _shares(50, 25, 25),

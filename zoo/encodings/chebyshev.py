@@ -17,8 +17,8 @@ from scipy.sparse import csgraph
 from torch import Tensor
 
 from zoo.graphs.spmm_cpu import Lists, summed
+from zoo.ops.csr import quiet_beta
 from zoo.system.threads import using_threads
-from zoo.system.warnings_filter import quiet_beta
 
 LARGE = 5000
 """Number of nodes above which a component uses single precision and several threads."""

@@ -1,17 +1,13 @@
 """Positional encodings of the nodes of a graph, cached on disk.
 
 An encoding is a function of the undirected adjacency of a graph, or of a data set's graph: edges in
-both directions, without self-loops and duplicates. It is deterministic, and cached in
-`cache_folder()`. Eigenvectors are unique up to sign (and up to rotation where an eigenvalue is
-multiple): in the cache signs are canonical, and `flip_signs` draws random ones for training.
+both directions, without self-loops and duplicates. It is deterministic, and cached on disk.
+Eigenvectors are unique up to sign (and up to rotation where an eigenvalue is multiple): in the
+cache signs are canonical, and `flip_signs` draws random ones for training.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -25,12 +21,11 @@ from zoo.config.options import Few, Table, value_problems
 from zoo.encodings.chebyshev import csr_tensor
 from zoo.encodings.laplacian_solvers import first_pairs, quality
 from zoo.errors import ZooError
-from zoo.system.disk import WriteError
-from zoo.system.files import cache_folder, write_whole
+from zoo.system.cache import cached
 from zoo.system.memory import available_memory
 from zoo.system.threads import on_one_thread
 
-VERSION = 6  # part of the key of every cached file: raise it when the numbers change
+VERSION = 7  # part of the key of every cached file: raise it when the numbers change
 
 _BYTES = 76  # peak memory per edge of `_pattern`, measured by `peak_during` on 31 million edges
 _DENSE = 512  # components of up to this many nodes use a dense eigensolver
@@ -146,33 +141,23 @@ def _normalised(pattern: sparse.csr_array) -> sparse.csr_array:
 
 
 def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> dict:
-    """Return what `compute` returns, from the cache if it is there.
-
-    The key is a hash of the edges and of everything else that the result depends on. A damaged file
-    is replaced; one that cannot be written is a warning in the log.
-    """
+    """Return what `compute` returns, from the cache if it is there."""
     count = pattern.shape[0]
-    key = hashlib.sha256(json.dumps([VERSION, kind, count, columns]).encode())
-    for part in (pattern.indptr, pattern.indices):
-        key.update(part.astype("<i8").tobytes())
-    path = cache_folder() / f"{kind}-{key.hexdigest()}.npz"
     if 12 * count * columns > available_memory():  # in single precision, and the solver's
         raise ZooError(f"encoding {kind}: no memory for {columns} columns; write a smaller number.")
-    with contextlib.suppress(Exception):  # a damaged file makes numpy raise nearly anything
-        with np.load(path, allow_pickle=False) as stored:
-            known = dict(stored)
-        if known["encoding"].shape == (count, columns) and np.isfinite(known["encoding"]).all():
-            return known
-    # One thread: the same bits for any number of them; and thousands of short products on several
-    # take twenty times as long when another program uses the same cores.
-    with on_one_thread():
-        result = compute()
-    try:
-        size = sum(each.nbytes for each in result.values())
-        write_whole(path, lambda draft: np.savez(draft, **result), size)
-    except WriteError as error:
-        logging.getLogger(__name__).warning("the encoding is not kept for later: %s", error)
-    return result
+
+    def fits(known: dict) -> bool:
+        found = known["encoding"]
+        return found.shape == (count, columns) and np.isfinite(found).all()
+
+    def alone() -> dict:
+        # One thread: the same bits for any number of them; and thousands of short products on
+        # several take twenty times as long when another program uses the same cores.
+        with on_one_thread():
+            return compute()
+
+    edges = [each.astype("<i8") for each in (pattern.indptr, pattern.indices)]
+    return cached(f"{kind} encoding", [VERSION, count, columns], edges, alone, fits)
 
 
 def _laplacian(graph, k: int) -> dict[str, np.ndarray]:

@@ -187,7 +187,7 @@ def _of_first(step: Callable[[], object]) -> int:
 
 def _loaded(plan: Plan) -> tuple[Dataset, Split]:
     """Return the data, with columns of zeros for the encoding, and the first split."""
-    data = load_data(plan.dataset)
+    data = load_data(plan.dataset).with_graph(plan.graph)
     if "full" not in data.batching:
         raise ZooError(
             f"what a recipe will hold is estimated for one graph, which {data.name} is not. A step "

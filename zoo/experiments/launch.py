@@ -78,6 +78,11 @@ def _check_parts(plan: Plan, config: Path, hosts: Path | None) -> None:
             f"{plan.recipe.name} adds an encoding, which the parts of a graph do not have. Put "
             "its columns into the features of the graph and leave `encoding` out."
         )
+    if plan.graph["name"] != "own":
+        raise ZooError(
+            f"{plan.recipe.name} makes a graph, and its parts hold one already. Partition a graph "
+            "with these edges, and leave `graph` out."
+        )
     parts = len(open_partition(config).ends)
     if hosts is not None and machines(hosts) != parts:
         raise ZooError(

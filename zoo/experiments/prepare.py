@@ -21,6 +21,7 @@ from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
 from zoo.registry import MODELS
 from zoo.system.environment import PACKAGES, installed_version
+from zoo.system.files import user_path
 from zoo.training.full_batch import TrainingData, identity
 from zoo.weights.folder import WEIGHTS, locate, read_folder, sha256_of
 
@@ -54,7 +55,7 @@ def prepare(plan: Plan) -> Prepared:
             f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
             "`resolve(recipe, trust=True)`."
         )
-    data = _in_tokens_of_the_weights(plan, load_data(plan.dataset))
+    data = _in_tokens_of_the_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     if data.splits is not None and word(plan.split) not in data.splits:
@@ -130,6 +131,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         labels=list(data.labels) if data.labels else None,
         transform=data.transform,
         tokenizer=data.tokenizer and data.tokenizer.sha256,
+        graph=plan.graph,
         encoding=plan.encoding,
         recipe=plan.plain(),
         files=_files(plan) or None,
@@ -140,7 +142,8 @@ def _about(plan: Plan, data: Dataset) -> About:
 def _files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of the data, imports and weights that a recipe names, by their names."""
     known = {path_name(path): digest for path, digest in plan.code.items()}
-    known |= {path.name: sha256_of(path) for path in own_files(plan.dataset)}
+    named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
+    known |= {path.name: sha256_of(path) for path in [*own_files(plan.dataset), *named]}
     if plan.start_from is not None:
         weights = plan.start_from["weights"]
         known[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)

@@ -30,6 +30,7 @@ from zoo.datasets.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
 from zoo.experiments.imports import Trust, absolute, import_sources
+from zoo.graphs.neighbours import GRAPHS
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit
 from zoo.weights.folder import CONFIG, PRETRAINED, locate, read_config
@@ -66,6 +67,7 @@ class Plan:
         recipe: what was read.
         dataset: what `load_data` takes.
         split: None: that of the graph, `Dataset.split`.
+        graph: a word of `GRAPHS` with its options.
         encoding: a word of `ENCODINGS` with its options.
         flip_signs: whether the signs of the encoding are drawn anew in training.
         model: a word of `MODELS` with its options.
@@ -78,6 +80,7 @@ class Plan:
     recipe: Recipe
     dataset: dict[str, Any]
     split: Spec | None
+    graph: dict[str, Any]
     encoding: dict[str, Any]
     flip_signs: bool
     model: dict[str, Any]
@@ -92,10 +95,13 @@ class Plan:
         full = {
             **self.recipe.plain(),
             "dataset": {**self.dataset, **own},
+            "graph": self.graph,
             "encoding": {**self.encoding, "flip_signs": self.flip_signs},
             "model": self.model,
             "train": self.train,
         }
+        if self.graph == {"name": "own"}:
+            del full["graph"]
         full |= {"start_from": self.start_from} if self.start_from else {}
         return full | ({"imports": self.imports} if self.imports else {})
 
@@ -133,6 +139,7 @@ def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
         recipe=recipe,
         dataset=full("dataset", dataset, resolved_dataset),
         split=of_dataset.get("split"),
+        graph=full("graph", recipe.graph, functools.partial(resolved, GRAPHS)),
         encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
         flip_signs=of_encoding.get("flip_signs", False),
         model=full("model", recipe.model, functools.partial(resolved, MODELS)),
@@ -193,12 +200,14 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema of a recipe, options of every registered model included."""
     discover()
     dataset, encoding = json_schema(DATASETS), json_schema(ENCODINGS)
+    graph = json_schema(GRAPHS)
     for entry in dataset["$defs"]["dataset"]["anyOf"][1:]:
         entry["properties"]["split"] = {"type": ["string", "object"]}
     for entry in encoding["$defs"]["encoding"]["anyOf"][1:]:
         entry["properties"]["flip_signs"] = {"type": "boolean", "default": False}
     model, train = json_schema(MODELS), options_schema(fit)
-    return recipe_schema({"dataset": dataset, "encoding": encoding, "model": model, "train": train})
+    tables = {"dataset": dataset, "graph": graph, "encoding": encoding, "model": model}
+    return recipe_schema({**tables, "train": train})
 
 
 def _pinned(weights: str) -> str:
@@ -229,6 +238,8 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
         found += dataset_problems(spec, ("dataset",), ["split"])
         if "split" in own:
             found += split_problems(own["split"], ("dataset", "split"))
+    if "graph" in data:
+        found += problems(GRAPHS, data["graph"], ("graph",))
     if "encoding" in data:
         spec, own = divide(data["encoding"], ("flip_signs",))
         found += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])

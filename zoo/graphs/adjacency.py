@@ -18,8 +18,8 @@ from torch import Tensor
 from zoo.errors import ZooError
 from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists
+from zoo.ops.csr import quiet_beta
 from zoo.system.memory import available_memory
-from zoo.system.warnings_filter import quiet_beta
 
 
 def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:

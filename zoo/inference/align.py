@@ -5,8 +5,9 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from zoo.config.options import Count, pick, value_problems
-from zoo.datasets import Dataset
+from zoo.config.options import Count, Spec, pick, value_problems
+from zoo.config.recipe import word
+from zoo.datasets import Dataset, canonical
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.samples import Samples
 from zoo.datasets.texts import LONGEST, in_tokens_of
@@ -17,12 +18,35 @@ from zoo.registry import Model
 from zoo.weights.transfer import listed
 
 
-def fitted(model: Model, data: Dataset) -> Dataset:
+def fitted(model: Model, data: Dataset, context: Dataset | None = None) -> Dataset:
     """Return a data set as the model reads it: its features transformed, the encoding beside them.
+
+    Args:
+        model: with what is known of its training.
+        data: what it is asked about.
+        context: nodes that it is to see besides; they come first, without edges to the others but
+            where the graph is made of the features.
 
     Raises:
         ZooError: the features are not those that the model was trained on.
     """
+    about, width = model.about, model.config["in_dim"]
+    data = _read(model, data)
+    if about.features is None:
+        return data
+    data = data if context is None else _joined(_read(model, context), data)
+    data = data.with_graph(_made(about.graph))
+    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    if data.inputs != width:
+        raise ZooError(
+            f"with the encoding {about.encoding} {data.name} has {data.inputs} columns, and "
+            f"the model reads {width}: its config.json contradicts itself; copy or train it again."
+        )
+    return data
+
+
+def _read(model: Model, data: Dataset) -> Dataset:
+    """Return a data set with the features of training, in their order, transformed."""
     about, width = model.about, model.config["in_dim"]
     if data.task == TRANSLATION:
         raise ZooError(
@@ -48,13 +72,24 @@ def fitted(model: Model, data: Dataset) -> Dataset:
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
         data = data.transformed(about.transform)
-    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
-    if data.inputs != width:
-        raise ZooError(
-            f"with the encoding {about.encoding} {data.name} has {data.inputs} columns, and "
-            f"the model reads {width}: its config.json contradicts itself; copy or train it again."
-        )
     return data
+
+
+def _joined(context: Dataset, data: Dataset) -> Dataset:
+    """Return the nodes of a context and those of a data set, in this order, as one data set."""
+    edges = [torch.stack(each.graph.edges(), dim=1) for each in (context, data)]
+    edges[1] = edges[1] + len(context.x)
+    x = torch.cat([context.x.float(), data.x.float()])
+    y = torch.cat(
+        [torch.full_like(data.y[:1], -1).expand(len(context.y), *data.y.shape[1:]), data.y]
+    )
+    graph = canonical(torch.cat(edges).numpy(), nodes=len(x))
+    return dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
+
+
+def _made(graph: Spec) -> Spec:
+    """Return the graph that data is answered on: edges of a file are those of one data set."""
+    return "own" if word(graph) == "file" else graph
 
 
 def numbered(model: Model, data: Dataset) -> Tensor:

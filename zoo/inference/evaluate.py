@@ -7,6 +7,7 @@ import torch
 from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
+from zoo.datasets import Dataset
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS, load_data, own_files
 from zoo.datasets.splits import PARTS, make_split
@@ -72,7 +73,19 @@ def evaluate_part(
     if part != "all":
         split = own.get("split", data.split)
         nodes = getattr(make_split(split, data.y, data.masks, seed=about.seed or 0), part)
-    score = evaluate(model, data, nodes, batch_size=batch_size, layerwise=layerwise, device=device)
+    context = training_nodes(model, trained_on)
+    if context is not None:  # the others are not to be seen either
+        data, nodes = data.part(nodes), torch.arange(len(nodes))
+        context = None if part == "train" and context.name == data.name else context
+    score = evaluate(
+        model,
+        data,
+        nodes,
+        batch_size=batch_size,
+        layerwise=layerwise,
+        device=device,
+        context=context,
+    )
     y = data.y[nodes]
     labelled = (y.isfinite() & (y != -1)).reshape(len(y), -1).any(dim=1)
     return {
@@ -84,6 +97,22 @@ def evaluate_part(
         "score": score,
         "seen": data.name == about.data and part in ("all", "train"),
     }
+
+
+def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | None:
+    """Return the nodes that a model with `inductive` was trained on; None for any other model.
+
+    Raises:
+        ZooError: the data of training cannot be found.
+    """
+    recipe = model.about.recipe or {}
+    train = recipe.get("train")
+    if not isinstance(train, dict) or train.get("inductive") is not True:
+        return None
+    spec, own = divide(_of_training(model.about, trained_on), ("split",))
+    data = load_data(spec)
+    split = own.get("split", data.split)
+    return data.part(make_split(split, data.y, data.masks, seed=model.about.seed or 0).train)
 
 
 def _of_training(about: About, spec: Spec | None) -> Spec:

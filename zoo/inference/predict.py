@@ -70,6 +70,7 @@ def predict(
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
+    context: Dataset | None = None,
 ) -> Predictions:
     """Predict every node of a graph.
 
@@ -81,18 +82,21 @@ def predict(
         layerwise: layer-wise inference: the same answers as at once, of a graph that does not fit
             into memory; what layers need of other nodes is written to files meanwhile.
         device: where.
+        context: nodes that the model sees besides, such as `training_nodes` of one that was trained
+            with `inductive`; no answers are given for them.
 
     Raises:
         ZooError: the graph has other features, or does not fit into memory; the model is not one
             that can be evaluated layer by layer.
     """
-    data = fitted(model, data)
+    own, data = data, fitted(model, data, context)
     logits, cut = _answers(model, data, _logits, batch_size, layerwise, device)
+    logits = logits[len(data.y) - len(own.y) :]
     task = model.about.task or data.task
     if task not in _ANSWERS:
         raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
     columns, values, classes = _ANSWERS[task](logits, model.about.labels or data.labels)
-    ids = np.arange(len(data.y)) if data.ids is None else data.ids
+    ids = np.arange(len(own.y)) if own.ids is None else own.ids
     labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
     return Predictions(ids, columns, values, labels, cut)
 
@@ -104,10 +108,12 @@ def embed(
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
+    context: Dataset | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
-    found, cut = _answers(model, fitted(model, data), _features, batch_size, layerwise, device)
-    return Embedding(found.numpy(), cut)
+    seen = fitted(model, data, context)
+    found, cut = _answers(model, seen, _features, batch_size, layerwise, device)
+    return Embedding(found[len(seen.y) - len(data.y) :].numpy(), cut)
 
 
 def evaluate(
@@ -118,6 +124,7 @@ def evaluate(
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
+    context: Dataset | None = None,
 ) -> float:
     """Return the metric of a model's task on a graph.
 
@@ -130,11 +137,12 @@ def evaluate(
         batch_size: as in `predict`.
         layerwise: as in `predict`.
         device: where.
+        context: as in `predict`.
 
     Raises:
         ZooError: the graph has other features or classes, no labels, or does not fit into memory.
     """
-    data = fitted(model, data)
+    own, data = data, fitted(model, data, context)
     task = pick(TASKS, model.about.task or data.task)
     if task.name != data.task:
         raise ZooError(
@@ -143,6 +151,7 @@ def evaluate(
         )
     y = numbered(model, data)
     logits, _ = _answers(model, data, _logits, batch_size, layerwise, device)
+    logits, y = (each[len(data.y) - len(own.y) :] for each in (logits, y))
     chosen = torch.arange(len(y)) if nodes is None else nodes
     return task.metric(logits[chosen], y[chosen])
 

@@ -12,9 +12,9 @@ from torch.nn import functional
 from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.graphs.message_passing import sparse_product
+from zoo.ops.csr import quiet_beta
 from zoo.ops.dropout import dropout
 from zoo.ops.linear import Linear
-from zoo.system.warnings_filter import quiet_beta
 
 WIDE = 256
 """Narrower features are multiplied as they are: a search for zeros would not pay."""

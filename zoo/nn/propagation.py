@@ -85,6 +85,16 @@ def _column(per_node: Tensor, x: Tensor) -> Tensor:
     return per_node.to(x.dtype).reshape(-1, *(1,) * (x.dim() - 1))
 
 
+def none(graph: Graph, x: Tensor) -> Tensor:
+    """Return zeros, (N, ...): nothing is gathered."""
+    return torch.zeros_like(x)
+
+
+def _none(dim: int) -> Propagation:
+    """Nothing: the model goes without the edges."""
+    return none
+
+
 def _gcn(dim: int) -> Propagation:
     """Symmetric normalisation, D^-1/2 A D^-1/2 x."""
     return gcn
@@ -105,7 +115,7 @@ def _gat(dim: int, *, heads: Few = 1, slope: Finite = 0.2) -> Propagation:
     return GraphAttention(dim, heads, slope)
 
 
-PROPAGATIONS = Table("propagation", {"gcn": _gcn, "mean": _mean, "gat": _gat})
+PROPAGATIONS = Table("propagation", {"gat": _gat, "gcn": _gcn, "mean": _mean, "none": _none})
 """Word to builder `(dim, *, options) -> propagation`."""
 
 

@@ -8,7 +8,8 @@ length; attention weights are then not dropped, so that no matrix of scores is k
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +22,12 @@ from zoo.registry import Count, Few, Model, Output, Rate, ZooError, register_mod
 
 @register_model("transformer-seq2seq")
 class TransformerSeq2Seq(Model):
-    """The encoder-decoder transformer, post-norm, with sinusoids for places and a tied embedding.
+    """Encoder and decoder of softmax attention, sinusoids for places, one embedding.
 
-    x_i = sqrt(D) E[token_i] + sinusoid(i); encoder layer: x = norm(x + Drop(MHA(x, x))), then
-    x = norm(x + Drop(MLP(x))); decoder layer: the same of y, causal, and between both
-    y = norm(y + Drop(MHA(y, x))); logits = E y + b. MLP(x) = W Drop(ReLU(W x)).
+    x_i = sqrt(D) E[token_i] + sinusoid(i); encoder layer: x = x + Drop(MHA(norm(x), norm(x))), then
+    x = x + Drop(MLP(norm(x))); decoder layer: the same of y, causal, and between both
+    y = y + Drop(MHA(norm(y), x)); a last norm of x and of y; logits = E y + b.
+    MLP(x) = W Drop(ReLU(W x)). With `norm_first: false` the norm is around each sum, and none last.
 
     Args:
         in_dim: tokens of the vocabulary V.
@@ -37,6 +39,8 @@ class TransformerSeq2Seq(Model):
         dropout: of the embedding, of each half of a layer, inside the feed-forward, and of the
             attention weights.
         window: tokens on each side that a token attends to in its own sequence; None: all of them.
+        norm_first: norm what each part of a layer reads (pre-norm), and the end of encoder and
+            decoder, not what each part gives (post-norm), which is the paper's order.
     """
 
     paper = "Attention Is All You Need (arXiv 1706.03762)"
@@ -53,6 +57,7 @@ class TransformerSeq2Seq(Model):
         expansion: Few = 4,
         dropout: Rate = 0.1,
         window: Count | None = None,
+        norm_first: bool = True,
     ):
         super().__init__()
         if in_dim != out_dim:
@@ -65,9 +70,13 @@ class TransformerSeq2Seq(Model):
             raise ZooError(f"{heads} heads do not divide a width of {dim}; write `dim: {wider}`.")
         sizes = (dim, heads, expansion * dim, dropout)
         self.stem, self.dropout = nn.Embedding(in_dim, dim), Dropout(dropout)
+        how = {"batch_first": True, "norm_first": norm_first}
         self.encoder, self.decoder = (
-            nn.ModuleList(_quicker(kind(*sizes, batch_first=True)) for _ in range(layers))
+            nn.ModuleList(_quicker(kind(*sizes, **how)) for _ in range(layers))
             for kind in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+        )
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(dim) if norm_first else nn.Identity() for _ in range(2)
         )
         self.head = TiedHead(out_dim)
         self.window = window
@@ -89,7 +98,7 @@ class TransformerSeq2Seq(Model):
         y = self.embed(_padded(targets, there))  # (B, T', D)
         for layer in self.decoder:
             y = _decode(layer, y, there, memory, seen, self.window)
-        return Output(self.head(y[there], self.stem.weight))
+        return Output(self.head(self.decoder_norm(y[there]), self.stem.weight))
 
     def rows(self, graph, x: Tensor) -> int:
         """Return how many rows of logits there are: one per token of the targets."""
@@ -97,11 +106,10 @@ class TransformerSeq2Seq(Model):
 
     def encode(self, sources: Sequence[int], tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the decoder reads of B sources, (B, S', D), and where they are, (B, S')."""
-        there = _there(sources, tokens.device)
-        x = self.embed(_padded(tokens, there))
+        x = self.embed(_padded(tokens, there := _there(sources, tokens.device)))
         for layer in self.encoder:
             x = _encode(layer, x, there, self.window)
-        return x, there
+        return self.encoder_norm(x), there
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """Return (B, L, D) for tokens (B, L) of which the first is at a place."""
@@ -130,19 +138,19 @@ class TransformerSeq2Seq(Model):
         """
         y, grown = self.embed(tokens[:, None], state.length), []
         for layer, own, read in zip(self.decoder, state.grown, state.read, strict=True):
-            new = _keys_values(layer.self_attn, y)
-            kept = 0 if self.window is None else -self.window - 1
-            pair = tuple(torch.cat(each, 2)[:, :, kept:] for each in zip(own, new, strict=True))
-            grown.append(pair)
-            q = _queries(layer.self_attn, y)
-            y = layer.norm1(y + _merged(layer.self_attn, _softmax(q, *pair)))
-            q = _queries(layer.multihead_attn, y)
-            found = _softmax(q, *read, state.seen[:, None, None])
-            y = layer.norm2(y + _merged(layer.multihead_attn, found))
-            y = layer.norm3(y + _mlp(layer, y))
-        logits = self.head(y[:, 0], self.stem.weight)
+            y = _added(layer, layer.norm1, y, partial(self._grow, layer.self_attn, own, grown))
+            y = _added(layer, layer.norm2, y, partial(_cross, layer, read, state.seen))
+            y = _added(layer, layer.norm3, y, partial(_mlp, layer))
+        logits = self.head(self.decoder_norm(y[:, 0]), self.stem.weight)
         state = dataclasses.replace(state, grown=grown, length=state.length + 1)
         return logits.float().log_softmax(dim=1), state
+
+    def _grow(self, part: nn.MultiheadAttention, own, grown: list, y: Tensor) -> Tensor:
+        """Attend to what there is and the token itself, (R, 1, D); its key and value are kept."""
+        kept = 0 if self.window is None else -self.window - 1
+        both = zip(own, _keys_values(part, y), strict=True)
+        grown.append(tuple(torch.cat(each, 2)[:, :, kept:] for each in both))
+        return _merged(part, _softmax(_queries(part, y), *grown[-1]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,18 +188,30 @@ def _quicker(layer: nn.Module) -> nn.Module:
 
 def _encode(layer: nn.TransformerEncoderLayer, x, there, window: int | None) -> Tensor:
     """Return (B, L, D) for x (B, L, D), of which rows are `there`, (B, L)."""
-    x = layer.norm1(x + layer.dropout1(_self_attention(layer.self_attn, x, there, window, False)))
-    return layer.norm2(x + layer.dropout2(_mlp(layer, x)))
+    near = partial(_self_attention, layer.self_attn, there, window, False)
+    x = _added(layer, layer.norm1, x, lambda each: layer.dropout1(near(each)))
+    return _added(layer, layer.norm2, x, lambda each: layer.dropout2(_mlp(layer, each)))
 
 
 def _decode(layer: nn.TransformerDecoderLayer, y, there, memory, seen, window) -> Tensor:
     """Return (B, T, D) for y (B, T, D) and what is read, (B, S, D), of which rows are `seen`."""
-    y = layer.norm1(y + layer.dropout1(_self_attention(layer.self_attn, y, there, window, True)))
+    near = partial(_self_attention, layer.self_attn, there, window, True)
+    y = _added(layer, layer.norm1, y, lambda each: layer.dropout1(near(each)))
+    read, rate = _keys_values(layer.multihead_attn, memory), _rate(layer.multihead_attn, window)
+    far = partial(_cross, layer, read, seen, rate=rate)
+    y = _added(layer, layer.norm2, y, lambda each: layer.dropout2(far(each)))
+    return _added(layer, layer.norm3, y, lambda each: layer.dropout3(_mlp(layer, each)))
+
+
+def _added(layer: nn.Module, norm: nn.Module, y: Tensor, part: Callable[[Tensor], Tensor]):
+    """Return y (B, L, D) with what a part of the layer makes of it, normed before or after."""
+    return y + part(norm(y)) if layer.norm_first else norm(y + part(y))
+
+
+def _cross(layer: nn.TransformerDecoderLayer, read, seen: Tensor, y: Tensor, rate=0.0) -> Tensor:
+    """Attend from y (B, T, D) to keys and values of the source, of which rows are `seen`."""
     part = layer.multihead_attn
-    q, rate = _queries(part, y), _rate(part, window)
-    found = _softmax(q, *_keys_values(part, memory), seen[:, None, None], rate)
-    y = layer.norm2(y + layer.dropout2(_merged(part, found)))
-    return layer.norm3(y + layer.dropout3(_mlp(layer, y)))
+    return _merged(part, _softmax(_queries(part, y), *read, seen[:, None, None], rate))
 
 
 def _mlp(layer, x: Tensor) -> Tensor:
@@ -199,7 +219,7 @@ def _mlp(layer, x: Tensor) -> Tensor:
     return layer.linear2(layer.dropout(functional.relu(layer.linear1(x))))
 
 
-def _self_attention(part: nn.MultiheadAttention, x, there, window: int | None, causal: bool):
+def _self_attention(part: nn.MultiheadAttention, there, window: int | None, causal: bool, x):
     """Return (B, L, D) for x (B, L, D): each row attends to rows that are there, near it."""
     q, (k, v) = _queries(part, x), _keys_values(part, x)
     if window is None:

@@ -23,6 +23,7 @@ from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.training.full_batch import (
+    Apart,
     Divided,
     Part,
     Score,
@@ -78,13 +79,21 @@ class Steps:
             self.over = self.asked = pick(BATCHING, self.batching, *given)
         else:
             self.over = self.asked = Shared(*given, redeal)
-        if self.evaluation == "layerwise":
+        if self.on.apart is not None:
+            if self.evaluation != "full":
+                raise ZooError("`inductive` measures each part at once; leave `evaluate` out.")
+            self.asked = Apart(self.on.apart, "cpu" if self._batched() else self.device)
+        elif self.evaluation == "layerwise":
             self.asked = Layerwise(data, self.device)
             infer(self.model, self.asked, self.precision, self.asked.check)
-        elif self.evaluation == "full" and isinstance(self.over, Batches):
+        elif self.evaluation == "full" and self._batched():
             self.asked = Whole(data, split.train, "cpu")
         if self.asked is not self.over and process_group.rank() > 0:
             self.asked = None  # one process is enough for what is not divided
+
+    def _batched(self) -> bool:
+        """Return whether training goes in batches of nodes, of a graph that is large then."""
+        return isinstance(self.over, Batches)
 
     def begin(self, epoch: int) -> None:
         """Tell the model that an epoch begins.

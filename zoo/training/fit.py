@@ -20,7 +20,7 @@ from zoo.registry import Model
 from zoo.system.memory import available_memory
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData
+from zoo.training.full_batch import TrainingData, training_alone
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
@@ -89,6 +89,7 @@ def fit(
     evaluate: Literal["full", "layerwise", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
     label_smoothing: Rate = 0.0,
+    inductive: bool = False,
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
 
@@ -112,11 +113,14 @@ def fit(
             `layerwise`, the same in bounded memory; or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
         label_smoothing: share of each label that is spread over all classes, in the loss.
+        inductive: train on the training nodes alone; validation and test nodes are seen, together
+            with these, when they are measured and not before.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
     on = on._replace(task=smoothed(on.task, label_smoothing))
+    on = training_alone(on) if inductive else on
     model.to(device)
     _check_room(model, torch.device(device))
     steps = Steps(model, on, precision=precision, clip=clip, device=device, batching=batching,

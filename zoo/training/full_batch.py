@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from zoo.datasets import Dataset
 from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import Task
+from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph, Shard
 from zoo.ops.random_order import random_order, seed_of
@@ -38,12 +39,38 @@ class TrainingData(NamedTuple):
         split: the training, validation and test nodes.
         task: loss and metric.
         augment: data augmentation, applied to the features x (n, F) in training only.
+        apart: what each part is measured on, and its rows there, where that is not `data`.
     """
 
     data: Dataset
     split: Split
     task: Task
     augment: Callable[[Tensor], Tensor] = identity
+    apart: Mapping[str, tuple[Dataset, Tensor]] | None = None
+
+
+def training_alone(on: TrainingData) -> TrainingData:
+    """Return what a model learns from where it does not see the nodes that it is measured by.
+
+    It is trained on the training nodes alone, and measured on these together with the nodes of
+    validation, or with those of the test.
+
+    Raises:
+        ZooError: the data is not the nodes of one graph.
+    """
+    if "full" not in on.data.batching:
+        raise ZooError(
+            f"{on.data.name} is {on.data.unit} that never see each other; leave `inductive` out."
+        )
+    train, split = on.split.train, on.split
+    count = len(train)
+    apart = {"train": (on.data.part(train), torch.arange(count))}
+    for name in ("val", "test"):
+        nodes = torch.cat([train, getattr(split, name)])
+        apart[name] = on.data.part(nodes), torch.arange(count, len(nodes))
+    data, rows = apart["train"]
+    split = dataclasses.replace(split, train=rows)
+    return on._replace(data=data, split=split, apart=apart)
 
 
 Score = Callable[[str], float]
@@ -109,6 +136,23 @@ class Whole:
     def total(self, loss: Tensor) -> float:
         """Return the loss of all processes."""
         return loss.item()
+
+
+class Apart:
+    """Evaluation of each part of a split on a graph of its own, all at once."""
+
+    def __init__(self, apart: Mapping[str, tuple[Dataset, Tensor]], device: torch.device | str):
+        self.parts = {name: Whole(data, rows, device) for name, (data, rows) in apart.items()}
+
+    def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
+        """Return the metric of a part, which is answered for when it is asked for."""
+
+        def score(part: str) -> float:
+            over = self.parts[part]
+            logits = infer(model, over, precision, lambda answer: over.logits(answer, over.train))
+            return on.task.metric(logits, over.data.y[over.train])
+
+        return score
 
 
 class Divided(Whole):

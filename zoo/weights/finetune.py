@@ -109,6 +109,7 @@ def finetuning(
     start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
     return {
         "dataset": {**transform, **given},
+        "graph": known.get("graph", about.graph),
         "encoding": known.get("encoding", about.encoding),
         "model": {"name": config["model"], **options},
         "train": known.get("train", {}),

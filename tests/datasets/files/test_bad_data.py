@@ -147,7 +147,6 @@ BAD = {
         ["nodes.csv and nodes.tsv"]),
     "a folder called nodes.csv": (
         lambda folder: ((folder / "nodes.csv").mkdir(), folder)[1], ["no nodes.csv"]),
-    "a table of nodes alone": (file("nodes.csv", NODES), ["edges: PATH"]),
     "Excel": (file("nodes.xlsx", b"PK\x03\x04"), ["'.xlsx'", ".csv"]),
     # Parquet
     "truncated Parquet": (frames({"id": ["a", "b"], "x": [1, 2]}, cut=300), ["Parquet", "damaged"]),

@@ -3,7 +3,8 @@
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
 `test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,) and `task` (). Other
-keys are ignored. `data/README.md` describes the format for people.
+keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are nodes
+without edges. `data/README.md` describes the format for people.
 """
 
 import math
@@ -20,7 +21,7 @@ from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import PARTS, GraphArrays, check_arrays, checked
-from zoo.datasets.files.labels import check_plain
+from zoo.datasets.files.labels import check_plain, encode_text
 from zoo.errors import ZooError
 from zoo.system.files import write_whole
 from zoo.system.memory import available_memory
@@ -30,6 +31,7 @@ KEYS = "edges, node_labels, node_features"
 
 _CSR = ("indptr", "indices", "data", "shape")
 _SPARSE = 0.1  # share of entries that are not zero, below which features are stored sparse
+_ALONE = (("x", "y"), ("images", "labels"))  # keys of samples without edges
 BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError,
           OverflowError, TypeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile,
           zlib.error)  # fmt: skip
@@ -52,8 +54,10 @@ def read_prepared(path: Path) -> GraphArrays:
 def read_unchecked(path: Path) -> GraphArrays:
     """Read a prepared file as it is; raise ZooError, without the path, if it cannot be read."""
     with _open(path) as stored:
-        if {"images", "labels"} <= set(stored.files):
-            raise ZooError("these are images: write `{name: images, path: THIS FILE, patch: 4}`.")
+        if (alone := next((each for each in _ALONE if {*each} <= {*stored.files}), None)) and (
+            "edges" not in stored.files
+        ):
+            return _without_edges(*(_array(stored, key) for key in alone))
         labels = _array(stored, "node_labels")
         check_plain("node_labels", labels)
         return GraphArrays(
@@ -91,6 +95,20 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     content |= {"node_ids": arrays.ids} if arrays.ids is not None else {}
     content |= {"task": np.array(arrays.task)} if arrays.task is not None else {}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
+
+
+def _without_edges(x: np.ndarray, labels: np.ndarray) -> GraphArrays:
+    """Return samples (N, ...) with their labels as nodes without edges; of bytes, from 0 to 1."""
+    check_plain("labels", labels)
+    if x.ndim < 2 or len(x) == 0:
+        raise ZooError(f"the samples have the shape {x.shape}; write (N, F), a row for each.")
+    rows = x.reshape(len(x), -1)
+    if x.dtype == np.uint8:
+        rows = rows.astype(np.float32) / 255
+    names = None
+    if labels.dtype.kind == "U" and labels.ndim == 1:
+        labels, names = encode_text(labels)
+    return GraphArrays(np.zeros((0, 2), np.int64), labels, rows, label_names=names)
 
 
 def _open(path: Path) -> NpzFile:

@@ -29,14 +29,15 @@ def read_tables(
     weights: Literal["ignore"] | None = None,
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
 ) -> GraphArrays:
-    """Read a table of nodes and a table of edges.
+    """Read a table of nodes, and a table of edges.
 
     Edges have no direction, once or twice is the same; self-loops are of no account.
 
     Args:
         path: a folder with `nodes` and `edges` in CSV or Parquet, or the table of nodes.
         task: what the labels are for; None: classes, or several targets.
-        edges: the table of edges, where `path` is not a folder that has it.
+        edges: the table of edges, where `path` is not a folder that has it; left out, a table of
+            nodes has none, and need not have ids.
         id: column of nodes: what each is called, whole numbers or text.
         label: column of nodes, or list of several: the class, or the number to predict.
         split_column: column of nodes: train, val, test, or nothing. Left out, `split`.
@@ -49,12 +50,12 @@ def read_tables(
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
     nodes_path = _inside(path, "nodes") if path.is_dir() else path
-    if edges is None and not path.is_dir():
-        raise ZooError(f"this is a table of nodes; write `{{name: {path}, edges: PATH}}`.")
-    edges_path = user_path(edges) if edges else _inside(path, "edges")
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task)
+    if edges is None and not path.is_dir():
+        return read_node_table(path, choice, separator)
+    edges_path = user_path(edges) if edges else _inside(path, "edges")
     arrays = _read_nodes(nodes_path, choice, separator)
-    ends = _read_edges(edges_path, source, target, weights, separator)
+    ends = read_edges(edges_path, source, target, weights, separator)
     return arrays._replace(edges=join(arrays.ids, ends, edges_path.name))
 
 
@@ -110,7 +111,21 @@ def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArra
     return node_arrays(read_table(path, text, only, separator), choice, path.name)
 
 
-def _read_edges(path: Path, source, target, weights, separator) -> tuple[np.ndarray, np.ndarray]:
+def read_edges(
+    path: Path, source: str, target: str, weights: str | None, separator: str | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of both ends of the edges of a table, (E,) each.
+
+    Args:
+        path: of the table.
+        source: column of one end.
+        target: column of the other.
+        weights: `ignore` passes over its other columns.
+        separator: of the cells of a CSV; None: a comma, of a `.tsv` a tab.
+
+    Raises:
+        ZooError: the table cannot be read, has no such column, or has others that are not ignored.
+    """
     names = header(path, separator)
     need([source], names, path.name, "source")
     need([target], names, path.name, "target")

@@ -156,7 +156,7 @@ def own_graph(name: str, arrays: GraphArrays, features: Spec = "raw") -> Dataset
         ZooError: the arrays are no graph, or the labels not those of the task.
     """
     path = _path(name)
-    stem = path.resolve().name if path.is_dir() else path.stem
+    stem = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
     known = NAMED.get(stem)
     task = arrays.task or (known and known.task)
     return _made(path, stem, arrays, task, known and known.split, features)

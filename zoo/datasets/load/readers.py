@@ -8,6 +8,7 @@ from typing import Literal
 from zoo.config.options import Table
 from zoo.datasets.files.columns import Columns
 from zoo.datasets.files.dgl_file import dgl_arrays
+from zoo.datasets.files.documents import read_terms
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrix_market import read_coordinates
 from zoo.datasets.files.objects import from_networkx, from_scipy, from_tensors, refuse_weights
@@ -214,6 +215,7 @@ READERS = Table(
         ".parquet": read_tables,
         ".npz": read_npz,
         "scipy .npz": read_scipy,
+        ".jsonl": read_terms,
         ".mtx": read_matrix_market,
         ".bin": read_dgl,
         ".pt": read_pyg,
@@ -232,7 +234,7 @@ def reader_of(path: Path) -> Callable[..., GraphArrays]:
     """
     if not path.is_dir() and not path.is_file():
         raise ZooError(f"{path} is no folder and no regular file; write the path of a graph.")
-    kind = "folder" if path.is_dir() else path.suffix.lower()
+    kind = "folder" if path.is_dir() else Path(path.name.removesuffix(".gz")).suffix.lower()
     if kind == "folder" and is_on_disk(path):
         kind = "on-disk folder"
     if kind == ".npz" and _is_scipy(path):

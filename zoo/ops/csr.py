@@ -1,4 +1,4 @@
-"""Remarks of torch that are none of the user's business."""
+"""A remark of torch about CSR tensors that is none of the user's business."""
 
 import contextlib
 import warnings

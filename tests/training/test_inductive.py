@@ -1,0 +1,83 @@
+"""`inductive`: nodes that a model is measured by are not seen before, whatever the graph is."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from zoo.config.options import pick
+from zoo.datasets.load import load_data, load_graph
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import TASKS
+from zoo.encodings import ENCODINGS
+from zoo.errors import ZooError
+from zoo.training.fit import fit
+from zoo.training.full_batch import TrainingData, training_alone
+from zoo.weights.create import create_model
+
+KNN = {"name": "knn", "k": 3}
+
+
+def prepared(x=None, graph="own"):
+    data = load_graph("sbm", nodes=200, dim=6)
+    data = dataclasses.replace(data, x=data.x if x is None else x).with_graph(graph)
+    data = data.encoded(lambda each: pick(ENCODINGS, {"name": "laplacian", "k": 2}, each))
+    split = make_split("ratio-60-20-20", data.y, None, seed=0)
+    return TrainingData(data, split, pick(TASKS, data.task))
+
+
+def trained(on, **options):
+    torch.manual_seed(0)
+    model = create_model("difformer", on.data.inputs, on.data.classes, dim=8)
+    return fit(model, on, epochs=3, inductive=True, **options), model.state_dict()
+
+
+@pytest.mark.parametrize("graph", ["own", KNN], ids=str)
+@pytest.mark.parametrize("batching", ["full", {"name": "random-nodes", "size": 40}], ids=str)
+def test_nodes_of_the_test_change_no_bit_of_training(graph, batching):
+    on = prepared(graph=graph)
+    x = on.data.x[:, :6].clone()
+    x[on.split.test] = torch.randn(len(on.split.test), 6)
+    (one, weights), (other, again) = (
+        trained(each, batching=batching) for each in (on, prepared(x, graph))
+    )
+    assert all(torch.equal(weights[key], again[key]) for key in weights)
+    assert (one.train, one.val) == (other.train, other.val)
+
+
+def test_each_part_is_measured_beside_the_training_nodes():
+    on = prepared(graph=KNN)
+    split, alone = on.split, training_alone(on)
+    assert len(alone.data.x) == len(split.train) and len(alone.split.train) == len(split.train)
+    for part in ("train", "val", "test"):
+        data, rows = alone.apart[part]
+        own = getattr(split, part)
+        nodes = split.train if part == "train" else torch.cat([split.train, own])
+        assert torch.equal(data.y[rows], on.data.y[own])
+        wanted = dataclasses.replace(load_graph("sbm", nodes=200, dim=6).part(nodes)).with_graph(
+            KNN
+        )
+        assert torch.equal(torch.stack(data.graph.edges()), torch.stack(wanted.graph.edges()))
+        encoding = pick(ENCODINGS, {"name": "laplacian", "k": 2}, wanted.graph)
+        assert torch.equal(data.x, torch.cat([wanted.x, encoding], dim=1))
+
+
+def test_a_part_of_a_graph_keeps_its_own_edges():
+    data = load_graph("karate")
+    nodes = torch.tensor([33, 0, 2, 8])
+    part = data.part(nodes)
+    there = {tuple(each) for each in torch.stack(data.graph.edges(), 1).tolist()}
+    found = {
+        tuple(nodes[list(each)].tolist()) for each in torch.stack(part.graph.edges(), 1).tolist()
+    }
+    assert found == {(a, b) for a, b in there if {a, b} <= set(nodes.tolist())}
+    assert torch.equal(part.x, data.x[nodes]) and torch.equal(part.y, data.y[nodes])
+
+
+def test_what_has_nothing_to_hide_is_said():
+    samples = load_data("digits-images")
+    split = make_split(samples.split, samples.y, None, seed=0)
+    with pytest.raises(ZooError, match="never see each other; leave `inductive` out"):
+        training_alone(TrainingData(samples, split, pick(TASKS, samples.task)))
+    with pytest.raises(ZooError, match="leave `evaluate` out"):
+        trained(prepared(), evaluate="layerwise")

@@ -1,0 +1,200 @@
+"""Texts with a label, a line of JSON each: as they are, or as nodes whose features are TF-IDF.
+
+A line is `{"id": "7", "split": "train", "label": "earn", "text": "..."}`; only `text` is needed.
+Errors do not name the file.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from zoo.config.options import Count, Fraction
+from zoo.datasets.files.graph_arrays import PARTS, GraphArrays
+from zoo.datasets.files.labels import encode_text
+from zoo.errors import ZooError, brief
+from zoo.system.files import user_path
+
+LARGEST = 2**31
+"""The largest file of texts that is read, in bytes."""
+
+HELD_OUT = 10
+"""Percent of the training texts that are for validation, where a file has no part for it."""
+
+FORM = '{"id": "7", "split": "train", "label": "earn", "text": "..."}'
+
+Masks = dict[str, np.ndarray] | None
+
+
+class Documents(NamedTuple):
+    """Texts and what is known of them.
+
+    Attributes:
+        texts: what is to be read.
+        labels: classes (S,), -1 = unknown.
+        label_names: of the classes, None where there are none.
+        ids: what each is called, None where some have no name.
+        masks: `train`, `val` and `test`, (1, S) bool each; None where none is said.
+    """
+
+    texts: list[str]
+    labels: np.ndarray
+    label_names: tuple[str, ...] | None
+    ids: np.ndarray | None
+    masks: Masks
+
+
+def read_documents(path: Path, only: Sequence[str] | None = None) -> Documents:
+    """Read a `.jsonl` or `.jsonl.gz`; empty lines are passed over.
+
+    Args:
+        path: of the file.
+        only: the labels of the lines that count; None: all lines.
+
+    Raises:
+        ZooError: there is no such file, or a line is of another form: which, and what is wrong.
+    """
+    lines = [each for each in _lines(path) if only is None or each.get("label") in only]
+    given = [each.get("label") for each in lines]
+    labels, names = encode_text(
+        np.array(["" if each in (None, -1) else str(each) for each in given], str)
+    )
+    ids = [each.get("id") for each in lines]
+    return Documents(
+        [each["text"].encode(errors="replace").decode() for each in lines],  # halves of UTF-16
+        labels,
+        names or None,
+        np.array(list(map(str, ids))) if None not in ids else None,
+        _masks([each.get("split") for each in lines]),
+    )
+
+
+def read_terms(
+    path: Path,
+    task: str | None,
+    *,
+    terms: Count | None = 2000,
+    share: Fraction = 0.0,
+    stop_words: Literal["english"] | None = "english",
+    terms_of: str | None = None,
+) -> GraphArrays:
+    """Read texts as nodes without edges, a line of JSON each: {id, split, label, text}.
+
+    The features of a text are its counts of terms, times ln(N / texts with the term) + 1, as a row
+    of length 1: TF-IDF, of all texts, those of the test as well.
+
+    Args:
+        path: the `.jsonl` or `.jsonl.gz`.
+        task: what the labels are for.
+        terms: the most terms that count, the most frequent first; null for all.
+        share: the share of the texts that a term has to be in.
+        stop_words: `english` leaves out the most common words of English.
+        terms_of: a file of texts whose terms and weights are taken, such as that of training.
+    """
+    documents = read_documents(path)
+    fitted_on = read_documents(user_path(terms_of)).texts if terms_of else documents.texts
+    return term_arrays(documents, task, terms, share, stop_words, fitted_on)
+
+
+def term_arrays(
+    documents: Documents,
+    task: str | None,
+    terms: int | None,
+    share: float,
+    stop_words: str | None,
+    fitted_on: list[str],
+) -> GraphArrays:
+    """Return texts as nodes without edges, whose features are TF-IDF; see `read_terms`.
+
+    Raises:
+        ZooError: no term is left.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+    counter = CountVectorizer(stop_words=stop_words, min_df=float(share), max_features=terms)
+    try:
+        counts = counter.fit_transform(fitted_on)
+    except ValueError:
+        raise ZooError(
+            f"no term is in {share:.0%} of the {len(fitted_on):,} texts; write a smaller `share`, "
+            "or `stop_words: null`."
+        ) from None
+    weigh = TfidfTransformer(smooth_idf=False).fit(counts)
+    features = weigh.transform(counter.transform(documents.texts)).astype(np.float32)
+    return GraphArrays(
+        edges=np.zeros((0, 2), np.int64),
+        labels=documents.labels,
+        features=sparse.csr_array(features),
+        masks=documents.masks,
+        ids=documents.ids,
+        label_names=documents.label_names,
+        feature_names=tuple(map(str, counter.get_feature_names_out())),
+        task=task,
+    )
+
+
+def _masks(parts: list[str | None]) -> Masks:
+    """Return the split that a file says; without `val` a tenth of `train` is for validation."""
+    if set(parts) == {None}:
+        return None
+    if missing := {"train", "test"} - set(parts):
+        raise ZooError(f"no text has the split {' or '.join(sorted(missing))}. Write both.")
+    masks = {part: np.array([each == part for each in parts]) for part in PARTS}
+    if not masks["val"].any():
+        train = np.flatnonzero(masks["train"])
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0)).numpy()
+        held = train[order[: max(1, len(train) * HELD_OUT // 100)]]
+        masks["val"][held], masks["train"][held] = True, False
+    return {part: mask[None] for part, mask in masks.items()}
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Return what the lines of a file say, checked."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise ZooError("there is no such file; write the path of one of texts.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ZooError(f"it cannot be read ({error}); write it again.") from None
+    if len(content) > LARGEST:
+        raise ZooError(f"it holds more than {LARGEST:,} bytes of text; write fewer lines.")
+    found = [
+        _line(number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()
+    ]
+    if not found:
+        raise ZooError(f"it holds no text; write lines such as {FORM}.")
+    return found
+
+
+def _line(number: int, line: bytes) -> dict[str, Any]:
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        read = None
+    wrong = (
+        "a line is to be an object of JSON"
+        if not isinstance(read, dict)
+        else next((said for key, (fits, said) in _KEYS.items() if not fits(read.get(key))), None)
+    )
+    if wrong:
+        shown = brief(line.decode(errors="replace"))
+        raise ZooError(f"line {number:,}: {wrong}, not {shown}. Write {FORM}.")
+    return read
+
+
+_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "text": (lambda given: isinstance(given, str), "`text` is to be text"),
+    "label": (
+        lambda given: given is None or type(given) in (str, int),
+        "`label` is to be text, or a whole number",
+    ),
+    "split": (lambda given: given in (None, *PARTS), f"`split` is to be {', '.join(PARTS)}"),
+}
+"""Key of a line to whether a value fits, and what is said where it does not."""

@@ -1,0 +1,219 @@
+"""Graphs beside a data set: of nearest neighbours, of all within a radius, of a file, or none.
+
+Neighbours of up to 50,000 nodes are exact, by scikit-learn. Of more they are approximate, by faiss:
+nodes are put into cells around centres, and a node's neighbours are looked for in the cells nearest
+to it (Jegou et al., TPAMI 2011, without compression). They are cached on disk, known by the
+features that they were found for.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
+from tqdm import tqdm
+
+from zoo.config.options import Count, Positive, Spec, Table
+from zoo.errors import ZooError
+from zoo.system.cache import cached
+from zoo.system.files import user_path
+from zoo.system.memory import available_memory
+
+VERSION = 1
+"""Part of the key of every cached file: raise it when the numbers change."""
+
+EXACT = 50_000
+"""The most nodes whose neighbours are exact where nothing is said: their time grows by N^2."""
+
+Metric = Literal["cosine", "euclidean"]
+Search = Literal["auto", "exact", "approximate"]
+
+CELLS = 32
+"""Cells in which the neighbours of a node are looked for."""
+
+_ROWS = 1024  # nodes whose neighbours are looked for between two looks at the clock
+_SAMPLE = 256  # nodes whose neighbours within a radius are counted before all are listed
+
+
+def own(x: Tensor, ids: np.ndarray | None) -> None:
+    """The edges of the data set itself; of a table without any, none."""
+
+
+def none(x: Tensor, ids: np.ndarray | None) -> np.ndarray:
+    """No edges: every node is alone, whatever edges the data set has."""
+    return np.zeros((0, 2), np.int64)
+
+
+def knn(
+    x: Tensor,
+    ids: np.ndarray | None,
+    *,
+    k: Count = 5,
+    metric: Metric = "cosine",
+    mutual: bool = False,
+    search: Search = "auto",
+) -> np.ndarray:
+    """Each node is joined to those whose features are nearest to its own.
+
+    Args:
+        k: how many nearest nodes each node is joined to.
+        metric: distance of features: `cosine`, or `euclidean`.
+        mutual: keep an edge only where each end is among the nearest of the other.
+        search: `exact` compares all pairs, `approximate` those in cells near each other; `auto` is
+            exact up to 50,000 nodes.
+
+    Raises:
+        ZooError: there are not as many other nodes, or no features, or faiss is missing.
+    """
+    points = _points(x, "knn")
+    if k >= len(points):
+        raise ZooError(
+            f"graph knn: k is {k:,}, and there are {len(points):,} nodes; write a smaller k."
+        )
+    exact = search == "exact" or (search == "auto" and len(points) <= EXACT)
+    find = _exact if exact else _approximate
+    found = cached(
+        "nearest neighbours",
+        [VERSION, k, metric, exact],
+        [points],
+        lambda: {"nearest": find(points, k, metric)},
+        lambda known: known["nearest"].shape == (len(points), k),
+    )["nearest"]
+    edges = np.stack([np.repeat(np.arange(len(points)), k), found.ravel()], axis=1)
+    edges = edges[edges[:, 1] >= 0]  # an approximate search may not have found k
+    return _mutual(edges, len(points)) if mutual else edges
+
+
+def radius(
+    x: Tensor, ids: np.ndarray | None, *, radius: Positive = 0.1, metric: Metric = "cosine"
+) -> np.ndarray:
+    """Each node is joined to all whose features are within a distance of its own.
+
+    Args:
+        radius: the largest distance, from 0 to 2 where it is `cosine`.
+        metric: distance of features: `cosine`, or `euclidean`.
+
+    Raises:
+        ZooError: there are no features, or more edges than there is memory for.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    points = _points(x, "radius")
+    index = NearestNeighbors(radius=radius, metric=metric).fit(points)
+
+    def within(rows: np.ndarray) -> np.ndarray:
+        near = index.radius_neighbors(points[rows], return_distance=False)
+        edges = np.stack([np.repeat(rows, [*map(len, near)]), np.concatenate(near)], axis=1)
+        return edges[edges[:, 0] != edges[:, 1]]
+
+    some = np.random.default_rng(0).permutation(len(points))[:_SAMPLE]
+    expected = len(within(some)) / len(some) * len(points)
+    if 64 * expected > available_memory():  # sorted and without duplicates they take as much
+        raise ZooError(
+            f"graph radius: about {expected:,.0f} edges are within {radius:g}, more than there is "
+            "memory for; write a smaller radius, or `graph: {name: knn, k: 5}`."
+        )
+    return np.concatenate([within(rows) for rows in _watched(len(points))])
+
+
+def file(
+    x: Tensor, ids: np.ndarray | None, *, path: str, source: str = "source", target: str = "target"
+) -> np.ndarray:
+    """The edges of a table, CSV or Parquet, in the place of those of the data set.
+
+    Args:
+        path: of the table.
+        source: column with the id of one end; the number of its row where nodes have no ids.
+        target: column with that of the other.
+
+    Raises:
+        ZooError: the table cannot be read, or has an end that no node is called.
+    """
+    from zoo.datasets.files.tables import join, read_edges  # a package that imports this module
+
+    place = user_path(path)
+    names = np.arange(len(x)) if ids is None else ids
+    return join(names, read_edges(place, source, target, "ignore", None), place.name)
+
+
+GRAPHS = Table("graph", {"file": file, "knn": knn, "none": none, "own": own, "radius": radius})
+"""Word to `(features (N, F), ids (N,) or None, *, options) -> edges (E, 2)`; None: as they are."""
+
+
+def refuse_graph(name: str, spec: Spec) -> None:
+    """Refuse another graph than its own for a data set that is not the nodes of one graph."""
+    if spec not in ("own", {"name": "own"}):
+        raise ZooError(
+            f"{name} is not the nodes of one graph, which could be joined anew; leave `graph` out."
+        )
+
+
+MADE = ("knn", "radius")
+"""Graphs that are made of the features: of fewer nodes they are other graphs."""
+
+
+def _points(x: Tensor, word: str) -> np.ndarray:
+    """Return features (N, F) as fp32 in memory."""
+    if x.shape[1] == 0:
+        raise ZooError(f"graph {word}: the nodes have no features, by which they could be near.")
+    if 8 * x.numel() > available_memory():
+        raise ZooError(
+            f"graph {word}: features {tuple(x.shape)} do not fit into memory twice; make the graph "
+            "of fewer columns, and name the file of its edges: `graph: {name: file, path: ...}`."
+        )
+    return np.ascontiguousarray(x.float().numpy())
+
+
+def _exact(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
+    """Return the nearest others of each row, (N, k) int64, comparing all pairs."""
+    from sklearn.neighbors import NearestNeighbors
+
+    index = NearestNeighbors(n_neighbors=k + 1, metric=metric).fit(points)
+    found = [
+        _without(rows, index.kneighbors(points[rows], return_distance=False))
+        for rows in _watched(len(points))
+    ]
+    return np.concatenate(found)
+
+
+def _approximate(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
+    """Return most of the nearest others of each row, (N, k) int64; -1 for one that was not found.
+
+    About 4 sqrt(N) cells, so that time is O(N^1.5). On vectors of length 1 the order of cosine is
+    the euclidean one.
+    """
+    try:
+        import faiss
+    except ImportError:
+        raise ZooError(
+            f"graph knn: the neighbours of {len(points):,} nodes are found by faiss: pip install "
+            "'graph-transformer-zoo[neighbours]'; or write `search: exact`, whose time grows by "
+            "the square of the nodes."
+        ) from None
+    if metric == "cosine":
+        lengths = np.linalg.norm(points, axis=1, keepdims=True)
+        points = points / np.where(lengths == 0, 1, lengths)
+    cells = max(1, min(int(4 * len(points) ** 0.5), len(points) // 39))  # faiss wants 39 for each
+    index = faiss.index_factory(points.shape[1], f"IVF{cells},Flat")
+    index.train(points)
+    index.add(points)
+    index.nprobe = CELLS
+    found = [_without(rows, index.search(points[rows], k + 1)[1]) for rows in _watched(len(points))]
+    return np.concatenate(found)
+
+
+def _without(rows: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Return the first k of each row of neighbours (n, k + 1) that are not the row itself."""
+    order = np.argsort(found == rows[:, None], axis=1, kind="stable")  # oneself last
+    return np.take_along_axis(found, order, axis=1)[:, :-1]
+
+
+def _mutual(edges: np.ndarray, nodes: int) -> np.ndarray:
+    there, back = edges[:, 0] * nodes + edges[:, 1], edges[:, 1] * nodes + edges[:, 0]
+    return edges[np.isin(there, back)]
+
+
+def _watched(nodes: int) -> Iterator[np.ndarray]:
+    """Give the numbers of nodes, some at a time, with a progress bar."""
+    for first in tqdm(range(0, nodes, _ROWS), "neighbours", leave=False, disable=None):
+        yield np.arange(first, min(first + _ROWS, nodes))
