@@ -1,16 +1,19 @@
-"""Images as grids of patches, each image a graph with one label."""
+"""Images: as grids of patches, each a graph with one label; or as nodes of their pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from zoo.config.options import Count, Number
-from zoo.datasets.files.graph_arrays import check_room
-from zoo.datasets.files.labels import ACCURACY, GRAPHS, encode_text
+from zoo.config.options import Count, Number, Spec
+from zoo.datasets.dataset import Dataset, make_dataset
+from zoo.datasets.features import FEATURES
+from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_room
+from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
 from zoo.datasets.files.prepared import read_arrays
 from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError
@@ -20,6 +23,9 @@ from zoo.system.files import data_folders, user_path
 
 SPLIT = "ratio-70-10-20"
 """The default split: no benchmark fixes one for these images."""
+
+PIXELS_SPLIT = "per-class-50"
+"""That of images as nodes."""
 
 _KEYS = "`images` (S, H, W) or (S, H, W, C), uint8, and `labels` (S,)"
 
@@ -57,14 +63,19 @@ def mnist10k(
         skip: patches whose row and column are multiples of it are linked; 0 for none.
         readout: what is read of an image: the `mean` over its patches, or a `class-token`.
     """
-    places = [folder / "mnist10k.npz" for folder in data_folders()]
-    found = next((each for each in places if each.is_file()), None)
-    if found is None:
-        raise ZooError(
-            f"mnist10k.npz is in none of {', '.join(str(each.parent) for each in places)}. Put "
-            f"MNIST's 10,000 test images there, {_KEYS}, or name their folder in ZOO_DATA."
-        )
-    return _graphs("mnist10k", *_read(found), 255, patch, window, skip, readout)
+    return _graphs("mnist10k", *_read(_mnist()), 255, patch, window, skip, readout)
+
+
+def mnist10k_pixels(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
+    """The 10,000 images of `mnist10k` as nodes without edges: 784 pixels from 0 to 1, 10 classes.
+
+    Args:
+        features: what is done to the pixels first.
+    """
+    pixels, labels, _ = _read(_mnist())
+    arrays = GraphArrays(NO_EDGES, labels, pixels.reshape(len(pixels), -1).astype(np.float32) / 255)
+    name, split = "mnist10k-pixels", PIXELS_SPLIT
+    return make_dataset(name, arrays, task=CLASSIFICATION, split=split, features=features)
 
 
 def digits_images(
@@ -85,12 +96,16 @@ def digits_images(
     return _graphs("digits-images", *arrays, 16, patch, window, skip, readout)
 
 
-IMAGES: dict[str, Callable[..., Samples]] = {
+IMAGES: dict[str, Callable[..., Samples | Dataset]] = {
     "digits-images": digits_images,
     "images": images,
     "mnist10k": mnist10k,
+    "mnist10k-pixels": mnist10k_pixels,
 }
-"""Word to builder `(*, patch, window, skip, readout) -> Samples`."""
+"""Word to builder `(*, options) -> Samples` of patches, or `Dataset` of nodes."""
+
+SPLITS = {**dict.fromkeys(IMAGES, SPLIT), "mnist10k-pixels": PIXELS_SPLIT}
+"""The split of each word where a recipe names none."""
 
 
 def patches(pixels: np.ndarray, size: int) -> np.ndarray:
@@ -114,6 +129,18 @@ def patches(pixels: np.ndarray, size: int) -> np.ndarray:
     rows, columns = height // size, width // size
     cut = pixels.reshape(count, rows, size, columns, size, -1).swapaxes(2, 3)
     return cut.reshape(count, rows * columns, -1)
+
+
+def _mnist() -> Path:
+    """Return the file of MNIST's test images, in the folders of data."""
+    places = [folder / "mnist10k.npz" for folder in data_folders()]
+    found = next((each for each in places if each.is_file()), None)
+    if found is None:
+        raise ZooError(
+            f"mnist10k.npz is in none of {', '.join(str(each.parent) for each in places)}. Put "
+            f"MNIST's 10,000 test images there, {_KEYS}, or name their folder in ZOO_DATA."
+        )
+    return found
 
 
 def _graphs(name, pixels, labels, names, brightest, patch, window, skip, readout) -> Samples:

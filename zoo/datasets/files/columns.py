@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zoo.datasets.files.graph_arrays import PARTS, GraphArrays
+from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
 from zoo.errors import ZooError, suggestion
 
@@ -82,8 +82,9 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     split = choice.split(names)
     masks = _masks(_texts(table[split[0]]), f"{where}: {split[0]!r}") if split else None
     features, feature_names = _features(table, choice, where)
-    edges = np.zeros((0, 2), np.int64)
-    return GraphArrays(edges, labels, features, masks, ids, label_names, feature_names, choice.task)
+    return GraphArrays(
+        NO_EDGES, labels, features, masks, ids, label_names, feature_names, choice.task
+    )
 
 
 def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:

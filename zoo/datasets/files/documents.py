@@ -16,7 +16,7 @@ import torch
 from scipy import sparse
 
 from zoo.config.options import Count, Fraction
-from zoo.datasets.files.graph_arrays import PARTS, GraphArrays
+from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import encode_text
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
@@ -128,7 +128,7 @@ def term_arrays(
     weigh = TfidfTransformer(smooth_idf=False).fit(counts)
     features = weigh.transform(counter.transform(documents.texts)).astype(np.float32)
     return GraphArrays(
-        edges=np.zeros((0, 2), np.int64),
+        edges=NO_EDGES,
         labels=documents.labels,
         features=sparse.csr_array(features),
         masks=documents.masks,

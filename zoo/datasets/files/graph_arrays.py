@@ -14,6 +14,9 @@ from zoo.system.memory import available_memory
 
 PARTS = ("train", "val", "test")
 
+NO_EDGES = np.zeros((0, 2), np.int64)
+"""The edges of samples without a graph."""
+
 
 class GraphArrays(NamedTuple):
     """A graph as arrays: what a prepared file holds, and what `write_prepared` writes.

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from zoo.datasets.files.columns import Columns, node_arrays
-from zoo.datasets.files.graph_arrays import PARTS, GraphArrays, checked
+from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked
 from zoo.datasets.files.labels import encode_text, unlabelled
 from zoo.datasets.files.tables import join
 from zoo.errors import ZooError, suggestion
@@ -58,7 +58,7 @@ def from_arrays(
         filled = np.where(labels == None, "", labels) if labels.dtype == object else labels  # noqa: E711
         labels, names = encode_text(filled.astype(str), task)
     edges, ids = _array(edges), None if ids is None else _array(ids)
-    edges = edges if edges.size else np.zeros((0, 2), np.int64)
+    edges = edges if edges.size else NO_EDGES
     if ids is not None:
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
-from zoo.datasets.files.graph_arrays import PARTS, GraphArrays, check_arrays, checked
+from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, checked
 from zoo.datasets.files.labels import check_plain, encode_text
 from zoo.errors import ZooError
 from zoo.system.files import write_whole
@@ -99,16 +99,17 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
 
 def _without_edges(x: np.ndarray, labels: np.ndarray) -> GraphArrays:
     """Return samples (N, ...) with their labels as nodes without edges; of bytes, from 0 to 1."""
-    check_plain("labels", labels)
     if x.ndim < 2 or len(x) == 0:
         raise ZooError(f"the samples have the shape {x.shape}; write (N, F), a row for each.")
     rows = x.reshape(len(x), -1)
     if x.dtype == np.uint8:
         rows = rows.astype(np.float32) / 255
     names = None
-    if labels.dtype.kind == "U" and labels.ndim == 1:
+    if labels.dtype.kind != "U":
+        check_plain("labels", labels)
+    elif labels.ndim == 1:
         labels, names = encode_text(labels)
-    return GraphArrays(np.zeros((0, 2), np.int64), labels, rows, label_names=names)
+    return GraphArrays(NO_EDGES, labels, rows, label_names=names)
 
 
 def _open(path: Path) -> NpzFile:

@@ -22,7 +22,7 @@ from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.images import IMAGES
-from zoo.datasets.images import SPLIT as IMAGE_SPLIT
+from zoo.datasets.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import obtain
 from zoo.datasets.load.readers import READERS, reader_of
@@ -66,7 +66,7 @@ _SPLITS = {
     **{name: known.split for name, known in NAMED.items()},
     **dict.fromkeys(GENERATED, MASKLESS_SPLIT),
     **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
-    **dict.fromkeys(IMAGES, IMAGE_SPLIT),
+    **IMAGE_SPLITS,
     **TEXT_SPLITS,
 }
 """The split of each word where a recipe names none."""

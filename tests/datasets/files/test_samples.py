@@ -1,0 +1,183 @@
+"""Samples without edges: tables, arrays, images and texts as nodes; TF-IDF against its sums."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.datasets.load import load_graph
+from zoo.errors import ZooError
+from zoo.experiments.run import run_recipe
+from zoo.inference.evaluate import evaluate_part, training_nodes
+from zoo.inference.predict import evaluate, predict
+from zoo.weights.load import load
+
+WORDS = ["red", "green", "blue", "cyan", "pink", "grey", "teal"]
+
+
+def posts(count, seed=0):
+    """Texts whose class is the word that they have most of."""
+    random = np.random.default_rng(seed)
+    for number in range(count):
+        label = WORDS[number % 3]
+        words = [label] * 4 + list(random.choice(WORDS, 6))
+        text = ", the ".join(random.permutation(words)) + "!"
+        part = "test" if number % 4 == 3 else "train"
+        yield {"id": f"p{number}", "split": part, "label": label, "text": text}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(lines, name="posts.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+        return str(path)
+
+    return write
+
+
+def tf_idf(texts, terms):
+    """Term by term: count, times ln(N / texts with the term) + 1, each row of length 1."""
+    counts = [[re.findall(r"\w+", text).count(term) for term in terms] for text in texts]
+    seen = [sum(row[i] > 0 for row in counts) for i in range(len(terms))]
+    rows = [
+        [n * (math.log(len(texts) / s) + 1) for n, s in zip(row, seen, strict=True)]
+        for row in counts
+    ]
+    return torch.tensor([[each / math.hypot(*row) for each in row] for row in rows])
+
+
+def test_texts_are_nodes_by_their_terms(written):
+    lines = list(posts(40))
+    data = load_graph(written(lines))
+    assert data.feature_names == tuple(sorted(WORDS)) and data.labels == ("blue", "green", "red")
+    texts = [each["text"] for each in lines]
+    torch.testing.assert_close(data.x, tf_idf(texts, data.feature_names))
+    assert [data.labels[each] for each in data.y] == [each["label"] for each in lines]
+    assert data.split == "benchmark" and data.masks["test"].sum() == 10
+    assert data.graph.num_edges() == 40 and data.ids[3] == "p3"
+
+
+def test_which_terms_count(written):
+    lines = [{"text": "common rare " * n + "common the", "label": str(n)} for n in (1, 0, 0)]
+    path = written(lines)
+    assert load_graph(path).feature_names == ("common", "rare")
+    assert load_graph(path, terms=1).feature_names == ("common",)
+    assert load_graph(path, share=0.5).feature_names == ("common",)
+    assert "the" in load_graph(path, stop_words=None).feature_names
+    other = written([{"text": "rare and new words"}], "new.jsonl")
+    new = load_graph(other, terms_of=path)
+    assert new.feature_names == ("common", "rare") and new.x.tolist() == [[0, 1]]
+    with pytest.raises(ZooError, match=r"new.jsonl: no term is in 100% of the 1 texts"):
+        load_graph(written([{"text": "the of"}], "new.jsonl"), share=1.0)
+
+
+def test_the_newsgroups_are_those_of_the_published_tables(real_graph):
+    data = real_graph("20news")
+    assert data.x.shape == (9607, 236) and data.classes == 10 and data.graph.num_edges() == 9607
+    assert data.split == "per-class-100"
+
+
+def test_texts_that_are_nowhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    for name in ("20news", "r8"):
+        with pytest.raises(ZooError, match=rf"{name}.jsonl.gz is in none of.*ZOO_DATA"):
+            load_graph(name)
+
+
+def test_telegrams(real_graph):
+    data = real_graph("r8", terms=500)
+    assert data.x.shape == (7674, 500) and data.classes == 8
+    assert data.masks["test"].sum() == 2189
+
+
+def test_a_table_without_edges(tmp_path):
+    path = tmp_path / "samples.csv"
+    path.write_text("height,label\n1,a\n2,b\n3,\n")
+    data = load_graph(path)
+    assert data.x.tolist() == [[1], [2], [3]] and data.y.tolist() == [0, 1, -1]
+    assert data.graph.num_edges() == data.graph.num_nodes() == 3 and data.ids is None
+    path.write_text("id,height,label\nx,1,a\ny,2,b\n")
+    assert load_graph(path).ids.tolist() == ["x", "y"]
+
+
+def test_arrays_without_edges(tmp_path):
+    x, y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, -1])
+    np.savez(tmp_path / "samples.npz", x=x, y=y)
+    data = load_graph(tmp_path / "samples.npz")
+    assert data.x.tolist() == x.tolist() and data.y.tolist() == y.tolist()
+    pixels = np.full((4, 2, 2, 3), 51, np.uint8)
+    np.savez(tmp_path / "images.npz", images=pixels, labels=np.array(["cat", "dog", "cat", ""]))
+    data = load_graph(tmp_path / "images.npz")
+    assert data.x.shape == (4, 12) and data.x.eq(0.2).all() and data.labels == ("cat", "dog")
+    assert data.y.tolist() == [0, 1, 0, -1]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"x": np.zeros(3), "y": np.zeros(3, int)}, r"the samples have the shape \(3,\)"),
+        ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, "3 rows and `node_labels` has 2"),
+        ({"x": np.full((2, 1), np.nan), "y": np.zeros(2, int)}, "not finite at row 0"),
+        ({"x": np.zeros((2, 1)), "z": np.zeros(2, int)}, "`node_labels` is missing"),
+    ],
+)
+def test_arrays_that_are_no_samples(tmp_path, arrays, said):
+    np.savez(tmp_path / "samples.npz", **arrays)
+    with pytest.raises(ZooError, match=said):
+        load_graph(tmp_path / "samples.npz")
+
+
+def test_a_made_graph_replaces_the_edges_of_a_file(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,x,label\n1,0.1,a\n2,0.2,b\n3,9,a\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,3\n")
+    data = load_graph(tmp_path).with_graph({"name": "knn", "k": 1, "metric": "euclidean"})
+    tails, tips = data.graph.edges()
+    assert {(int(a), int(b)) for a, b in zip(tails, tips, strict=True) if a < b} == {(0, 1), (1, 2)}
+
+
+RECIPE = {
+    "graph": {"name": "knn", "k": 4},
+    "model": {"name": "gcn", "dim": 8},
+    "train": {"epochs": 20, "lr": 0.05},
+}
+
+
+def test_weights_join_what_they_are_asked_about(written, tmp_path):
+    """The recipe's graph is made again of other data, of the features alone."""
+    recipe = {**RECIPE, "dataset": written(posts(60))}
+    summary = run_recipe(recipe, runs=tmp_path / "runs")
+    model = load(tmp_path / "runs" / summary["folder"])
+    assert model.about.graph == {"name": "knn", "k": 4, "metric": "cosine", "mutual": False,
+                                 "search": "auto"}  # fmt: skip
+    other = load_graph(written(posts(30, seed=1), "new.jsonl"))
+    made = other.with_graph(RECIPE["graph"])
+    wanted = model.eval()(made.graph, made.x).logits.softmax(1)
+    torch.testing.assert_close(predict(model, other).values, wanted)
+    assert evaluate(model, other) == evaluate(model, made) > 0.5
+
+
+def test_inductive_weights_see_the_training_nodes_again(written, tmp_path):
+    path = written(posts(60))
+    recipe = {**RECIPE, "dataset": path, "train": {**RECIPE["train"], "inductive": True}}
+    summary = run_recipe(recipe, runs=tmp_path / "runs")
+    model = load(tmp_path / "runs" / summary["folder"])
+    for part in ("train", "val", "test"):
+        found = evaluate_part(model, None, part, trained_on=path)
+        assert found["score"] == pytest.approx(summary["seeds"][0][part])
+    data = load_graph(path)
+    context = training_nodes(model, path)
+    rows = data.masks["test"][0].nonzero().squeeze(1)
+    found = predict(model, data.part(rows), context=context)
+    assert len(found.ids) == len(rows) and list(found.ids) == list(data.ids[rows.numpy()])
+    wrong = sum(a != data.labels[b] for a, b in zip(found.labels, data.y[rows], strict=True))
+    assert 1 - wrong / len(rows) == pytest.approx(summary["seeds"][0]["test"])
+    assert training_nodes(load_plain(tmp_path, path)) is None
+
+
+def load_plain(folder, path):
+    summary = run_recipe({**RECIPE, "dataset": path}, runs=folder / "plain")
+    return load(folder / "plain" / summary["folder"])
