@@ -234,8 +234,11 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
     discover()
     found = []
     if "dataset" in data:
-        spec, own = divide(data["dataset"], ("split",))
+        spec, own = divide(data["dataset"], ("split", "graph"))
         found += dataset_problems(spec, ("dataset",), ["split"])
+        if "graph" in own:
+            message = "stands beside `dataset`: write `graph: ...` at the top of the recipe"
+            found.append(Problem(("dataset", "graph"), message))
         if "split" in own:
             found += split_problems(own["split"], ("dataset", "split"))
     if "graph" in data:
