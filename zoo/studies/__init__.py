@@ -5,6 +5,7 @@ from zoo.studies.batching import batching_study
 from zoo.studies.control import rba_control
 from zoo.studies.cost import rba_cost
 from zoo.studies.devices import rba_devices
+from zoo.studies.energy import difformer_energy
 from zoo.studies.evaluation import rba_evaluation
 from zoo.studies.study import Row, Series, Study, write_study
 from zoo.studies.theory import rba_theory
@@ -14,6 +15,7 @@ STUDIES = Table(
     "study",
     {
         "batching": batching_study,
+        "difformer-energy": difformer_energy,
         "rba-control": rba_control,
         "rba-cost": rba_cost,
         "rba-devices": rba_devices,

@@ -36,7 +36,7 @@ class Series(NamedTuple):
     """A plot: lines by name, each with its x and y.
 
     References are `dashed`; `gcn, from scratch` then has the colour of `gcn`. x is logarithmic, and
-    so is y unless `flat`.
+    so is y unless `flat`. Margins are half the lengths of error bars, by name of the line.
     """
 
     title: str
@@ -44,6 +44,7 @@ class Series(NamedTuple):
     lines: dict[str, tuple[list[float], list[float]]]
     dashed: tuple[str, ...] = ()
     flat: bool = False
+    margins: dict[str, list[float]] = {}
 
 
 class Study(NamedTuple):
@@ -62,18 +63,19 @@ def write_study(study: Study, folder: Path) -> list[Path]:
     `NAME.png` the plots; empty ones are not written.
     """
     rows = [[*row, row.ratio, row.agrees] for row in study.rows]
+    columns = 6 if any(plot.margins for plot in study.plots) else 5
     points = [
-        [plot.title, plot.x_label, name, *point]
+        [" ".join(plot.title.split()), plot.x_label, name, *point][:columns]
         for plot in study.plots
-        for name, line in plot.lines.items()
-        for point in zip(*line, strict=True)
+        for name, (x, y) in plot.lines.items()
+        for point in zip(x, y, plot.margins.get(name, [None] * len(x)), strict=True)
     ]
     texts = {
         "": ([*Row._fields, "ratio", "agrees"], rows),
         "-table": (list(study.table[0]), [list(each.values()) for each in study.table])
         if study.table
         else ([], []),
-        "-lines": (["plot", "x is", "line", "x", "y"], points),
+        "-lines": (["plot", "x is", "line", "x", "y", "margin"][:columns], points),
     }
     written = []
     for name, (header, lines) in texts.items():
@@ -115,8 +117,9 @@ def _draw(study: Study, path: Path) -> None:
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize="small")
     else:
-        for axes in figure.axes:
-            axes.legend(frameon=False, fontsize="small")
+        for axes, lines in zip(figure.axes, (first, *others), strict=True):
+            place = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(lines) > 6 else {}
+            axes.legend(frameon=False, fontsize="small", **place)
     figure.savefig(path, format="png", dpi=120)
 
 
@@ -132,6 +135,9 @@ def _draw_lines(axes, plot: Series, colours: dict[str, str]) -> None:
     for name, (x, y) in plot.lines.items():
         style = "--" if name in plot.dashed else "o-"
         axes.plot(x, y, style, label=name, color=colours[_shade(name, plot)])
+        if name in plot.margins:
+            colour = colours[_shade(name, plot)]
+            axes.errorbar(x, y, plot.margins[name], fmt="none", ecolor=colour, capsize=2)
     axes.set(title=plot.title, xlabel=plot.x_label, xscale="log")
     lines = [x for name, (x, _) in plot.lines.items() if name not in plot.dashed]
     ticks = sorted({each for x in lines for each in x})

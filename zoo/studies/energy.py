@@ -1,0 +1,258 @@
+"""Where the layers of DIFFormer lower the energy that they are derived from, and where not.
+
+`zoo.studies.diffusion` has the theorem and its step sizes. It is about states in the unit ball,
+weights that are a function of the distance, and nothing else in a layer. Measured is the theorem as
+it stands; what the zoo's model adds to it, a thing at a time; and models as shipped. Distances are
+in units of the longest state of a model, and lambda is one over the mean mass of a node, so that
+the theorem alone would lower the energy at every `alpha`. Margins are standard deviations over
+seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from tqdm import tqdm
+
+from zoo.config.options import Count, Few, Seed
+from zoo.datasets import Dataset
+from zoo.datasets.load import load_data
+from zoo.errors import ZooError
+from zoo.experiments.run import run_recipe
+from zoo.registry import Model
+from zoo.studies.diffusion import DIFFUSIVITIES, adjacency_of, energy_of, unified_view
+from zoo.studies.energy_theorem import (
+    MIDDLE,
+    NEITHER,
+    Falls,
+    against_steps,
+    averaged,
+    growth,
+    limits,
+    spread,
+    theorem,
+)
+from zoo.studies.study import Row, Series, Study
+from zoo.weights.create import create_model
+from zoo.weights.load import load
+
+STEPS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4)
+"""Step sizes tau of the theorem; the `alpha` of a model are those up to 1."""
+
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Products of lambda and the mean mass of a node."""
+
+PARTS: dict[str, dict[str, Any]] = {
+    "weights of z itself": {"norm": "none", "use_graph": False, "qk_norm": "row"},
+    "maps of q and k": {"norm": "none", "use_graph": False, "qk_norm": "row"},
+    "Frobenius norm": {"norm": "none", "use_graph": False},
+    "map of the values": {"norm": "none", "use_graph": False, "use_weight": True},
+    "layer norm": {"use_graph": False},
+    "graph of weight 1/2": {"norm": "none", "graph_weight": 0.5},
+    "graph added": {"norm": "none"},
+    "all, as shipped": {},
+}
+"""Models of random weights; the first attends to z itself, the last three have the graph."""
+
+COVERED = ("weights of z itself", "Frobenius norm")
+"""Parts that are not drawn: on top of the line of the maps."""
+
+LARGEST = 5000
+"""Nodes of which the energy of all pairs is computed."""
+
+
+def difformer_energy(
+    *,
+    quick: bool = False,
+    seed: Seed = 0,
+    seeds: Annotated[int, Field(ge=2, le=100)] = 10,
+    layers: Few = 8,
+    dataset: Annotated[str, Field(min_length=1)] = "digits",
+    epochs: Count = 60,
+) -> Study:
+    """Energy of DIFFormer before and after each layer, against its theorem and its step size.
+
+    Args:
+        quick: two seeds, few step sizes, and 5 epochs on the karate club.
+        seed: of all random draws.
+        seeds: number of draws; models are trained with three of them.
+        layers: number of layers; trained models have half as many.
+        dataset: an undirected graph on which models are trained, of at most 5,000 nodes.
+        epochs: of their training.
+
+    Raises:
+        ZooError: the data set is unknown, no graph, or too large.
+    """
+    torch.manual_seed(seed)
+    name, few, steps = ("karate", 2, STEPS[1::3]) if quick else (dataset, seeds, STEPS)
+    data, karate = _small(name), load_data("karate")
+    alphas = [each for each in steps if each <= 1]
+    own = [(seed + each) % 2**63 for each in range(min(few, 3))]
+    if quick:
+        epochs = min(epochs, 5)
+    half = -(-layers // 2)
+    alone = theorem(karate.graph, steps=steps, seeds=few, layers=layers)
+    limit = limits(karate.graph, strengths=STRENGTHS[::2] if quick else STRENGTHS, seeds=few)
+    added = additions(karate, alphas=alphas, seeds=few, layers=layers)
+    whole = shipped(name, data, seeds=own, layers=half, epochs=epochs)
+    rows = [*alone.rows, *limit.rows, nearly_the_mean(karate), *unified_view(karate.graph)]
+    columns = zip([*alone.plots, *limit.plots], added.plots, whole.plots, strict=True)
+    plots = [plot for row in columns for plot in row]
+    return Study("difformer-energy", rows, plots, alone.table + added.table + whole.table)
+
+
+def _small(name: str) -> Dataset:
+    """Return a data set whose pairs of nodes are few enough."""
+    data = load_data(name)
+    nodes = getattr(getattr(data, "graph", None), "num_nodes", lambda: 0)()
+    if not 0 < nodes <= LARGEST:
+        what = f"has {nodes:,} nodes" if nodes else "is no graph"
+        raise ZooError(
+            f"{name} {what}, and the energy is a sum over all pairs of a graph's nodes; name a "
+            f"graph of at most {LARGEST:,} nodes, such as dataset=digits or dataset=karate."
+        )
+    return data
+
+
+def additions(data: Dataset, *, alphas: Sequence[float], seeds: int, layers: int) -> Study:
+    """What the layers of the model have and the theorem has not, at every `alpha`.
+
+    Args:
+        data: the graph and the features.
+        alphas: step sizes.
+        seeds: number of random weights for each.
+        layers: number of layers.
+    """
+    table, plots = [], []
+    for kind, diffusivity in DIFFUSIVITIES.items():
+        settings = {}
+        for part, options in PARTS.items():
+            if part == "Frobenius norm" and diffusivity.kernel == "sigmoid":
+                continue  # which has no norm of q and k
+            found: dict[float, list[list[float]]] = {alpha: [] for alpha in alphas}
+            for alpha, _ in itertools.product(alphas, range(seeds)):
+                given = {"kernel": diffusivity.kernel, "layers": layers, "alpha": alpha, **options}
+                model = create_model("difformer", data.inputs, data.classes, dim=32, **given)
+                if part == "weights of z itself":
+                    _attend_to_states(model)
+                found[alpha].append(growth(levels(model, data, kind)))
+            settings[part] = Falls(part, kind, found)
+        title = f"{kind}, random weights:\nenergy after by before, worst layer"
+        shown = {part: each for part, each in settings.items() if part not in COVERED}
+        plots.append(against_steps(title, "alpha", shown))
+        table += [each.line() for each in settings.values()]
+    return Study("additions", [], plots, table)
+
+
+def _attend_to_states(model: Any) -> None:
+    for each in (each for layer in model.layers for each in (layer.query, layer.key)):
+        torch.nn.init.eye_(each.weight)
+        torch.nn.init.zeros_(each.bias)
+
+
+@torch.no_grad()
+def nearly_the_mean(data: Dataset) -> Row:
+    """How far DIFFormer-s with the published norm is from a step to the mean, by its length.
+
+    The squares of all q_i . k_j have a sum of at most 1. So have those of a row, whose own sum is
+    then at most sqrt(N), and the difference is at most 1 / (N - sqrt(N)) of |Z - mean|.
+    """
+    options = {"norm": "none", "use_graph": False, "alpha": 1.0, "dropout": 0.0}
+    model: Any = create_model("difformer", data.inputs, data.classes, **options).double().eval()
+    z = model.finish(model.norm(model.stem(data.x.double())))
+    middle = z.mean(0)
+    apart = ((model.layers[0](data.graph, z, None) - middle).norm() / (z - middle).norm()).item()
+    nodes = len(z)
+    return Row("Frobenius norm: distance from the mean", apart, 1 / (nodes - nodes**0.5), None)
+
+
+@torch.no_grad()
+def levels(model: Any, data: Dataset, kind: str) -> list[float]:
+    """Return the energy of DIFFormer's states before its first layer and after each.
+
+    Args:
+        model: it is made one of double precision, in evaluation.
+        data: the graph and the features.
+        kind: a word of `DIFFUSIVITIES`.
+    """
+    model.double().eval()
+    states = [model.finish(model.norm(model.stem(data.x.double())))]
+    for layer in model.layers:
+        states.append(layer(data.graph, states[-1], states[0] if model.use_source else None))
+    unit = max(each.norm(dim=1).max().item() for each in states)
+    states = [each / unit for each in states]
+    edges = adjacency_of(data.graph) if model.use_graph else None
+    return energy_of(states[0], DIFFUSIVITIES[kind], 1.0, edges).along(states)
+
+
+def shipped(name: str, data: Dataset, *, seeds: Sequence[int], layers: int, epochs: int) -> Study:
+    """DIFFormer with its own options, layer by layer, before and after a short training.
+
+    Args:
+        name: of the data set.
+        data: the same, loaded.
+        seeds: of the weights and of the training.
+        layers: number of layers.
+        epochs: of the training.
+    """
+    table: list[dict[str, Any]] = []
+    plots = []
+    # tqdm draws on standard error, and nothing at all where that is not a terminal.
+    with tqdm(total=2 * len(DIFFUSIVITIES), disable=None) as bar:
+        for graph in (False, True):
+            with_graph = "with the graph" if graph else "without the graph"
+            found: dict[str, list[list[float]]] = {}
+            for kind, diffusivity in DIFFUSIVITIES.items():
+                options = {"kernel": diffusivity.kernel, "layers": layers, "use_graph": graph}
+                recipe = {"dataset": name, "model": {"name": "difformer", "dim": 32, **options}}
+                fresh, trained, test = _trained(recipe, data, seeds, epochs)
+                for label, models, score in (("", fresh, ""), (", trained", trained, test)):
+                    found[kind + label] = [growth(levels(each, data, kind)) for each in models]
+                    falls = {MIDDLE: found[kind + label]}
+                    setting = f"{name} {with_graph}" + (label or ", random weights")
+                    table.append(Falls(setting, kind, falls).line(score))
+                bar.update()
+            plots.append(
+                _by_layer(f"{name} {with_graph}, as shipped:\nenergy after by before", found)
+            )
+    return Study("shipped", [], plots, table)
+
+
+def _trained(
+    recipe: dict[str, Any], data: Dataset, seeds: Sequence[int], epochs: int
+) -> tuple[list[Model], list[Model], str]:
+    """Return models with random weights, trained ones, and the test score of these."""
+    fresh = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        fresh.append(create_model(in_dim=data.inputs, out_dim=data.classes, **recipe["model"]))
+    train = {
+        "epochs": epochs,
+        "lr": 0.01,
+        "evaluate_every": 5,
+        "batching": {"name": "random-nodes", "size": 600},
+    }
+    with tempfile.TemporaryDirectory() as runs:
+        summary = run_recipe({**recipe, "train": train, "seeds": list(seeds)}, runs=runs)
+        folder = Path(summary["folder"])
+        trained = [load(folder / f"seed-{seed}") for seed in seeds]
+    return fresh, trained, spread([each["test"] for each in summary["seeds"]])
+
+
+def _by_layer(title: str, found: dict[str, list[list[float]]]) -> Series:
+    """Return the energy after each layer by that before it, for each seed of each line."""
+    lines, margins = {}, {}
+    for name, runs in found.items():
+        alike = zip(*runs, strict=False)  # of fewer layers where a seed comes to consensus
+        layers = {float(number): list(each) for number, each in enumerate(alike, start=1)}
+        lines[name], margins[name] = averaged(layers)
+    x = next(iter(lines.values()))[0]
+    lines[NEITHER] = (x, [1.0] * len(x))
+    dashed = (*(each for each in found if each.endswith("trained")), NEITHER)
+    return Series(title, "layer", lines, dashed, margins=margins)
