@@ -111,6 +111,7 @@ def test_info_prints_what_a_model_is(zoo):
         ("rba-theory", "sed=1"),
         ("rba-control", "model=gcn"),
         ("rba-evaluation", "recipe=gcn-cora"),
+        ("difformer-energy", "seeds=1"),
     ],
 )
 def test_a_study_that_cannot_be_made(zoo, words, tmp_path):

@@ -194,6 +194,12 @@ def test_a_graph_of_too_many_pairs_is_refused(monkeypatch):
         energy.difformer_energy(dataset="digits")
 
 
+def test_pairs_of_sentences_are_no_graph(monkeypatch):
+    monkeypatch.setattr(energy, "load_data", lambda name: object())
+    with pytest.raises(ZooError, match="multi30k-en-de is not one graph"):
+        energy.difformer_energy(dataset="multi30k-en-de")
+
+
 def test_the_whole_study(tmp_path):
     study = energy.difformer_energy(quick=True, layers=4)
     assert agrees(study) and len(study.plots) == 6

@@ -98,29 +98,26 @@ def difformer_energy(
     """
     torch.manual_seed(seed)
     name, few, steps = ("karate", 2, STEPS[1::3]) if quick else (dataset, seeds, STEPS)
-    data, karate = _small(name), load_data("karate")
+    data, karate = _small(name), _small("karate")
     alphas = [each for each in steps if each <= 1]
     own = [(seed + each) % 2**63 for each in range(min(few, 3))]
-    if quick:
-        epochs = min(epochs, 5)
-    half = -(-layers // 2)
+    epochs, half = min(epochs, 5) if quick else epochs, -(-layers // 2)
     alone = theorem(karate.graph, steps=steps, seeds=few, layers=layers)
     limit = limits(karate.graph, strengths=STRENGTHS[::2] if quick else STRENGTHS, seeds=few)
     added = additions(karate, alphas=alphas, seeds=few, layers=layers)
     after = learned(name, data, seeds=own, layers=half, epochs=epochs)
     rows = [*alone.rows, *limit.rows, nearly_the_mean(karate), *after.rows]
     columns = zip([*alone.plots, *limit.plots], added.plots, after.plots, strict=True)
-    return Study(
-        "difformer-energy",
-        rows + unified_view(karate.graph),
-        [plot for row in columns for plot in row],
-        alone.table + added.table + after.table,
-    )
+    plots = [plot for row in columns for plot in row]
+    table = alone.table + added.table + after.table
+    return Study("difformer-energy", rows + unified_view(karate.graph), plots, table)
 
 
 def _small(name: str) -> Dataset:
     """Return a data set whose pairs of nodes are few enough."""
     data = load_data(name)
+    if not isinstance(data, Dataset):
+        raise ZooError(f"{name} is not one graph; name one, such as dataset=digits.")
     if data.graph.num_nodes() > LARGEST:
         raise ZooError(
             f"{name} has {data.graph.num_nodes():,} nodes, and the energy is a sum over all pairs; "
@@ -163,9 +160,10 @@ def additions(data: Dataset, *, alphas: Sequence[float], seeds: int, layers: int
 
 
 def _attend_to_states(model: Any) -> None:
-    for each in (each for layer in model.layers for each in (layer.query, layer.key)):
-        torch.nn.init.eye_(each.weight)
-        torch.nn.init.zeros_(each.bias)
+    for layer in model.layers:
+        for each in (layer.query, layer.key):
+            torch.nn.init.eye_(each.weight)
+            torch.nn.init.zeros_(each.bias)
 
 
 @torch.no_grad()
