@@ -91,6 +91,7 @@ class Model(nn.Module):
         "node-regression",
         "graph-classification",
         "sequence-classification",
+        "node-forecasting",
     )
     head: nn.Module
     config: dict[str, Any]

@@ -574,3 +574,10 @@ def test_schema_of_a_recipe_holds_those_of_the_tables():
     assert {"dataset", "encoding", "model", "attention", "propagation"} <= set(schema["$defs"])
     assert "$defs" not in schema["properties"]["model"]
     assert "attention" in given["model"]["$defs"], "the tables' own schemas are left as they were"
+
+
+def test_a_number_above_1_is_a_mean_squared_error():
+    expect = {"test": 84.5, "within": 2.5, "source": "a paper"}
+    assert read_recipe({**SHORT, "expect": {**expect, "metric": "mse"}}).expect.test == 84.5
+    with pytest.raises(ZooError, match="or `metric: mse` beside it"):
+        read_recipe({**SHORT, "expect": expect})

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.datasets.splits import SPLITS, make_split, split_problems
+from zoo.datasets.splits import SPLITS, TIME_SPLITS, make_split, split_problems
 from zoo.errors import ZooError
 
 PARTS = ("train", "val", "test")
@@ -48,6 +48,7 @@ def test_every_split_keeps_its_promises(spec, masks):
     assert again.sha256 == split.sha256 and len(split.sha256) == 64
     assert all(torch.equal(getattr(again, part), getattr(split, part)) for part in PARTS)
     pinned = isinstance(spec, dict) and ("index" in spec or "seed" in spec)
+    pinned |= spec in TIME_SPLITS
     other = make_split(spec, CLASSES, masks, seed=5)
     assert (other.sha256 == split.sha256) == pinned
 
@@ -243,6 +244,8 @@ WRITTEN_OUT = {
         f"per-class-{count}": {"name": "per-class", "train": count, "val": 1000, "test": None}
         for count in (10, 50, 100, 200, 400)
     },
+    "time-20-20-60": {"name": "time", "train": 20, "val": 20, "test": 60},
+    "time-70-10-20": {"name": "time", "train": 70, "val": 10, "test": 20},
 }
 
 

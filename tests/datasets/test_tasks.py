@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from zoo.config.metrics import LOWER, gain
 from zoo.config.options import pick
 from zoo.datasets.files.labels import METRICS
 from zoo.datasets.tasks import TASKS, bleu, signature, smoothed
@@ -14,6 +15,7 @@ from zoo.errors import ZooError
 from zoo.registry import Model
 
 WORDS = [word for word in TASKS if word != "translation"]
+NUMBERS = ("node-regression", "node-forecasting")
 NAN = float("nan")
 
 
@@ -25,7 +27,7 @@ def example(word, nodes=60):
         y = torch.randint(2, (nodes, 3)).float()
         y[::7, 1] = NAN
         classes = 3
-    elif word == "node-regression":
+    elif word in NUMBERS:
         y = torch.rand(nodes, 3)
         y[::7, 1] = NAN
         classes = 3
@@ -49,9 +51,10 @@ def test_a_perfect_answer_scores_one_and_a_better_one_loses_less(word):
         right = functional.one_hot(y.clamp(0), 4).float()
     else:
         right = y.nan_to_num(0).float().clamp(0).reshape(len(y), -1)
-    sure = right if word == "node-regression" else 20 * right - 10
-    assert task.metric(right, y) == 1
-    assert task.metric(logits, y) < 1
+    sure = right if word in NUMBERS else 20 * right - 10
+    best = 0 if task.metric_name in LOWER else 1
+    assert task.metric(right, y) == best
+    assert gain(task.metric_name, task.metric(logits, y)) < gain(task.metric_name, best)
     assert task.loss(sure, y) < 0.01 < task.loss(logits, y)
     assert task.name == word
 
@@ -78,7 +81,7 @@ def test_losses_are_in_fp32(word):
     assert short.grad.isfinite().all() and short.grad.abs().sum() > 0
     large = torch.full_like(logits, 300.0).bfloat16()
     assert task.loss(large, y).isfinite()
-    assert task.metric(short, y) <= 1
+    assert gain(task.metric_name, task.metric(short, y)) <= 1
 
 
 def test_losses_are_their_formulas():
@@ -102,6 +105,20 @@ def test_losses_are_their_formulas():
     known = [(z - t) ** 2 for z, t in pairs if t == t]
     assert task.loss(logits, y).item() == pytest.approx(sum(known) / len(known), rel=1e-5)
     assert task.loss(logits[:, :1], y[:, 0]) == task.loss(logits[:, :1], y[:, :1])
+
+
+def test_errors_of_forecasts_are_their_formulas():
+    task, logits, y = example("node-forecasting")
+    pairs = zip(logits.flatten().tolist(), y.flatten().tolist(), strict=True)
+    errors = [z - t for z, t in pairs if t == t]
+    squared = sum(each**2 for each in errors) / len(errors)
+    assert task.metric(logits, y) == pytest.approx(squared) == task.loss(logits, y).item()
+    absolute = sum(map(abs, errors)) / len(errors)
+    assert task.beside["mae"](logits, y) == pytest.approx(absolute)
+    with pytest.raises(ZooError, match="none of the values .* is known"):
+        task.metric(logits, torch.full_like(y, NAN))
+    with pytest.raises(ZooError, match="not finite"):
+        task.metric(logits / 0, y)
 
 
 def slow_r_squared(scores, y):
@@ -187,7 +204,8 @@ def test_metrics_are_those_of_ogb(name):
 
 
 def test_every_room_knows_the_same_tasks():
-    of_many = {"graph-classification": "accuracy", "sequence-classification": "accuracy"}
+    of_many = {"graph-classification": "accuracy", "sequence-classification": "accuracy",
+               "node-forecasting": "mse"}  # fmt: skip
     assert list(Model.tasks) == WORDS == [*METRICS, *of_many]
     assert {word: pick(TASKS, word).metric_name for word in WORDS} == {**METRICS, **of_many}
     assert list(TASKS) == [*WORDS, "translation"]

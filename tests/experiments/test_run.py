@@ -178,9 +178,17 @@ def test_ctrl_c_before_anything_is_trained_leaves_nothing(runs):
 @pytest.mark.parametrize("test,passed", [(0.84, True), (0.81, False), (0.9, True), (0.83, True)])
 def test_the_verdict(test, passed):
     expect = {"test": 0.845, "within": 0.015, "source": "a paper"}
-    summary = {"expect": expect, "test": {"mean": test}, "interrupted": False}
+    summary = {"expect": expect, "test": {"mean": test}, "interrupted": False, "metric": "accuracy"}
     said = verdict(summary)
     assert said[0] == passed and f"{test:.4f}" in said[1] and "a paper" in said[1]
+
+
+@pytest.mark.parametrize("test,passed", [(1.9, True), (2.1, True), (2.11, False), (0.0, True)])
+def test_the_verdict_where_less_is_better(test, passed):
+    expect = {"test": 2.0, "within": 0.1, "source": "a paper"}
+    summary = {"expect": expect, "test": {"mean": test}, "interrupted": False, "metric": "mse"}
+    said = verdict(summary)
+    assert said[0] == passed and f"{test - 2:+.4f}, 0.1 above is allowed" in said[1]
 
 
 def test_imports_of_a_recipe(tmp_path):

@@ -34,6 +34,19 @@ def typed_path(value: Path | None) -> Path | None:
     return None if value is None else user_path(value)
 
 
+def check_out(out: Path | None, suffixes: tuple[str, ...], again: bool) -> None:
+    """Refuse a file that cannot be written, has another ending, or is there."""
+    from zoo.system.files import check_place
+
+    if out is None:
+        return
+    if suffixes and out.suffix not in suffixes:
+        raise ZooError(f"--out {out}: write a file that ends in {' or '.join(suffixes)}.")
+    if out.is_dir() or (out.exists() and not again):
+        raise ZooError(f"{out} exists; name another file, or write --again to replace it.")
+    check_place(out)
+
+
 class Device(StrEnum):
     """Where to train."""
 
@@ -252,3 +265,27 @@ def tell(summary: dict[str, Any], as_json: bool) -> None:
         result_tables.result(summary)
     if summary["interrupted"]:
         sys.exit(exit_code())
+
+
+def translate(model, text: str, out: Path | None, again: bool, device: Device, how: dict) -> None:
+    """Translate a file, and say how many lines are written where."""
+    from zoo.inference.translate import translate_file
+    from zoo.system.environment import choose_device
+
+    check_out(out, (), again)
+    given = {key: value for key, value in how.items() if value is not None}
+    count, cut = translate_file(model, text, out, device=choose_device(device.value), **given)
+    said = f" {cut:,} were too long, and cut before they were translated." if cut else ""
+    if said or out is not None:
+        console.remark(f"{count:,} lines are translated{f', into {out}' if out else ''}.{said}")
+
+
+def tell_forecast(found, out: Path | None) -> None:
+    """Write a forecast, or print it."""
+    from zoo.inference.predict import write_table
+
+    if out is None:
+        typer.echo(found.table().to_csv(index=False), nl=False)
+        return
+    write_table(found, out)
+    console.remark(f"{len(found.times):,} times of {len(found.ids):,} nodes are in {out}.")

@@ -9,6 +9,7 @@ from zoo.config.json_schema import options_schema
 from zoo.config.options import Table, options_of
 from zoo.config.recipe import recipe_names, word
 from zoo.datasets.load import DATASETS, READERS, STREAMS
+from zoo.datasets.load.readers import SERIES
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
@@ -81,7 +82,7 @@ def _rows_of(table: Table) -> Callable[[], Rows]:
 def files() -> Rows:
     """Return a row per kind of file that is read, and per kind that is only written to disk."""
     streams = [{**row, "name": f"{row['name']} (--on-disk)"} for row in _rows_of(STREAMS)()]
-    return _rows_of(READERS)() + streams
+    return _rows_of(READERS)() + _rows_of(SERIES)() + streams
 
 
 PROMISES = re.compile(

@@ -5,6 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from zoo.cli.console import errors, out, plain, rows
+from zoo.config.metrics import gain
 
 
 def result(summary: dict[str, Any]) -> None:
@@ -62,6 +63,20 @@ def score(found: dict[str, Any]) -> None:
         f"{plain(found['data'])}.{how}{seen}",
         soft_wrap=True,
     )
+    if found.get("baselines"):
+        _baselines(found)
+
+
+def _baselines(found: dict[str, Any]) -> None:
+    """Print the metrics of forecasts, and below them those of what needs no model of the zoo."""
+    own = {found["metric"]: found["score"], **found["beside"]}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("forecast")
+    for metric in own:
+        table.add_column(plain(metric), justify="right")
+    for name, measured in {"this model": own, **found["baselines"]}.items():
+        table.add_row(plain(name), *(f"{measured[metric]:.4f}" for metric in own))
+    out.print(table)
 
 
 def comparison(found: list[dict[str, Any]]) -> None:
@@ -72,12 +87,12 @@ def comparison(found: list[dict[str, Any]]) -> None:
     table.add_column("recipe", no_wrap=True)
     for column in ("test", "runs", "parameters", "ms/epoch", "GiB"):
         table.add_column(column, justify="right", no_wrap=True)
-    best = max(each["test"]["mean"] for each in found)
+    best = max(gain(each["metric"], each["test"]["mean"]) for each in found)
     for each in found:
         score = _spread(each["test"])
         table.add_row(
             plain(each["recipe"]),
-            f"[bold]{score}[/]" if each["test"]["mean"] == best else score,
+            f"[bold]{score}[/]" if gain(each["metric"], each["test"]["mean"]) == best else score,
             str(each["test"]["runs"]),
             f"{each['parameters']:,}",
             _milliseconds(each),

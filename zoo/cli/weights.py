@@ -13,9 +13,12 @@ from zoo.cli.common import (
     DeviceName,
     Overrides,
     Runs,
+    check_out,
     spec_of,
     tell,
+    tell_forecast,
     train_plan,
+    translate,
     typed_path,
 )
 from zoo.errors import ZooError
@@ -57,16 +60,15 @@ Imports = Annotated[
     typer.Option("--import", help="A Python file or module to import first; none is otherwise."),
 ]
 Unverified = Annotated[
-    bool,
-    typer.Option("--unverified", help="Take weights even if they say no checksum of theirs."),
+    bool, typer.Option("--unverified", help="Take weights even if they say no checksum of theirs.")
 ]
 Beams = Annotated[
     int | None, typer.Option(min=1, max=1000, help="Of texts: hypotheses of each; 4 if left out.")
 ]
 LengthPenalty = Annotated[
-    float | None,
-    typer.Option(min=0, help="Of texts: exponent of the length; 0.6 if left out."),
+    float | None, typer.Option(min=0, help="Of texts: exponent of the length; 0.6 if left out.")
 ]
+Steps = Annotated[int | None, typer.Option(min=1, help="Of forecasts: times to predict.")]
 Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exists.")]
 
 
@@ -80,8 +82,8 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The table to write: .csv or .parquet. Of texts, any file; left out, they are "
-            "printed.",
+            help="The table to write: .csv or .parquet; of texts any file. Left out, texts and "
+            "forecasts are printed.",
             callback=typed_path,
         ),
     ] = None,
@@ -89,33 +91,38 @@ def predict(
     layerwise: Layerwise = False,
     beams: Beams = None,
     length_penalty: LengthPenalty = None,
+    steps: Steps = None,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Predict every node of a graph, its label and probabilities; or translate a text."""
+    """Predict every node of a graph, or what comes next in time; or translate a text."""
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
 
+    if text is None and _forecast(weights, data, steps, out, again, device, imports, unverified):
+        return
+    if steps is not None:
+        raise ZooError("--steps is for models of forecasts; leave it out.")
     if (data is None) == (text is None):
         raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
     if text is not None:
         if layerwise:
             raise ZooError("--layerwise is for graphs, and --text is none; leave it out.")
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
-        return _translate(_loaded(weights, imports, unverified), text, out, again, device, how)
+        translate(_loaded(weights, imports, unverified), text, out, again, device, how)
+        return
     if (beams, length_penalty) != (None, None):
         raise ZooError("--beams and --length-penalty are for texts; leave them out.")
     if out is None:
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
-    _check_out(out, (".csv", ".parquet"), again)
+    check_out(out, (".csv", ".parquet"), again)
     model, graph = _loaded(weights, imports, unverified), _graph(data)
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_table(found, out)
-    console.remark(
-        f"{len(found.ids):,} {graph.unit} of {graph.name} are in {out}.{_said(found.cut)}"
-    )
+    count, said = len(found.ids), _said(found.cut)
+    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{said}")
 
 
 @app.command()
@@ -136,7 +143,7 @@ def embed(
     from zoo.inference.predict import embed as run
     from zoo.inference.predict import write_array
 
-    _check_out(out, (".npy",), again)
+    check_out(out, (".npy",), again)
     model, graph = _loaded(weights, imports, unverified), _graph(data)
     found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
     write_array(found.values, out)
@@ -272,26 +279,19 @@ def _device(word: Device):
     return choose_device(word.value)
 
 
-def _translate(model, text: str, out: Path | None, again: bool, device: Device, how: dict) -> None:
-    from zoo.inference.translate import translate_file
+def _forecast(weights, data, steps, out, again, device, imports, unverified) -> bool:
+    """Tell what a model of forecasts says comes next; False where the weights are of no such."""
+    from zoo.inference.evaluate import forecast_of
+    from zoo.weights.folder import CONFIG, locate, read_config
 
-    if out is not None:
-        _check_out(out, (), again)
-    given = {key: value for key, value in how.items() if value is not None}
-    count, cut = translate_file(model, text, out, device=_device(device), **given)
-    said = f" {cut:,} were too long, and cut before they were translated." if cut else ""
-    if said or out is not None:
-        console.remark(f"{count:,} lines are translated{f', into {out}' if out else ''}.{said}")
-
-
-def _check_out(out: Path, suffixes: tuple[str, ...], again: bool) -> None:
-    from zoo.system.files import check_place
-
-    if suffixes and out.suffix not in suffixes:
-        raise ZooError(f"--out {out}: write a file that ends in {' or '.join(suffixes)}.")
-    if out.is_dir() or (out.exists() and not again):
-        raise ZooError(f"{out} exists; name another file, or write --again to replace it.")
-    check_place(out)
+    folder = locate(weights).folder
+    if read_config(folder / CONFIG)["about"].task != "node-forecasting":
+        return False
+    check_out(out, (".csv", ".parquet"), again)
+    model, spec = _loaded(weights, imports, unverified), spec_of(data) if data else None
+    how = {"trained_on": _trained_on(folder), "device": _device(device)}
+    tell_forecast(forecast_of(model, spec, steps, **how), out)
+    return True
 
 
 def _said(cut: float) -> str:

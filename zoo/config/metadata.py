@@ -90,6 +90,9 @@ class About(BaseModel):
     tokenizer: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
         None, description="SHA-256 of tokenizer.json, which a model of text is given its tokens by"
     )
+    scaling: dict[str, list[list[float]]] | None = Field(
+        None, description="of forecasts: id of a node to means and deviations of its columns"
+    )
     seed: Seed | None = Field(None, description="the seed of the recipe that was run")
     scores: dict[str, float] | None = Field(None, description="train, val, test: best epoch")
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")

@@ -9,11 +9,12 @@ import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from zoo.config.options import Count, Fraction, NonNegative, Seed, Spec, sentence
+from zoo.config.options import Count, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
 from zoo.config.yaml_lines import Draft, read, recipe_text
 from zoo.errors import FIRST, Problem, ZooError, brief, suggestion, unknown
@@ -59,7 +60,7 @@ class _Strict(BaseModel):
 class Verified(_Strict):
     """What a stored run of the recipe has measured."""
 
-    test: Fraction = Field(description="mean test metric over the seeds")
+    test: NonNegative = Field(description="mean test metric over the seeds")
     std: NonNegative = Field(description="standard deviation of the test metric over the seeds")
     seeds: _Seeds = Field(description="the seeds of the runs")
     date: Annotated[str, AfterValidator(_day)] = Field(description="day of the runs, YYYY-MM-DD")
@@ -71,10 +72,20 @@ class Verified(_Strict):
 class Expect(_Strict):
     """The number that the recipe should reach, and who says so."""
 
-    test: Fraction = Field(description="test metric that the source reports, between 0 and 1")
-    within: Fraction = Field(description="how far below `test` still counts as reached")
+    metric: Literal["mse"] | None = Field(
+        None, description="where `test` is a mean squared error, of which less is better"
+    )
+    test: NonNegative = Field(description="test metric that the source reports; 1 at most, but mse")
+    within: NonNegative = Field(description="how far from `test` still counts as reached")
     source: str = Field(min_length=1, description="where the number is from")
     verified: Verified | None = Field(None, description="what was measured here, null if nothing")
+
+    @pydantic.field_validator("test", "within")
+    @classmethod
+    def _share(cls, value: float, info: pydantic.ValidationInfo) -> float:
+        if value > 1 and info.data.get("metric") is None:
+            raise ValueError("should be less than or equal to 1, or `metric: mse` beside it")
+        return value
 
 
 class StartFrom(_Strict):

@@ -27,6 +27,9 @@ from zoo.system.memory import available_memory
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""
 
+STRATEGIES = ("full", "random-nodes", "clusters", "neighbours", "distributed")
+"""How the nodes of a graph may be trained on, at once or in mini-batches."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
@@ -53,15 +56,11 @@ class Dataset:
         unit: what has a label and a row of predictions, in words.
     """
 
-    batching: ClassVar[tuple[str, ...]] = (
-        "full",
-        "random-nodes",
-        "clusters",
-        "neighbours",
-        "distributed",
-    )
+    batching: ClassVar[tuple[str, ...]] = STRATEGIES
     unit: ClassVar[str] = "nodes"
     splits: ClassVar[tuple[str, ...] | None] = None  # words that it takes; None: any
+    overlap: ClassVar[int] = 0
+    scaling: ClassVar[None] = None  # of series
     tokenizer: ClassVar[None] = None  # of a data set of text
 
     name: str
@@ -155,9 +154,8 @@ class Dataset:
         name: str = "mine",
     ) -> "Dataset":
         """Make a data set of an adjacency matrix (N, N) in any sparse form; see `from_arrays`."""
-        nodes = None
-        if features is not None or labels is not None:
-            nodes = objects.from_arrays([], features, labels, task=task)
+        known = features is not None or labels is not None
+        nodes = objects.from_arrays([], features, labels, task=task) if known else None
         arrays = objects.from_scipy(adjacency, nodes, weights)
         return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
 
@@ -187,20 +185,18 @@ class Dataset:
 
         A graph that was made of the features, and encodings, are made again of these nodes.
         """
-        found = dataclasses.replace(
-            self,
-            graph=derived(self.graph.subgraph(nodes, store_ids=False), self.graph),
-            x=self.x[nodes, : self.own],
-            y=self.y[nodes],
-            masks=None,
-            ids=None if self.ids is None else self.ids[nodes.numpy()],
-            feature_names=self.feature_names and self.feature_names[: self.own],
-            own=None,
-            made=(),
-        )
+        graph = derived(self.graph.subgraph(nodes, store_ids=False), self.graph)
+        ids = None if self.ids is None else self.ids[nodes.numpy()]
+        names = self.feature_names and self.feature_names[: self.own]
+        own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
+        found = dataclasses.replace(self, **own, ids=ids, feature_names=names, own=None, made=())
         for make in self.made:
             found = make(found)
         return found
+
+    def trained_on(self, train: Tensor) -> "Dataset":
+        """Return the data set as it is: nothing of it is learnt from training nodes alone."""
+        return self
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
         """Return the data set with the encoding of its graph, a function of it, beside x."""

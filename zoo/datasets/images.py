@@ -19,7 +19,7 @@ from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
-from zoo.system.files import data_folders, user_path
+from zoo.system.files import data_file, user_path
 
 SPLIT = "ratio-70-10-20"
 """The default split: no benchmark fixes one for these images."""
@@ -132,15 +132,7 @@ def patches(pixels: np.ndarray, size: int) -> np.ndarray:
 
 
 def _mnist() -> Path:
-    """Return the file of MNIST's test images, in the folders of data."""
-    places = [folder / "mnist10k.npz" for folder in data_folders()]
-    found = next((each for each in places if each.is_file()), None)
-    if found is None:
-        raise ZooError(
-            f"mnist10k.npz is in none of {', '.join(str(each.parent) for each in places)}. Put "
-            f"MNIST's 10,000 test images there, {_KEYS}, or name their folder in ZOO_DATA."
-        )
-    return found
+    return data_file("mnist10k.npz", f"MNIST's 10,000 test images, {_KEYS},")
 
 
 def _graphs(name, pixels, labels, names, brightest, patch, window, skip, readout) -> Samples:

@@ -19,14 +19,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from zoo.config.options import Count, Spec
+from zoo.config.options import Count
 from zoo.datasets.canonical import canonical
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import BLEU, TRANSLATION
-from zoo.datasets.files.sentences import sentences_of
+from zoo.datasets.files.text_lines import sentences_of
+from zoo.datasets.samples import Separate
 from zoo.datasets.tokenizer import BEGIN, END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError
-from zoo.graphs.neighbours import refuse_graph
 
 _TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
 """What files of other data end in, which are no languages."""
@@ -65,7 +65,7 @@ class Sentences:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SentencePairs:
+class SentencePairs(Separate):
     """Pairs of sentences and their split; what training asks of a data set.
 
     Attributes:
@@ -84,8 +84,9 @@ class SentencePairs:
     split: ClassVar[str] = "benchmark"
     splits: ClassVar[tuple[str, ...]] = ("benchmark",)
     unit: ClassVar[str] = "pairs"
+    overlap: ClassVar[int] = 0
     transform: ClassVar[str] = "raw"
-    ids = labels = feature_names = None
+    ids = labels = feature_names = scaling = None
 
     name: str
     sources: Sentences
@@ -108,11 +109,6 @@ class SentencePairs:
     def inputs(self) -> int:
         """How many tokens there are."""
         return self.tokenizer.size
-
-    def with_graph(self, spec: Spec) -> SentencePairs:
-        """Return the data as it is; raise ZooError if another graph is asked for."""
-        refuse_graph(self.name, spec)
-        return self
 
     def encoded(self, encode: Callable[[Any], Tensor]) -> SentencePairs:
         """Return the data as it is: sentences have no encoding.

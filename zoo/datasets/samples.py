@@ -8,9 +8,9 @@ change of any model.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from zoo.config.options import Spec
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, stretches
-from zoo.graphs.neighbours import refuse_graph
 
 Readout = Literal["mean", "class-token"]
 """The type of an option `readout`."""
@@ -39,8 +38,31 @@ class Encodings(NamedTuple):
     starts: Tensor
 
 
+class Separate:
+    """What data sets have in common that are not the nodes of one graph."""
+
+    name: str
+
+    def with_graph(self, spec: Spec) -> Self:
+        """Return the data set as it is.
+
+        Raises:
+            ZooError: another graph than its own is asked for.
+        """
+        if spec not in ("own", {"name": "own"}):
+            raise ZooError(
+                f"{self.name} is not the nodes of one graph, which could be joined anew; leave "
+                "`graph` out."
+            )
+        return self
+
+    def trained_on(self, train: Tensor) -> Self:
+        """Return the data set as it is: nothing of it is learnt from training samples alone."""
+        return self
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Separate):
     """Many canonical graphs on the CPU, each with a label: what `Dataset` is for one graph.
 
     Attributes:
@@ -69,6 +91,8 @@ class Samples:
     batching: ClassVar[tuple[str, ...]] = ("samples",)
     unit: ClassVar[str] = "samples"
     splits: ClassVar[tuple[str, ...] | None] = None
+    overlap: ClassVar[int] = 0
+    scaling: ClassVar[None] = None
 
     name: str
     graphs: GraphSet
@@ -107,15 +131,6 @@ class Samples:
             "of one graph. It is trained by `zoo train` with `train.batching=samples`."
         )
 
-    def with_graph(self, spec: Spec) -> Samples:
-        """Return the data set as it is, whose samples are graphs of their own.
-
-        Raises:
-            ZooError: another graph than its own is asked for.
-        """
-        refuse_graph(self.name, spec)
-        return self
-
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
         """Return the data set with the encoding of each graph, a function of it, beside x.
 
@@ -132,12 +147,10 @@ class Samples:
                 "none. Leave out `encoding`; `rotary: true` of htgn tells the places of tokens."
             )
         graphs, kinds = self.graphs.distinct()
-        found = [*map(encode, graphs)]
-        if found[0].shape[1] == 0:
+        found = encodings_of(graphs, encode)
+        if found is None:
             return self
-        sizes = torch.tensor([len(each) for each in found])
-        starts = (sizes.cumsum(0) - sizes)[kinds]
-        return dataclasses.replace(self, encodings=Encodings(torch.cat(found).float(), starts))
+        return dataclasses.replace(self, encodings=found._replace(starts=found.starts[kinds]))
 
     def batch(self, chosen: Tensor) -> tuple[DGLGraph, Tensor]:
         """Return some samples (B,) as one graph, and what a model reads of its nodes.
@@ -158,6 +171,17 @@ class Samples:
     @property
     def _starts(self) -> Tensor:
         return self.graphs.sizes.cumsum(0) - self.graphs.sizes
+
+
+def encodings_of(
+    graphs: Sequence[DGLGraph], encode: Callable[[DGLGraph], Tensor]
+) -> Encodings | None:
+    """Return the encoding of each graph, a function of it; None where it has no columns."""
+    found = [*map(encode, graphs)]
+    if found[0].shape[1] == 0:
+        return None
+    sizes = torch.tensor([len(each) for each in found])
+    return Encodings(torch.cat(found).float(), sizes.cumsum(0) - sizes)
 
 
 def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:

@@ -1,15 +1,17 @@
 """Train, validation and test splits of nodes: by name, from a private seed, with a hash.
 
 `{name: ratio, train: 48, val: 32, test: 20}` draws shares of the nodes, `{name: per-class,
-train: 20}` nodes of each class; published splits have words of their own, such as `ratio-60-20-20`.
-The seed of the run draws the nodes; a `seed` in the mapping pins the draw for all runs. Global
-random generators are neither used nor changed.
+train: 20}` nodes of each class, `{name: time, gap: 4}` cuts snapshots in time; published splits
+have words, such as `ratio-60-20-20`. The seed of the run draws the nodes; a `seed` in the mapping
+pins the draw for all runs. Global random generators are neither used nor changed.
 """
 
 import dataclasses
+import functools
 import hashlib
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -17,15 +19,14 @@ from pydantic import Field
 from torch import Tensor
 
 from zoo.config.options import Count, Number, Seed, Spec, Table, pick, problems, resolved
+from zoo.config.recipe import word
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.errors import Problem, ZooError
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
 Masks = Mapping[str, Tensor] | None
 Indices = dict[str, np.ndarray]  # of the nodes of each part
-
 _OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
-
 _ROUNDING = 1e-6  # shares are rounded down, but not past a whole number that floats have missed
 
 
@@ -39,7 +40,7 @@ class Split:
     sha256: str
 
 
-def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
+def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int, overlap: int = 0) -> Split:
     """Split the labelled nodes of a graph into training, validation and test.
 
     Args:
@@ -48,6 +49,7 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
             which nothing is known are left out.
         masks: the benchmark's own splits, `train`, `val` and `test` (S, N) bool, or None.
         seed: of the run; it draws the nodes, or chooses one of the benchmark's splits.
+        overlap: samples after one with targets of it: as many are left out between parts.
 
     Raises:
         ZooError: the spec is wrong, or the graph has too few labelled nodes for it.
@@ -62,6 +64,8 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
         )
     dealt = pick(SPLITS, spec, y.cpu().numpy(), masks, seed)
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
+    for part, later in (("train", "val"), ("val", "test")) if overlap else ():
+        parts[part] = parts[part][parts[part] < parts[later].min(initial=len(y)) - overlap]
     together = np.concatenate(list(parts.values()))
     if len(np.unique(together)) < len(together):
         raise ZooError(f"split {spec!r} has nodes in more than one part; check the masks.")
@@ -74,6 +78,15 @@ def make_split(spec: Spec, y: Tensor, masks: Masks, *, seed: int) -> Split:
     return Split(**{part: torch.from_numpy(parts[part]) for part in PARTS}, sha256=_hash(parts))
 
 
+def split_of(data: Any, spec: Spec, seed: int) -> Split:
+    """Return the split of a data set; raise ZooError where it is none for data of its kind."""
+    words = data.splits or [each for each in SPLITS if each not in TIME_SPLITS]
+    if word(spec) in SPLITS and word(spec) not in words:
+        fix = f"leave `split` out, or choose from {', '.join(words)}."
+        raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
+    return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap)
+
+
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Return what is wrong with the word and options of a split, without looking at a graph."""
     found = problems(SPLITS, spec, path)
@@ -83,7 +96,7 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     if found:
         return found
     options = resolved(SPLITS, spec)
-    shares = [options[part] for part in PARTS] if options["name"] == "ratio" else []
+    shares = [options[part] for part in PARTS] if options["name"] in ("ratio", "time") else []
     if sum(shares) <= 100 + _ROUNDING:
         return []
     total = f"{' + '.join(f'{each:g}' for each in shares)} = {sum(shares):g}"
@@ -101,8 +114,7 @@ def benchmark(y: np.ndarray, masks: Masks, drawn: int, *, index: Number | None =
     """
     if masks is None:
         raise ZooError(
-            "split benchmark: this graph has no splits of its own; write split: ratio-60-20-20 or "
-            "split: per-class-20."
+            "split benchmark: this graph has no splits of its own; write split: ratio-60-20-20."
         )
     count = len(masks["train"])
     chosen = drawn % count if index is None else index
@@ -139,10 +151,8 @@ def per_class(
         ZooError: a class, or the graph, has too few labelled nodes.
     """
     if y.ndim == 2 or y.dtype.kind == "f":
-        raise ZooError(
-            "split per-class: a node has no class here but targets or a number; write split: "
-            "ratio-60-20-20."
-        )
+        said = "split per-class: a node has no class here but targets or a number"
+        raise ZooError(f"{said}; write split: ratio-60-20-20.")
     labelled = _labelled(y)
     classes, members = np.unique(y[labelled], return_counts=True)
     if members.min() < train:
@@ -188,84 +198,80 @@ def ratio(
         seed: pins the draw for all runs.
     """
     order = _shuffled(_labelled(y), drawn if seed is None else seed)
-    first = _share(train, order)
-    second = first + _share(val, order)
-    third = _share(train + val + test, order)
-    return {"train": order[:first], "val": order[first:second], "test": order[second:third]}
+    return _cut(order, train, val, test)
 
 
-def per_class_20(
+def in_time(
     y: np.ndarray,
     masks: Masks,
     drawn: int,
     *,
-    val: Count = 500,
-    test: Count = 1000,
-    seed: Seed | None = None,
+    train: Percent = 70,
+    val: Percent = 10,
+    test: Percent = 20,
+    gap: Number = 0,
 ) -> Indices:
-    """Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does.
+    """Cut all snapshots into parts in the order of their times, in percent, training first.
 
     Args:
-        val: validation nodes.
-        test: test nodes.
-        seed: pins the draw for all runs.
+        train: share for training.
+        val: share for validation.
+        test: share for test; in sum with the others 100, it also has what rounding leaves over.
+        gap: snapshots left out before validation and test; those with targets of both are.
     """
-    return per_class(y, masks, drawn, train=20, val=val, test=test, seed=seed)
+    found = _cut(_labelled(y), train, val, test)
+    return {part: own[: max(0, len(own) - gap * (part != "test"))] for part, own in found.items()}
 
 
-def _of_each_class(train: int) -> Callable[..., Indices]:
-    """Return the split `per-class` of so many training nodes, as an entry of the table."""
+def _fixed(split: Callable, what: str, **shares: float | None) -> Callable[..., Indices]:
+    """Return a split with these numbers, as an entry of the table: they are no options of it."""
 
-    def draw(
-        y: np.ndarray, masks: Masks, drawn: int, *, val: Count = 1000, seed: Seed | None = None
-    ) -> Indices:
-        return per_class(y, masks, drawn, train=train, val=val, test=None, seed=seed)
+    @functools.wraps(split)
+    def fixed(y: np.ndarray, masks: Masks, drawn: int, **options: Any) -> Indices:
+        return split(y, masks, drawn, **shares, **options)
 
-    draw.__doc__ = f"""Draw {train} training nodes from every class; all the others are test nodes.
-
-    The splits of images and texts in DIFFormer (arXiv 2301.09474).
-
-    Args:
-        val: validation nodes.
-        seed: pins the draw for all runs.
-    """
-    return draw
+    own, said = inspect.signature(split), (inspect.getdoc(split) or "").partition("Args:\n")[2]
+    left = [each for name, each in own.parameters.items() if name not in shares]
+    fixed.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
+    told = [each for each in said.splitlines() if each.strip().partition(":")[0] not in shares]
+    fixed.__doc__ = "\n".join([what, "", "Args:", *told])
+    return fixed
 
 
-def _shares(train: float, val: float, test: float) -> Callable[..., Indices]:
-    """Return the split `ratio` of these shares, as an entry of the table."""
+def _shares(name: str, split: Callable, *words: str) -> dict[str, Callable[..., Indices]]:
+    """Return a split of nodes or times with these shares, `48-32-20`, as entries of the table."""
+    what = (split.__doc__ or "").partition(", in percent")[0]
+    shares = {each: dict(zip(PARTS, map(int, each.split("-")), strict=True)) for each in words}
+    return {
+        f"{name}-{each}": _fixed(split, f"{what}: {each} percent.", **own)
+        for each, own in shares.items()
+    }
 
-    def draw(y: np.ndarray, masks: Masks, drawn: int, *, seed: Seed | None = None) -> Indices:
-        return ratio(y, masks, drawn, train=train, val=val, test=test, seed=seed)
 
-    draw.__doc__ = f"""Draw {train}, {val} and {test} percent of all labelled nodes.
+def _of_each_class(count: int) -> Callable[..., Indices]:
+    what = f"Draw {count} training nodes from every class, 1,000 for validation; test: the others."
+    return _fixed(per_class, what, train=count, val=1000, test=None)
 
-    Args:
-        seed: pins the draw for all runs.
-    """
-    return draw
 
+_PLANETOID = "Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does."
 
 SPLITS = Table(
     "split",
     {
         "benchmark": benchmark,
         "per-class": per_class,
-        "per-class-10": _of_each_class(10),
-        "per-class-100": _of_each_class(100),
-        "per-class-20": per_class_20,
-        "per-class-200": _of_each_class(200),
-        "per-class-400": _of_each_class(400),
-        "per-class-50": _of_each_class(50),
+        "per-class-20": _fixed(per_class, _PLANETOID, train=20),
+        **{f"per-class-{count}": _of_each_class(count) for count in (10, 50, 100, 200, 400)},
         "ratio": ratio,
-        "ratio-48-32-20": _shares(48, 32, 20),
-        "ratio-50-25-25": _shares(50, 25, 25),
-        "ratio-60-20-20": _shares(60, 20, 20),
-        "ratio-70-10-20": _shares(70, 10, 20),
-        "ratio-80-10-10": _shares(80, 10, 10),
+        **_shares("ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10"),
+        "time": in_time,
+        **_shares("time", in_time, "20-20-60", "70-10-20"),
     },
 )
 """Word to function `(y, masks, seed of the run, *, options) -> indices of each part`."""
+
+TIME_SPLITS = tuple(word for word in SPLITS if word.startswith("time"))
+"""Those in the order of times, which alone keep the future out of training."""
 
 
 def _shuffled(nodes: np.ndarray, seed: int) -> np.ndarray:
@@ -274,8 +280,11 @@ def _shuffled(nodes: np.ndarray, seed: int) -> np.ndarray:
     return np.random.default_rng([int.from_bytes(b"split"), seed]).permutation(nodes)
 
 
-def _share(percent: float, order: np.ndarray) -> int:
-    return int(percent / 100 * len(order) + _ROUNDING)
+def _cut(order: np.ndarray, train: float, val: float, test: float) -> Indices:
+    """Cut an order into shares in percent."""
+    shares = train, val, train + val + test
+    a, b, end = (int(each / 100 * len(order) + _ROUNDING) for each in shares)
+    return {"train": order[:a], "val": order[a : a + b], "test": order[a + b : end]}
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

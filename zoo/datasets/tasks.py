@@ -1,23 +1,25 @@
 """Tasks: loss, metric, and the number of outputs of the head.
 
-ROC-AUC of nodes of one class does not exist. It is not called 0.5 here: a split or a target of
-which nothing can be said is an error (`node-binary`) or left out of the mean (`node-multilabel`).
+ROC-AUC of nodes of one class does not exist, and is not called 0.5: a part of which nothing can be
+said is an error (`node-binary`), such a target is left out of the mean (`node-multilabel`).
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.config.metrics import MAE, MSE
 from zoo.config.options import Table
 from zoo.datasets.files.labels import (
     ACCURACY,
     BINARY,
     BLEU,
     CLASSIFICATION,
+    FORECASTING,
     GRAPHS,
     METRICS,
     MULTILABEL,
@@ -37,9 +39,10 @@ class Task:
         name: its word.
         metric_name: what the metric is called.
         loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
-        metric: `(logits, y)` to a number of at most 1; higher is better. Of `translation`, texts
-            and their references.
+        metric: `(logits, y)` to a number; higher is better and 1 the most, but for the metrics in
+            `zoo.config.metrics.LOWER`. Of `translation`, texts and their references.
         outputs: the number of classes, or of targets, to the width of the head.
+        beside: further metrics by their names, which are told beside a score.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Task:
     loss: Callable[[Tensor, Tensor], Tensor]
     metric: Callable[[Tensor, Tensor], float]
     outputs: Callable[[int], int]
+    beside: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
 
 
 def node_classification() -> Task:
@@ -60,7 +64,7 @@ def node_binary() -> Task:
 
 
 def node_multilabel() -> Task:
-    """Many yes-or-no targets for each node: binary cross entropy, mean ROC-AUC."""
+    """Many yes-or-no targets of a node: binary cross entropy, mean ROC-AUC."""
     return _task(MULTILABEL, _multilabel_loss, _multilabel_auc, _same)
 
 
@@ -87,6 +91,12 @@ def translation() -> Task:
     return Task(TRANSLATION, BLEU, _cross_entropy, bleu, _same)
 
 
+def node_forecasting() -> Task:
+    """The next numbers of each node: mean squared error, and beside it the mean absolute one."""
+    others = {MAE: mean_absolute_error}
+    return Task(FORECASTING, MSE, _squared_error, mean_squared_error, _same, others)
+
+
 TASKS = Table(
     "task",
     {
@@ -96,6 +106,7 @@ TASKS = Table(
         REGRESSION: node_regression,
         GRAPHS: graph_classification,
         SEQUENCES: sequence_classification,
+        FORECASTING: node_forecasting,
         TRANSLATION: translation,
     },
 )
@@ -109,11 +120,7 @@ def _task(name: str, loss: Callable, metric: Callable, outputs: Callable[[int], 
 def smoothed(task: Task, amount: float) -> Task:
     """Return a task whose labels are smoothed: a share of each is spread over all classes.
 
-    Szegedy et al. (arXiv 1512.00567), section 7.
-
-    Args:
-        task: one of classes.
-        amount: the share, from 0 to 1; 0 changes nothing.
+    Szegedy et al. (arXiv 1512.00567), section 7. An amount of 0 changes nothing.
 
     Raises:
         ZooError: the task is not one of classes.
@@ -197,6 +204,24 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     return (1 - error[told] / spread[told]).mean().item()
 
 
+def mean_squared_error(logits: Tensor, y: Tensor) -> float:
+    """Return the mean of (logits - y)^2, both (B, T), where y is known: it is NaN elsewhere."""
+    return _errors(logits, y).square().mean().item()
+
+
+def mean_absolute_error(logits: Tensor, y: Tensor) -> float:
+    """Return the mean of |logits - y|, both (B, T), where y is known: it is NaN elsewhere."""
+    return _errors(logits, y).abs().mean().item()
+
+
+def _errors(logits: Tensor, y: Tensor) -> Tensor:
+    _check_finite(logits)
+    known = ~y.isnan()
+    if not known.any():
+        raise ZooError("none of the values that a score is asked for is known; use another split.")
+    return logits[known].double() - y[known].double()
+
+
 def _squared_error(logits: Tensor, y: Tensor) -> Tensor:
     y = y.reshape(len(y), -1)
     known = ~y.isnan()
@@ -267,8 +292,7 @@ def _check_finite(logits: Tensor) -> None:
         )
 
 
-def _same(classes: int) -> int:
-    return classes
+_same = int  # as many outputs as classes
 
 
 def _one(classes: int) -> int:

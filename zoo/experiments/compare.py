@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.config.metadata import path_name
+from zoo.config.metrics import gain
 from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
 from zoo.errors import ZooError
@@ -31,6 +32,9 @@ BASELINES = ("gcn", "mlp")
 
 UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 """Training of a model with its default options, where no recipe for the data set is shipped."""
+
+OF_MANY = ("samples", "snapshots")
+"""Strategies of data that are no single graph, and that no model is trained on in another way."""
 
 
 class Contestant(NamedTuple):
@@ -122,7 +126,7 @@ def compare(
         {**each, "same_splits": mine == nodes[0]}
         for each, mine in zip(summaries, nodes, strict=True)
     ]
-    return sorted(rows, key=lambda each: -each["test"]["mean"])
+    return sorted(rows, key=lambda each: -gain(each["metric"], each["test"]["mean"]))
 
 
 def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Contestant:
@@ -225,7 +229,11 @@ def _baseline(model: str, first: Plan) -> Contestant:
     if name not in recipe_names():
         own = {"imports": first.imports} if first.code else {}
         try:
-            return _untuned(model, {"dataset": data["dataset"], "seeds": data["seeds"], **own})
+            given = {"dataset": data["dataset"], "seeds": data["seeds"], **own}
+            batching = first.train["batching"]
+            return _untuned(
+                model, given, batching=batching if word(batching) in OF_MANY else "full"
+            )
         except ZooError:
             if first.code is not None:
                 raise
@@ -239,8 +247,11 @@ def _baseline(model: str, first: Plan) -> Contestant:
     return contestant(load_recipe(own), name=name)
 
 
-def _untuned(model: str, data: dict[str, Any], overrides: Sequence[str] = ()) -> Contestant:
-    recipe = load_recipe({**data, "model": model, "train": UNTUNED}, overrides, trust=True)
+def _untuned(
+    model: str, data: dict[str, Any], overrides: Sequence[str] = (), batching: Spec = "full"
+) -> Contestant:
+    train = {**UNTUNED, "batching": batching}
+    recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
     return contestant(recipe, name=f"{model}-{path_name(word(recipe.dataset))}", tuned=False)
 
 

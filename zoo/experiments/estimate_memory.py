@@ -18,7 +18,7 @@ from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_data, on_disk_folder
-from zoo.datasets.splits import Split, make_split
+from zoo.datasets.splits import Split, split_of
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
@@ -197,7 +197,7 @@ def _loaded(plan: Plan) -> tuple[Dataset, Split]:
     if width:
         data = data.add_features(torch.zeros(len(data.x), width))
     split = plan.split or data.split
-    return data, make_split(split, data.y, data.masks, seed=plan.recipe.seeds[0])
+    return data, split_of(data, split, plan.recipe.seeds[0])
 
 
 def _batch(over: Batches) -> tuple[int, float, int, bool]:

@@ -13,7 +13,7 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
-from zoo.datasets.splits import Split, make_split
+from zoo.datasets.splits import Split, split_of
 from zoo.datasets.tasks import TASKS, Task, smoothed
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
@@ -58,18 +58,14 @@ def prepare(plan: Plan) -> Prepared:
     data = _in_tokens_of_the_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
-    if data.splits is not None and word(plan.split) not in data.splits:
-        raise ZooError(
-            f"{data.name} is split by its files, which the tokens are learnt from as well; leave "
-            f"`split: {word(plan.split)}` out."
-        )
     task = pick(TASKS, data.task)
     _check_task(plan, task)
     seeds = plan.recipe.seeds
     try:
-        splits = [make_split(plan.split, data.y, data.masks, seed=seed) for seed in seeds]
+        splits = [split_of(data, plan.split, seed) for seed in seeds]
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
+    data = data.trained_on(splits[0].train)
     encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
     if encoded.inputs == 0:
         raise ZooError(
@@ -132,6 +128,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         transform=data.transform,
         tokenizer=data.tokenizer and data.tokenizer.sha256,
         graph=plan.graph,
+        scaling=data.scaling,
         encoding=plan.encoding,
         recipe=plan.plain(),
         files=_files(plan) or None,

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 from zoo.config.recipe import Recipe, word
-from zoo.datasets.files.labels import GRAPHS, SEQUENCES, TRANSLATION
+from zoo.datasets.files.labels import FORECASTING, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.images import IMAGES
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
+from zoo.datasets.snapshots import SERIES_WORDS
 from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import ZooError, unknown
@@ -24,6 +25,7 @@ _TASKS = {
     **dict.fromkeys(IMAGES, GRAPHS),
     **dict.fromkeys(TEXTS, SEQUENCES),
     **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
+    **dict.fromkeys(SERIES_WORDS, FORECASTING),
 }
 """The task of each data set that is known without reading it."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from zoo.config.metrics import LOWER, gain
 from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
 from zoo.datasets import Dataset
@@ -259,16 +260,15 @@ def summarise(
 
 
 def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
-    """Compare a finished run with what its recipe expects: at most `within` below is a pass."""
+    """Compare a finished run with what its recipe expects: at most `within` worse is a pass."""
     expect, test = summary["expect"], summary["test"]["mean"]
-    points = 100 * (test - expect["test"])
-    lowest = -100 * expect["within"] - 1e-9  # 0.83 is within 0.015 of 0.845
-    passed = not summary["interrupted"] and points >= lowest
-    sentence = (
-        f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
-        f"{points:+.2f} points, {100 * expect['within']:g} below is allowed."
-    )
-    return passed, sentence
+    better = gain(summary["metric"], test) - gain(summary["metric"], expect["test"])
+    passed = not summary["interrupted"] and better >= -expect["within"] - 1e-11
+    said = f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
+    if summary["metric"] in LOWER:
+        return passed, f"{said}{-better:+.4f}, {expect['within']:g} above is allowed."
+    points = f"{100 * better:+.2f} points, {100 * expect['within']:g} below is allowed."
+    return passed, said + points
 
 
 def _spread(scores: list[float]) -> dict[str, float | int | None]:

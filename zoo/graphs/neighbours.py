@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.config.options import Count, Positive, Spec, Table
+from zoo.config.options import Count, Positive, Table
 from zoo.errors import ZooError
 from zoo.system.cache import cached
 from zoo.system.files import user_path
@@ -138,14 +138,6 @@ def file(
 
 GRAPHS = Table("graph", {"file": file, "knn": knn, "none": none, "own": own, "radius": radius})
 """Word to `(features (N, F), ids (N,) or None, *, options) -> edges (E, 2)`; None: as they are."""
-
-
-def refuse_graph(name: str, spec: Spec) -> None:
-    """Refuse another graph than its own for a data set that is not the nodes of one graph."""
-    if spec not in ("own", {"name": "own"}):
-        raise ZooError(
-            f"{name} is not the nodes of one graph, which could be joined anew; leave `graph` out."
-        )
 
 
 MADE = ("knn", "radius")

@@ -8,10 +8,11 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.datasets import Dataset
-from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.files.labels import FORECASTING, TRANSLATION
 from zoo.datasets.load import DATASETS, load_data, own_files
-from zoo.datasets.splits import PARTS, make_split
+from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError, unknown
+from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast, training_options
 from zoo.inference.predict import evaluate
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
@@ -60,8 +61,16 @@ def evaluate_part(
     if not known and (beams, length_penalty) != (None, None):
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or known else "all")
-    spec, own = divide(_of_training(about, trained_on) if spec is None else spec, ("split",))
+    if spec is not None and about.task == FORECASTING:
+        spec = training_options(spec, trained_on or (about.recipe or {}).get("dataset"))
+    spec, own = divide(of_training(about, trained_on) if spec is None else spec, ("split",))
     data = load_data(spec)
+    if data.task == FORECASTING:
+        if layerwise:
+            raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
+        found = evaluate_forecasts(model, data, part, own.get("split", data.split),
+                                   batch_size=batch_size, device=device)  # fmt: skip
+        return {**found, "seen": data.name == about.data and part in ("all", "train")}
     if data.task == TRANSLATION:
         if layerwise:
             raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")
@@ -72,7 +81,7 @@ def evaluate_part(
     nodes = torch.arange(len(data.y))
     if part != "all":
         split = own.get("split", data.split)
-        nodes = getattr(make_split(split, data.y, data.masks, seed=about.seed or 0), part)
+        nodes = getattr(split_of(data, split, about.seed or 0), part)
     context = training_nodes(model, trained_on)
     if context is not None:  # the others are not to be seen either
         data, nodes = data.part(nodes), torch.arange(len(nodes))
@@ -109,13 +118,38 @@ def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | No
     train = recipe.get("train")
     if not isinstance(train, dict) or train.get("inductive") is not True:
         return None
-    spec, own = divide(_of_training(model.about, trained_on), ("split",))
+    spec, own = divide(of_training(model.about, trained_on), ("split",))
     data = load_data(spec)
     split = own.get("split", data.split)
-    return data.part(make_split(split, data.y, data.masks, seed=model.about.seed or 0).train)
+    return data.part(split_of(data, split, model.about.seed or 0).train)
 
 
-def _of_training(about: About, spec: Spec | None) -> Spec:
+def forecast_of(
+    model: Model,
+    spec: Spec | None,
+    steps: int | None,
+    *,
+    trained_on: Spec | None = None,
+    device: str | torch.device = "cpu",
+) -> Forecast:
+    """Return what a model says comes next, in the series it was trained on or in others.
+
+    Args:
+        model: of forecasts, as `zoo.load` gives it.
+        spec: the series; of a path alone the options are those of training; None: these series.
+        steps: times to predict; None: the model's horizon.
+        trained_on: the series of training as the run's own recipe names them.
+        device: where.
+
+    Raises:
+        ZooError: as `zoo.inference.forecast.forecast`, or nothing is known of the series.
+    """
+    known = divide(trained_on or (model.about.recipe or {}).get("dataset"), ("split",))[0]
+    given = of_training(model.about, known) if spec is None else training_options(spec, known)
+    return forecast(model, load_data(given), steps, device=device)
+
+
+def of_training(about: About, spec: Spec | None) -> Spec:
     """Return the graph that weights were trained on: the very one, as far as that is known."""
     spec = spec or (about.recipe or {}).get("dataset")
     if not isinstance(spec, str | dict):

@@ -21,7 +21,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.inference.align import fitted, numbered
-from zoo.inference.sample_answers import answer_samples
+from zoo.inference.sample_answers import answer_samples, refuse_rows
 from zoo.registry import Model
 from zoo.system.files import write_whole
 from zoo.training.layerwise import Layerwise
@@ -277,7 +277,7 @@ def _numbers(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None
     return [f"value_{name}" for name in _names(names, logits.shape[1])], logits, None
 
 
-_KINDS = {"full": _of_nodes, "samples": answer_samples}
+_KINDS = {"full": _of_nodes, "samples": answer_samples, "snapshots": refuse_rows}
 """The first of the strategies that data may be trained by, to what answers for all its rows."""
 
 _ANSWERS = {

@@ -1,6 +1,7 @@
 """What a trained model says of many graphs: a row for each of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,3 +41,11 @@ def answer_samples(
     over = SampleBatches(data, everything, device, size=size)
     found = over.logits(lambda graph, x: read(model, graph, x).float(), everything)
     return found.cpu(), 0.0
+
+
+def refuse_rows(model: Model, data: Any, *how: Any) -> None:
+    """Refuse to answer for snapshots row by row; raise ZooError, always."""
+    raise ZooError(
+        f"{data.name} is {data.unit} in time: `zoo predict WEIGHTS` writes what comes next, and "
+        "`zoo evaluate` measures it (zoo.inference.forecast); there is no row for each to embed."
+    )

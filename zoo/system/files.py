@@ -64,6 +64,22 @@ def data_folders() -> list[Path]:
     return [user_path(word) for word in words if word] or [Path("data")]
 
 
+def data_file(name: str, what: str) -> Path:
+    """Return the file of this name in the first data folder that has it; `what` it should be.
+
+    Raises:
+        ZooError: none has it.
+    """
+    places = [folder / name for folder in data_folders()]
+    found = next((each for each in places if each.is_file()), None)
+    if found is None:
+        raise ZooError(
+            f"{name} is in none of {', '.join(str(each.parent) for each in places)}. Put {what} "
+            "there, or name its folder in ZOO_DATA."
+        )
+    return found
+
+
 def cache_folder() -> Path:
     """Return the folder of computed encodings, inside the first data folder."""
     return data_folders()[0] / "cache"

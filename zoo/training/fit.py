@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
+from zoo.config.metrics import gain
 from zoo.config.options import Count, NonNegative, Positive, Rate, Spec, pick
 from zoo.datasets.tasks import smoothed
 from zoo.errors import ZooError
@@ -130,7 +131,8 @@ def fit(
     factor = pick(SCHEDULES, schedule, epochs)
     # What it logs of an epoch is the rate of the last step in it.
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
-    state = _State(model, optimiser, rates, _Best(model, optimiser, model.phase_starts()))
+    best = _Best(model, optimiser, model.phase_starts(), on.task.metric_name)
+    state = _State(model, optimiser, rates, best)
     if hooks.checkpoint:
         hooks.checkpoint.read(state.resume)
     hooks.begin(len(state.seconds))
@@ -239,10 +241,14 @@ class _Best:
         model: what is trained.
         optimiser: what trains it.
         starts: the epochs in which a phase begins.
+        metric: of which the score is, and which says whether less of it is better.
     """
 
-    def __init__(self, model: Model, optimiser: torch.optim.Optimizer, starts: Iterable[int]):
+    def __init__(
+        self, model: Model, optimiser: torch.optim.Optimizer, starts: Iterable[int], metric: str
+    ):
         self.model, self.optimiser, self.starts = model, optimiser, tuple(starts)
+        self.metric = metric
         self.epoch = -1
         self.scores: dict[str, float] = {}
         self.weights: dict[str, Tensor] = {}
@@ -250,12 +256,15 @@ class _Best:
 
     def offer(self, epoch: int, train: float, val: float, test: Callable[[], float]) -> None:
         """Keep weights and scores if the validation score is better than any before."""
-        if not self.scores or val > self.scores["val"]:
+        if not self.scores or self._gain(val) > self._gain(self.scores["val"]):
             scores = {"train": train, "val": val, "test": test()}
             self.weights = copy.deepcopy(self.model.state_dict())
             if epoch < max(self.starts, default=0):
                 self.moments = copy.deepcopy(self.optimiser.state_dict()["state"])
             self.scores, self.epoch = scores, epoch  # last: Ctrl-C may come at any time
+
+    def _gain(self, score: float) -> float:
+        return gain(self.metric, score)
 
     def rewind(self) -> None:
         """Go back to the best weights and the optimiser's state then; its learning rate stays."""

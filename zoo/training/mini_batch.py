@@ -28,7 +28,7 @@ from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.training.full_batch import Divided, Part, Whole, ahead
-from zoo.training.sample_batches import SampleBatches
+from zoo.training.sample_batches import SampleBatches, SnapshotBatches
 from zoo.training.token_batches import TokenBatches
 
 Fanout = Annotated[int, Field(ge=-1, le=MOST)]
@@ -258,6 +258,7 @@ BATCHING = Table(
         "neighbours": Neighbours,
         "distributed": Distributed,
         "samples": SampleBatches,
+        "snapshots": SnapshotBatches,
         "tokens": TokenBatches,
     },
 )

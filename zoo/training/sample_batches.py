@@ -1,4 +1,4 @@
-"""The mini-batch strategy of many graphs: some of them at a time, without padding.
+"""The mini-batch strategies of many graphs: some of them at a time, without padding.
 
 Graphs of one size share a call of the attention, and of sequences that differ in length there would
 be many calls. Therefore a batch has samples of about one size: of a few batches' worth, drawn at
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from zoo.config.options import Count
 from zoo.datasets.samples import Samples
+from zoo.datasets.snapshots import Snapshots
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
@@ -24,6 +25,9 @@ from zoo.training.full_batch import Divided, Part, Score, TrainingData, ahead, i
 
 DEFAULT = 128
 """Samples in a batch where nothing else is said."""
+
+ANSWERED = 2**15
+"""Nodes of snapshots that are answered for at a time, but for the size of a batch."""
 
 POOL = 32
 """Batches that exchange samples for others of their size."""
@@ -61,8 +65,7 @@ class SampleBatches(Divided):
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some samples, (m, C), a batch of like size at a time."""
         asked, back = nodes.unique(return_inverse=True)
-        order = self.data.graphs.sizes[asked].argsort(stable=True)
-        batches = self._cut(asked[order])
+        batches = self._answered(asked)
         own = batches[process_group.rank() :: process_group.count()] or batches[:1]
         room = None
         for chosen, (graph, x) in ahead(lambda each: (each, self._made(each)), own):
@@ -96,6 +99,10 @@ class SampleBatches(Divided):
                 last, until = number == work[-1][0], min(1.0, (start + together) / len(batches))
                 seed = seed_of((self.seed, epoch, start + number))
                 yield step[number], weight, seed, last, until
+
+    def _answered(self, asked: Tensor) -> list[Tensor]:
+        """Return batches of samples (m,) to answer for."""
+        return self._cut(asked[self.data.graphs.sizes[asked].argsort(stable=True)])
 
     def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
         """Return samples (m,) in random batches, each of like size."""
@@ -134,3 +141,43 @@ class SampleBatches(Divided):
     def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)
         return place(graph, self.device), x.to(self.device)
+
+
+class SnapshotBatches(SampleBatches):
+    """Snapshots in the order of their times, or in any; a step for each, or one for an epoch.
+
+    The loss is that of values as they are scaled, scores are in their own unit.
+
+    Args:
+        size: snapshots in a batch at most.
+        accumulate: add up the gradients of all batches of an epoch for a single step.
+        shuffle: take them in another order in each epoch.
+    """
+
+    data: Snapshots
+
+    def __init__(
+        self,
+        data: Snapshots,
+        train: Tensor,
+        device: torch.device | str,
+        *,
+        size: Count = 1,
+        accumulate: bool = False,
+        shuffle: bool = False,
+    ):
+        per_step = -(-len(train) // size) if accumulate else 1
+        super().__init__(data, train, device, size=size, per_step=per_step)
+        self.shuffle = shuffle
+
+    def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
+        order = random_order(len(samples), seed) if self.shuffle else slice(None)
+        return self._cut(samples[order])
+
+    def _answered(self, asked: Tensor) -> list[Tensor]:
+        return list(asked.split(max(self.size, ANSWERED // int(self.data.graphs.sizes[0]))))
+
+    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
+        part = super()._part(chosen, weight, seed, last, until)
+        y = self.data.scaled_targets(chosen).to(self.device)
+        return part._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))

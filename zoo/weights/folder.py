@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from zoo.config.metadata import About
+from zoo.config.metrics import gain
 from zoo.config.options import Count, sentence, value_problems
 from zoo.errors import ZooError, suggestion
 from zoo.system.files import write_whole
@@ -207,14 +208,15 @@ def _best(configs: list[Path]) -> Located:
     """Choose the seed with the best validation score; the first of several."""
     if len(configs) == 1:
         return Located(configs[0].parent, f"the only seed of {configs[0].parent.parent}")
-    scores = {path.parent: read_config(path)["about"].scores or {} for path in configs}
+    abouts = {path.parent: read_config(path)["about"] for path in configs}
+    scores = {folder: about.scores or {} for folder, about in abouts.items()}
     silent = [folder.name for folder, score in scores.items() if "val" not in score]
     if silent:
         raise ZooError(
             f"{configs[0].parent.parent} does not say which of its seeds is best ({silent[0]} has "
             f"no validation score); name one, such as {configs[0].parent}."
         )
-    best = max(scores, key=lambda folder: scores[folder]["val"])
+    best = max(scores, key=lambda each: gain(abouts[each].metric, scores[each]["val"]))
     score = scores[best]["val"]
     return Located(best, f"best of {len(scores)} seeds by its validation score, {score:.4f}")
 

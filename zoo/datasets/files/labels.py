@@ -18,6 +18,9 @@ TRANSLATION, BLEU = "translation", "bleu"
 GRAPHS, SEQUENCES, ACCURACY = "graph-classification", "sequence-classification", "accuracy"
 """The tasks of many graphs, or sequences, with a label each, and their metric."""
 
+FORECASTING = "node-forecasting"
+"""The task of graphs in time."""
+
 MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}

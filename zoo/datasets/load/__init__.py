@@ -11,7 +11,7 @@ from zoo.datasets.load.by_name import (
     read_graph,
     resolved_dataset,
 )
-from zoo.datasets.load.graph import load_graph
+from zoo.datasets.load.graph import load_graph, series_of
 from zoo.datasets.load.prepare import STREAMS, prepare_on_disk
 from zoo.datasets.load.readers import READERS
 
@@ -29,4 +29,5 @@ __all__ = [
     "prepare_on_disk",
     "read_graph",
     "resolved_dataset",
+    "series_of",
 ]

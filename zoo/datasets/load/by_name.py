@@ -25,11 +25,12 @@ from zoo.datasets.images import IMAGES
 from zoo.datasets.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import obtain
-from zoo.datasets.load.readers import READERS, reader_of
+from zoo.datasets.load.readers import READERS, reader_of, whole_reader
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
-from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files, read_pairs
+from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
 from zoo.datasets.samples import Samples
+from zoo.datasets.snapshots import SERIES_WORDS, Snapshots
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, unknown
@@ -58,9 +59,10 @@ def _builder(name: str) -> Callable[..., Dataset]:
 
 DATASETS = Table(
     "dataset",
-    {**{name: _builder(name) for name in NAMED}, **GENERATED, **NAMED_PAIRS, **IMAGES, **TEXTS},
+    {name: _builder(name) for name in NAMED}
+    | {**GENERATED, **NAMED_PAIRS, **IMAGES, **TEXTS, **SERIES_WORDS},
 )
-"""Word to builder `(*, features, ...) -> Dataset`; or `SentencePairs`, or `Samples`."""
+"""Word to builder `(*, features, ...) -> Dataset`, or to other data, such as `Samples`."""
 
 _SPLITS = {
     **{name: known.split for name, known in NAMED.items()},
@@ -68,14 +70,15 @@ _SPLITS = {
     **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
     **IMAGE_SPLITS,
     **TEXT_SPLITS,
+    **dict.fromkeys(SERIES_WORDS, Snapshots.split),
 }
 """The split of each word where a recipe names none."""
 
 
 def load_data(
     spec: Spec | Path, *, features: Spec = "raw", **options: Any
-) -> Dataset | SentencePairs | Samples:
-    """Load a graph, many graphs, or pairs of sentences, by name or from files; or draw a graph.
+) -> Dataset | SentencePairs | Samples | Snapshots:
+    """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
 
     A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
     once if it is in none. The path of a folder or a file is read (`READERS` says what a path may
@@ -101,8 +104,8 @@ def load_data(
     try:
         if name in DATASETS:
             return pick(DATASETS, spec)
-        if has_pairs(path := _path(name)):
-            return read_pairs(path, **_options(spec))
+        if reader := whole_reader(path := _path(name), spec):
+            return reader(path, **_options(spec))
         if folder := on_disk_folder(name):
             kept = {key: spec[key] for key in ("features", "task") if key in spec}
             return read_on_disk(folder, **kept)
@@ -121,10 +124,8 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
-    if has_pairs(_path(spec["name"])):
-        raise ZooError(
-            f"{spec['name']} is pairs of sentences and no graph; `zoo train` reads it as it is."
-        )
+    if whole_reader(_path(spec["name"]), spec):
+        raise ZooError(f"{spec['name']} is no single graph; `zoo train` reads it as it is.")
     if spec["name"] in DATASETS and not _path(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())
@@ -203,12 +204,12 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
     except ZooError as error:
         return [Problem(where, str(error))]
     if not file.exists():
-        if file.suffix.lower() in READERS:
+        if file.suffix.lower() in (*READERS, ".json"):
             return [Problem(where, f"there is no file {name}; write the path of a graph.")]
         hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
         return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
-    if has_pairs(file):
-        return option_problems(name, read_pairs, _options(spec), path, also)
+    if whole := whole_reader(file, spec):
+        return option_problems(name, whole, _options(spec), path, also)
     try:
         reader = reader_of(file)
     except ZooError as error:
@@ -223,8 +224,8 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
     name = spec if isinstance(spec, str) else spec["name"]
     if name in DATASETS:
         return resolved(DATASETS, spec)
-    if has_pairs(_path(name)):
-        return {"name": name, **resolved_options(read_pairs, _options(spec))}
+    if whole := whole_reader(_path(name), spec):
+        return {"name": name, **resolved_options(whole, _options(spec))}
     own, common = _divided(spec)
     options = {
         **resolved_options(common_options, common),

@@ -1,21 +1,24 @@
 """Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from zoo.config.options import Table
+from zoo.config.options import Spec, Table
 from zoo.datasets.files.columns import Columns
 from zoo.datasets.files.dgl_file import dgl_arrays
-from zoo.datasets.files.documents import read_terms
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.files.matrix_market import read_coordinates
 from zoo.datasets.files.objects import from_networkx, from_scipy, from_tensors, refuse_weights
 from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.tables import read_node_table, read_tables
+from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.reader import read_whole
+from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
+from zoo.datasets.snapshots import Snapshots, series_of_json, series_of_table
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 
@@ -260,3 +263,25 @@ def _nodes(path: str | None, label: str | list[str] | None, task: str | None) ->
     if path is None:
         return None
     return read_node_table(user_path(path), Columns(label=label, task=task))
+
+
+SERIES = Table(
+    "kind of series", {"table of times": series_of_table, "series .json": series_of_json}
+)
+"""What holds series in time, to function `(path, *, options) -> Snapshots`."""
+
+
+def whole_reader(path: Path, spec: Spec) -> Callable[..., SentencePairs | Snapshots] | None:
+    """Return what reads a path that is no single graph, but pairs of sentences or series in time.
+
+    Args:
+        path: a folder or a file, which need not exist.
+        spec: what names it, with its options.
+    """
+    options = spec if isinstance(spec, Mapping) else {}
+    if has_pairs(path):
+        return read_pairs
+    if path.suffix.lower() == ".json":
+        return series_of_json
+    timed = "time" in options or options.get("task") == FORECASTING
+    return series_of_table if timed and not path.is_dir() else None

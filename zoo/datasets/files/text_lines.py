@@ -1,7 +1,7 @@
-"""Texts with a label, a line of JSON each: as they are, or as nodes whose features are TF-IDF.
+"""Text files: of a sentence a line; or of a labelled text a line of JSON, which becomes a node.
 
-A line is `{"id": "7", "split": "train", "label": "earn", "text": "..."}`; only `text` is needed.
-Errors do not name the file.
+A line of JSON is `{"id": "7", "split": "train", "label": "earn", "text": "..."}`; all but `text` may
+be missing. Its errors do not name the file.
 """
 
 import gzip
@@ -24,12 +24,43 @@ from zoo.system.files import user_path
 LARGEST = 2**31
 """The largest file of texts that is read, in bytes."""
 
+MOST_LINES, LONGEST_LINE = 10**7, 2**20
+"""Sentences of a file, and bytes of each, at most."""
+
 HELD_OUT = 10
 """Percent of the training texts that are for validation, where a file has no part for it."""
 
 FORM = '{"id": "7", "split": "train", "label": "earn", "text": "..."}'
 
 Masks = dict[str, np.ndarray] | None
+
+
+def sentences_of(path: Path) -> list[str]:
+    """Return the lines of a file, without the spaces around them.
+
+    Raises:
+        ZooError: it cannot be read, is not UTF-8, or larger than anyone writes.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ZooError(f"{path} cannot be read ({error}); write it again.") from None
+    if len(content) > LARGEST or content.count(b"\n") > MOST_LINES:
+        raise ZooError(f"{path} holds more than {LARGEST:,} bytes or {MOST_LINES:,} lines.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ZooError(
+            f"{path}, line {line:,}, is not UTF-8; write the file in it, for example by `iconv -f "
+            "latin1 -t utf-8`."
+        ) from None
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_LINE:
+            raise ZooError(f"{path}, line {number:,}, is far too long; write a sentence a line.")
+    return [each.strip() for each in (lines if lines[-1] else lines[:-1])]
 
 
 class Documents(NamedTuple):

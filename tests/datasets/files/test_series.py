@@ -1,0 +1,272 @@
+"""Series in tables and in JSON: what is read, and what is wrong said in one paragraph."""
+
+import json
+
+import numpy as np
+import pytest
+
+from zoo.datasets.files.series import Steps, filled, time_names
+from zoo.datasets.load import load_data
+from zoo.datasets.snapshots import series_of_json, series_of_table
+from zoo.errors import ZooError
+
+DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]
+
+
+def write(path, rows, head="date,store,sales"):
+    path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def two_stores(days=DAYS):
+    return [(day, store, 10 * number + place) for number, day in enumerate(days)
+            for place, store in enumerate(("north", "south"))]  # fmt: skip
+
+
+def read(path, **options):
+    return series_of_table(path, **{"time": "date", "id": "store", "target": "sales", "lags": 3,
+                                    **options})  # fmt: skip
+
+
+def test_rows_in_any_order_are_placed_by_time_and_id(tmp_path):
+    rows = two_stores()
+    np.random.default_rng(0).shuffle(rows)
+    data = read(write(tmp_path / "sales.csv", rows))
+    assert data.ids.tolist() == ["north", "south"] and data.series.steps.size == "D"
+    np.testing.assert_array_equal(data.series.values[:, 0, 0], 10 * np.arange(15))
+    np.testing.assert_array_equal(data.series.values[:, 1, 0], 10 * np.arange(15) + 1)
+    assert time_names(data.series.times) == DAYS
+    assert data.period == 7 and len(data.y) == 15 - 3
+
+
+def test_further_columns_and_edges(tmp_path):
+    rows = [(*row, row[2] / 2) for row in two_stores()]
+    path = write(tmp_path / "sales.csv", rows, "date,store,sales,price")
+    write(tmp_path / "roads.csv", [("north", "south")], "a,b")
+    data = read(path, columns=["price"], edges=str(tmp_path / "roads.csv"), edge_columns=["a", "b"])
+    assert data.series.names == ("sales", "price") and data.inputs == 6
+    assert data.graphs.graphs[0].num_edges() == 4  # both directions, and two loops
+    np.testing.assert_array_equal(data.series.values[..., 1], data.series.values[..., 0] / 2)
+
+
+def test_parquet_and_dates_of_its_own(tmp_path):
+    import pandas
+
+    rows = two_stores()
+    frame = pandas.DataFrame(rows, columns=["date", "store", "sales"])
+    frame["date"] = pandas.to_datetime(frame["date"])
+    frame.to_parquet(tmp_path / "sales.parquet")
+    given = read(tmp_path / "sales.parquet").series
+    np.testing.assert_array_equal(given.values, read(write(tmp_path / "a.csv", rows)).series.values)
+    assert time_names(given.times) == DAYS
+
+
+def test_one_series_has_no_id(tmp_path):
+    path = write(tmp_path / "one.csv", [(day, number) for number, day in enumerate(DAYS)], "t,y")
+    data = series_of_table(path, time="t", target="y", lags=2)
+    assert data.ids is None and data.series.values.shape == (15, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("times", "size", "then"),
+    [
+        (DAYS[:6], "D", "2026-03-07"),
+        (["2026-01-01", "2026-02-01", "2026-03-01", "2026-04-01", "2026-05-01", "2026-06-01"], "MS",
+         "2026-07-01"),
+        (["2026-03-02", "2026-03-09", "2026-03-16", "2026-03-23", "2026-03-30", "2026-04-06"],
+         "W-MON", "2026-04-13"),
+        (["20260301", "20260302", "20260303", "20260304", "20260305", "20260306"], "D",
+         "2026-03-07"),
+        ([f"2026-03-01T0{hour}:00" for hour in range(6)], "h", "2026-03-01T06:00:00"),
+        ([2001, 2002, 2003, 2004, 2005, 2006], 1, "2007"),
+        ([0, 5, 10, 15, 20, 25], 5, "30"),
+    ],
+)  # fmt: skip
+def test_steps_are_those_of_calendar_and_clock(tmp_path, times, size, then):
+    path = write(tmp_path / "one.csv", [(each, 1) for each in times], "t,y")
+    series = series_of_table(path, time="t", target="y", lags=2).series
+    assert series.steps.size == size
+    assert time_names(series.steps.after(series.times[-1], 1).astype(series.times.dtype)) == [then]
+
+
+def test_working_days_and_dates_written_otherwise(tmp_path):
+    import pandas
+
+    days = pandas.bdate_range("2026-03-02", periods=12)
+    rows = [(each.strftime("%d.%m.%Y"), 1) for each in days]
+    path = write(tmp_path / "one.csv", rows, "t,y")
+    with pytest.raises(ZooError, match=r"holds '02.03.2026' in data row 1.*date_format"):
+        series_of_table(path, time="t", target="y", lags=2)
+    data = series_of_table(path, time="t", target="y", lags=2, date_format="%d.%m.%Y")
+    assert data.series.steps.size == "B" and data.period == 5
+    path = write(tmp_path / "one.csv", rows[:7] + rows[8:], "t,y")  # a holiday
+    options = {"time": "t", "target": "y", "lags": 2, "date_format": "%d.%m.%Y", "step": "B"}
+    with pytest.raises(ZooError, match=r"12 times in steps of 'B' 1 have no row \(2026-03-11\)"):
+        series_of_table(path, **options)
+    values = series_of_table(path, missing="unknown", **options).series.values
+    assert np.isnan(values[7]).all() and np.isfinite(np.delete(values, 7)).all()
+
+
+def test_missing_values_are_unknown(tmp_path):
+    rows = two_stores()
+    rows[4] = (rows[4][0], rows[4][1], "")
+    del rows[9]
+    data = read(write(tmp_path / "sales.csv", rows))
+    assert np.argwhere(np.isnan(data.series.values[:, :, 0])).tolist() == [[2, 0], [4, 1]]
+    assert data.y.isnan().sum() == 1  # one is before the first target
+    assert data.x[2, 0] == data.x[1, 0] and data.x[4, 1] == data.x[3, 1]
+
+
+def changed(row, value):
+    rows = two_stores()
+    rows[row] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        ([row for row in two_stores() if row[0] != DAYS[4]], {},
+         "15 times in steps of 'D' 1 have no row .2026-03-05.*missing: unknown"),
+        ([*two_stores(), two_stores()[3]], {},
+         "data rows 4 and 31 are both of 'south' at 2026-03-02"),
+        (changed(5, ("2026-03-03", "south", "many")), {}, "'sales' holds 'many' in data row 6"),
+        (changed(5, ("2026-03-03", "south", "inf")), {}, "'sales' holds 'inf' in data row 6"),
+        (changed(5, ("soon", "south", 3)), {}, "'date' holds 'soon' in data row 6"),
+        (changed(5, ("", "south", 3)), {}, "'date' is empty in 1 rows, .* data row 6"),
+        (changed(5, ("2026-03-03", "", 3)), {}, "'store' is empty in 1 rows"),
+        (two_stores()[:2], {}, "has one time only"),
+        ([], {}, "has no rows"),
+        (two_stores()[:8], {"lags": 4}, "4 times, and 4 lags with a horizon of 1 need 7"),
+        (two_stores(), {"target": "sale"}, "no column 'sale'.*target.*did you mean 'sales'"),
+        (two_stores(), {"id": None}, "data rows 1 and 2 are both at 2026-03-01.*id: COLUMN"),
+        (two_stores(), {"columns": ["store"]}, "'store' is a time or an id"),
+        (two_stores(), {"step": "often"}, "step: 'often' is no step of dates"),
+        (two_stores(), {"step": "W-MON"}, "times have to go on in equal steps"),
+        (changed(5, ("1926-03-03", "south", 3)), {}, "too few for equal steps"),
+        (changed(5, ("2026-03-03T10:00", "south", 3)), {}, "equal steps.*2026-03-03T10:00"),
+        (two_stores(), {"edges": "no.csv"}, "there is no file no.csv"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_table_is_said(tmp_path, rows, options, said):
+    with pytest.raises(ZooError, match=said) as caught:
+        read(write(tmp_path / "sales.csv", rows), **options)
+    assert "sales" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_edges_need_ids_and_no_weights(tmp_path):
+    path = write(tmp_path / "one.csv", [(day, 1) for day in DAYS], "t,y")
+    roads = write(tmp_path / "roads.csv", [("north", "south", 3)], "source,target,km")
+    with pytest.raises(ZooError, match="edges are between ids"):
+        series_of_table(path, time="t", target="y", edges=str(roads))
+    path = write(tmp_path / "sales.csv", two_stores())
+    with pytest.raises(ZooError, match="'km'.*weights: ignore"):
+        read(path, edges=str(roads))
+    assert read(path, edges=str(roads), weights="ignore").graphs.graphs[0].num_edges() == 4
+
+
+@pytest.mark.parametrize(
+    ("size", "period"),
+    [("D", 7), ("B", 5), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("QS-JAN", 4), ("h", 24),
+     ("min", None), ("15min", None), ("2D", None), ("YS-JAN", None), (7, None)],
+)  # fmt: skip
+def test_seasons(size, period):
+    assert Steps(size).period == period
+
+
+def test_what_is_unknown_is_what_was_last_known():
+    import torch
+
+    nan = float("nan")
+    x = torch.tensor([nan, 1.0, nan, nan, 4.0, nan]).reshape(6, 1, 1)
+    assert filled(x).flatten().tolist() == [0, 1, 1, 1, 4, 4]
+
+
+# The JSON of PyTorch Geometric Temporal
+
+T, N = 9, 3
+Y = (np.arange(T)[:, None] * 10.0 + np.arange(N)).tolist()
+EDGES = [[0, 1], [1, 2]]
+FORMS = {
+    "FX": {"edges": EDGES, "FX": Y, "node_ids": {"b": 1, "a": 0, "c": 2}},
+    "X with weights of 1": {"edges": EDGES, "X": Y, "weights": [1, 1.0]},
+    "block": {"edges": EDGES, "block": Y},
+    "times": {"edges": EDGES, "time_periods": T, **{str(t): {"y": Y[t]} for t in range(T)}},
+    "edges of each time": {
+        "time_periods": T,
+        **{str(t): {"y": Y[t], "X": [[t, 1]] * N, "edges": EDGES[: 1 + t % 2]} for t in range(T)},
+    },
+    "mapping": {
+        "time_periods": T,
+        "y": Y,
+        "edge_mapping": {"edge_index": {str(t): EDGES[: 1 + t % 2] for t in range(T - 2)}},
+    },
+    "nodes": {
+        "nodes": [{"bus_stop": 7 + n, "y": [row[n] for row in Y]} for n in range(N)],
+        "links": [{"source": 7, "target": 8}, {"source": 8, "target": 9, "weight": 1}],
+    },
+}
+
+
+def json_of(path, content):
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_holds_the_same_numbers(tmp_path, form):
+    data = series_of_json(json_of(tmp_path / "own.json", FORMS[form]), lags=2)
+    np.testing.assert_array_equal(data.series.values[:, :, 0], Y)
+    kinds = data.graphs.kinds.tolist()
+    if form in ("edges of each time", "mapping"):
+        last = 6 if form == "mapping" else 8  # what is not there is as it was last
+        assert kinds == [min(time, last) % 2 for time in range(1, 8)]
+        assert [each.num_edges() for each in data.graphs.graphs] == [5, 7]
+    else:
+        assert kinds == [0] * 7 and data.graphs.graphs[0].num_edges() == 7
+    assert data.inputs == (6 if form == "edges of each time" else 2)
+    ids = {"FX": ["a", "b", "c"], "nodes": ["7", "8", "9"]}.get(form)
+    assert (None if data.ids is None else data.ids.tolist()) == ids
+
+
+def test_it_is_read_by_its_path(tmp_path):
+    path = str(json_of(tmp_path / "own.json", FORMS["FX"]))
+    data = load_data({"name": path, "lags": 2, "task": "node-forecasting"})
+    assert data.name == "own" and data.task == "node-forecasting"
+    path = json_of(tmp_path / "null.json", {**FORMS["FX"], "FX": [[None, 1, 2], *Y[1:]]})
+    assert np.isnan(series_of_json(path, lags=2).series.values[0, :, 0]).tolist() == [True, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "no JSON, or a damaged file"),
+        ("[1]", "a list of JSON; write an object with `edges`"),
+        ({"edges": EDGES}, "it holds 'edges'; write an object"),
+        ({"edges": EDGES, "FX": [[1, 2], [3]]}, "`FX` is no table of numbers"),
+        ({"edges": EDGES, "FX": [["a", "b", "c"]] * 9}, "`FX` is no table of numbers"),
+        ({"edges": EDGES, "FX": [[1, 2, 1e99]] * 9}, "`FX` is no table of numbers"),
+        ({"edges": [[0, 3]], "FX": Y}, "there are 3 nodes"),
+        ({"edges": [["a", "b"]], "FX": Y}, "no pairs of numbers"),
+        ({"FX": Y}, "no pairs of numbers"),
+        ({"edges": EDGES, "FX": Y, "weights": [1, 2]}, "weights: ignore"),
+        ({**FORMS["nodes"], "links": [{"source": 7, "target": 8, "weight": 2}]}, "weights: ignore"),
+        ({"edges": EDGES, "time_periods": 3, "0": {"y": [1, 2, 3]}}, "`time_periods` is|object of"),
+        ({"edges": EDGES, "time_periods": 1, "0": {}}, "no `y`"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_said(tmp_path, content, said):
+    with pytest.raises(ZooError, match=said) as caught:
+        load_data({"name": str(json_of(tmp_path / "own.json", content)), "lags": 2})
+    assert "own.json" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_weights_may_be_ignored(tmp_path):
+    path = json_of(tmp_path / "own.json", {"edges": EDGES, "FX": Y, "weights": [1, 2]})
+    assert len(load_data({"name": str(path), "lags": 2, "weights": "ignore"}).y) == 7
+
+
+def test_chickenpox(real_graph):
+    data = real_graph("chickenpox")
+    assert data.series.values.shape == (521, 20, 1) and len(data.y) == 517
+    assert data.graphs.graphs[0].num_edges() == 102 and data.ids[4] == "BUDAPEST"

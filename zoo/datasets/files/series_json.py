@@ -1,0 +1,187 @@
+"""Series at the nodes of a graph in the JSON files of PyTorch Geometric Temporal.
+
+Their forms: `FX`, `X`, `block` or `y`, numbers (T, N); or `time_periods` T and under "0", "1", ...
+an object with `y` (N,) and, if there are further features, `X` (N, K); or `nodes` with `y` (T,)
+each. Edges are `edges` or `links` of all times, those of each time under its number, or those of
+`edge_mapping`. `node_ids` has names of nodes as keys and their numbers as values.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from zoo.datasets.files.graph_arrays import check_edges
+from zoo.datasets.files.series import NodeSeries, Steps
+from zoo.errors import ZooError
+
+LARGEST = 2**30
+"""The largest file that is read, in bytes."""
+
+_TABLES = ("FX", "X", "block", "y")
+
+
+def read_series_json(path: Path, weights: Literal["ignore"] | None = None) -> NodeSeries:
+    """Read a file of series.
+
+    Args:
+        path: the `.json`.
+        weights: `ignore` reads edges without their weights, which no model here uses.
+
+    Raises:
+        ZooError: it is no such file, or edges have weights other than 1: says what to write.
+    """
+    try:
+        content = _content(path)
+        values, names = _values(content)
+        edges, graph_of = _edges(content, values.shape[1], len(values))
+        if weights is None:
+            _refuse_weights(content)
+        ids = _ids(content, values.shape[1])
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+    times = np.arange(len(values))
+    return NodeSeries(times, Steps(1), values, names, ids, edges, graph_of)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ZooError(f"it is larger than {LARGEST:,} bytes; write a table instead.")
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ZooError(f"it cannot be read ({error.strerror}); write the path of a file.") from None
+    except (ValueError, RecursionError):
+        raise ZooError("this is no JSON, or a damaged file of it; write it again.") from None
+    if not isinstance(content, dict):
+        raise ZooError(f"this is a {type(content).__name__} of JSON; {_FORM}")
+    return content
+
+
+_FORM = (
+    "write an object with `edges`, pairs of numbers of nodes, and `FX`: at each time a number for "
+    "each node; data/README.md has the other forms."
+)
+
+
+def _values(content: dict[str, Any]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the numbers (T, N, F) fp32, what is predicted first, and the names of the F."""
+    key = next((each for each in _TABLES if isinstance(content.get(each), list)), None)
+    if key is not None:
+        return _numbers(content[key], key, 2)[:, :, None], ("y",)
+    if "time_periods" in content:
+        times = _times(content)
+        y = _numbers([_of(each, "y") for each in times], "y", 2)
+        if not all("X" in each for each in times):
+            return y[:, :, None], ("y",)
+        further = _numbers([each["X"] for each in times], "X", 3)
+        if further.shape[:2] != y.shape:
+            raise ZooError(f"`X` has the shape {further.shape}, and `y` {y.shape}: (T, N, K), "
+                           "(T, N).")  # fmt: skip
+        names = ("y", *(f"X{each}" for each in range(further.shape[2])))
+        return np.concatenate([y[:, :, None], further], axis=2), names
+    if isinstance(content.get("nodes"), list):
+        return _numbers([_of(each, "y") for each in content["nodes"]], "y", 2).T[:, :, None], ("y",)
+    raise ZooError(f"it holds {', '.join(map(repr, list(content)[:6])) or 'nothing'}; {_FORM}")
+
+
+def _times(content: dict[str, Any]) -> list[dict[str, Any]]:
+    count = content["time_periods"]
+    if type(count) is not int or not 0 < count <= len(content):
+        raise ZooError(f"`time_periods` is {count!r}, and has to be the number of times in it.")
+    found = [content.get(str(each)) for each in range(count)]
+    lost = next((place for place, each in enumerate(found) if not isinstance(each, dict)), None)
+    if lost is not None:
+        raise ZooError(f'there is no object of the time "{lost}", of {count:,} `time_periods`.')
+    return found
+
+
+def _of(each: Any, key: str) -> Any:
+    if not isinstance(each, dict) or key not in each:
+        raise ZooError(f"one of the nodes, or times, has no `{key}`; write it for each.")
+    return each[key]
+
+
+def _numbers(rows: Any, key: str, dimensions: int) -> np.ndarray:
+    try:
+        values = np.array(rows, dtype=np.float32)  # null is NaN
+    except (ValueError, TypeError):
+        values = np.zeros(0)
+    if values.ndim != dimensions or 0 in values.shape or np.isinf(values).any():
+        wanted = ("(T, N)", "(T, N, K)")[dimensions - 2]
+        raise ZooError(
+            f"`{key}` is no table of numbers {wanted}; write as many for each time, and null where "
+            "one is unknown."
+        )
+    return values
+
+
+def _edges(content: dict, nodes: int, times: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the edges of each graph that differs, and which of them each time has, (T,)."""
+    mapping = content.get("edge_mapping")
+    if isinstance(mapping, dict) and isinstance(mapping.get("edge_index"), dict):
+        found = mapping["edge_index"]
+        given = [found[str(each)] for each in range(times) if str(each) in found]
+    elif isinstance(content.get("0"), dict) and "edges" in content["0"]:
+        given = [_of(content.get(str(each)), "edges") for each in range(times)]
+    elif isinstance(content.get("links"), list):
+        places = {each.get("bus_stop"): place for place, each in enumerate(content["nodes"])}
+        ends = [(_of(each, "source"), _of(each, "target")) for each in content["links"]]
+        given = [[[places.get(end, -1) for end in both] for both in ends]]
+    else:
+        given = [content.get("edges")]
+    if not given:
+        raise ZooError(f"`edge_mapping` has edges of no time; {_FORM}")
+    read = [check_edges(_pairs(each), nodes) for each in given]
+    distinct = {each.tobytes(): each for each in read}
+    kinds = {key: place for place, key in enumerate(distinct)}
+    graph_of = np.array([kinds[each.tobytes()] for each in read])
+    last = np.full(max(0, times - len(graph_of)), graph_of[-1])  # the last one stays
+    return list(distinct.values()), np.concatenate([graph_of, last])[:times]
+
+
+def _pairs(given: Any) -> np.ndarray:
+    try:
+        edges = np.array(given)
+    except ValueError:
+        edges = np.zeros(0)
+    if isinstance(given, list) and not given:
+        return np.zeros((0, 2), np.int64)
+    if edges.dtype.kind not in "iu":
+        raise ZooError(f"`edges` are no pairs of numbers of nodes; {_FORM}")
+    return edges
+
+
+def _refuse_weights(content: dict[str, Any]) -> None:
+    mapping = content.get("edge_mapping")
+    found = [
+        content.get("weights"),
+        mapping.get("edge_weight") if isinstance(mapping, dict) else None,
+    ]
+    found += [each.get("weights") for each in content.values() if isinstance(each, dict)]
+    found += [each.get("weight", 1) for each in content.get("links") or () if type(each) is dict]
+    if any(_differs(each) for each in found):
+        raise ZooError(
+            "its edges have weights, and no model here uses these; write `weights: ignore` to read "
+            "the graph without them."
+        )
+
+
+def _differs(given: Any) -> bool:
+    """Return whether a number other than 1 is in lists and objects of any depth."""
+    if isinstance(given, dict | list):
+        return any(map(_differs, given.values() if isinstance(given, dict) else given))
+    return isinstance(given, int | float) and given != 1 and given is not False
+
+
+def _ids(content: dict[str, Any], nodes: int) -> np.ndarray | None:
+    given = content.get("node_ids")
+    if isinstance(given, dict) and sorted(map(str, given.values())) == sorted(
+        map(str, range(nodes))
+    ):
+        return np.array(sorted(given, key=lambda each: int(given[each])), dtype=str)
+    stops = [each.get("bus_stop") for each in content.get("nodes") or () if isinstance(each, dict)]
+    if len(stops) == nodes and None not in stops and len(set(stops)) == nodes:
+        return np.array(list(map(str, stops)))
+    return None

@@ -1,0 +1,299 @@
+"""Graphs in time: numbers at nodes at many times, of which the next ones are to be predicted.
+
+A sample is the snapshot at one time: a graph, and of each of its nodes the last values. Any model
+of nodes reads it as features, and its logits are the next values. Nothing that a model is given,
+and nothing that its inputs are scaled by, is of a later time than what it learns from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import torch
+from dgl import DGLGraph
+from pydantic import Field
+from torch import Tensor
+
+from zoo.config.metrics import MSE
+from zoo.config.options import Count
+from zoo.datasets.canonical import canonical
+from zoo.datasets.files.labels import FORECASTING
+from zoo.datasets.files.series import NodeSeries, filled, read_series_table
+from zoo.datasets.files.series_json import read_series_json
+from zoo.datasets.samples import Encodings, Separate, encodings_of
+from zoo.datasets.splits import TIME_SPLITS
+from zoo.errors import ZooError
+from zoo.graphs.graph_sets import StoredGraphs, stretches
+from zoo.system.files import data_file
+
+Scale = Literal["none", "standard"]
+Forecasting = Literal["node-forecasting"]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Snapshots(Separate):
+    """Series at N nodes, cut into S samples: the last values of each node, and the next ones.
+
+    Sample s reads the times s, ..., s + lags - 1 on the graph of the last of them, and predicts the
+    `horizon` times that follow. An unknown value counts in no loss and no score; where it is read,
+    the last one before stands for it, and 0, the mean of what is scaled, where there is none.
+
+    Attributes:
+        name: the word that names it, or the stem of its file.
+        series: the values as they are.
+        graphs: canonical graphs, one of which each sample has.
+        lags: values of each feature that are read.
+        horizon: values that are predicted at once.
+        y: the next values of each node, node by node, (S, N * horizon), NaN where unknown.
+        x: values as they are read, (T, N, F): scaled, and none unknown.
+        scale: `standard`: by the mean and the deviation of each; `none`: as it is.
+        shift: what is subtracted of each feature of each node, (N, F).
+        spread: what it is then divided by.
+        period: times after which a season comes again, or None.
+        encodings: what stands to the right of the values, graph by graph, or None.
+        split: word of the split that is used when a recipe names none.
+    """
+
+    batching: ClassVar[tuple[str, ...]] = ("snapshots",)
+    unit: ClassVar[str] = "snapshots"
+    splits: ClassVar[tuple[str, ...]] = TIME_SPLITS
+    task: ClassVar[str] = FORECASTING
+    metric: ClassVar[str] = MSE
+    transform: ClassVar[str] = "raw"
+    tokenizer = masks = labels = feature_names = None
+
+    name: str
+    series: NodeSeries
+    graphs: StoredGraphs
+    lags: int
+    horizon: int
+    y: Tensor
+    x: Tensor
+    scale: Scale
+    shift: Tensor
+    spread: Tensor
+    period: int | None = None
+    encodings: Encodings | None = None
+    split: str = "time-70-10-20"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        series: NodeSeries,
+        *,
+        lags: int,
+        horizon: int,
+        scale: Scale = "none",
+        period: int | None = None,
+    ) -> Snapshots:
+        """Cut series into samples, unscaled yet; raise ZooError where there are too few times."""
+        times, nodes, features = series.values.shape
+        count = times - lags - horizon + 1
+        if count < 3:
+            raise ZooError(
+                f"{name} has {times:,} times, and {lags} lags with a horizon of {horizon} need "
+                f"{lags + horizon + 2} at least: a snapshot each for training, validation and "
+                "test. Write smaller `lags`, or another `horizon`."
+            )
+        raw = torch.from_numpy(series.values)
+        y = raw[lags:, :, 0].unfold(0, horizon, 1)  # (S, N, horizon)
+        graphs = [canonical(each, nodes=nodes) for each in series.edges]
+        kinds = torch.from_numpy(series.graph_of)[lags - 1 : lags - 1 + count]
+        return cls(
+            name=name,
+            series=series,
+            graphs=StoredGraphs(graphs, kinds),
+            lags=lags,
+            horizon=horizon,
+            y=y.reshape(count, nodes * horizon).contiguous(),
+            x=filled(raw),
+            scale=scale,
+            shift=torch.zeros(nodes, features),
+            spread=torch.ones(nodes, features),
+            period=period or series.steps.period,
+        )
+
+    @property
+    def inputs(self) -> int:
+        """The number of features that a model reads of a node, encodings included."""
+        return self.lags * self.x.shape[2] + (self.encodings.rows.shape[1] if self.encodings else 0)
+
+    @property
+    def classes(self) -> int:
+        """How many values are predicted of each node."""
+        return self.horizon
+
+    @property
+    def ids(self) -> np.ndarray | None:
+        """What the user calls each node (N,); None: by their numbers."""
+        return self.series.ids
+
+    @property
+    def scaling(self) -> dict[str, list[list[float]]] | None:
+        """By the name of each node, what its features are scaled by, (2, F); None if by nothing."""
+        names = map(str, range(len(self.shift)) if self.ids is None else self.ids)
+        told = torch.stack([self.shift, self.spread], dim=1).tolist()
+        return None if self.scale == "none" else dict(zip(names, told, strict=True))
+
+    @property
+    def overlap(self) -> int:
+        """Samples after one that have some of its targets too."""
+        return self.horizon - 1
+
+    @property
+    def graph(self) -> DGLGraph:
+        """Refuse what is for one graph, by a ZooError."""
+        raise ZooError(
+            f"{self.name} is {len(self.y):,} snapshots in time, and this is for one graph. It is "
+            "trained by `zoo train` with `train.batching=snapshots`."
+        )
+
+    def trained_on(self, train: Tensor) -> Snapshots:
+        """Return the data scaled by what is known at the times of training samples (m,)."""
+        if self.scale == "none":
+            return self
+        end = int(train.max()) + self.lags + self.horizon  # of the last one's targets
+        known = torch.from_numpy(self.series.values[:end]).double()
+        shift = known.nanmean(dim=0).nan_to_num(0)
+        spread = (known - shift).square().nanmean(dim=0).sqrt().nan_to_num(0)
+        spread = torch.where(spread > 1e-6 * shift.abs().clamp(min=1e-30), spread, 1.0)
+        return self.scaled(shift.float(), spread.float())
+
+    def scaled(self, shift: Tensor, spread: Tensor) -> Snapshots:
+        """Return the data with each feature of each node scaled by these, (N, F) each."""
+        x = filled((torch.from_numpy(self.series.values) - shift) / spread)
+        return dataclasses.replace(self, x=x, shift=shift, spread=spread)
+
+    def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Snapshots:
+        """Return the data with the encoding of each graph, a function of it, beside the values."""
+        return dataclasses.replace(self, encodings=encodings_of(self.graphs.graphs, encode))
+
+    def batch(self, chosen: Tensor) -> tuple[DGLGraph, Tensor]:
+        """Return some samples (B,) as one graph, and the last values of its nodes, time by time."""
+        windows = self.x[chosen.unsqueeze(1) + torch.arange(self.lags)]  # (B, lags, N, F)
+        return self.graphs.batch(chosen), self.read(windows, self.graphs.kinds[chosen])
+
+    def read(self, windows: Tensor, kinds: Tensor) -> Tensor:
+        """Return what a model reads, (n, lags * F + k), of windows (B, lags, N, F) of graphs."""
+        x = windows.permute(0, 2, 1, 3).flatten(2).flatten(0, 1)
+        if self.encodings is None:
+            return x
+        rows = stretches(self.encodings.starts[kinds], torch.full_like(kinds, windows.shape[2]))
+        return torch.cat([x, self.encodings.rows[rows]], dim=1)
+
+    def reader(self, chosen: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return what makes a row of values, (N * horizon,), for each of some samples (B,)."""
+        return self.values_of
+
+    def values_of(self, rows: Tensor) -> Tensor:
+        """Return values (B, N * horizon) in their unit of a model's rows (B * N, horizon)."""
+        shift, spread = (each[:, 0].to(rows.device) for each in (self.shift, self.spread))
+        found = rows.float().unflatten(0, (-1, len(shift)))
+        return (found * spread[:, None] + shift[:, None]).flatten(1)
+
+    def scaled_targets(self, chosen: Tensor) -> Tensor:
+        """Return the targets of some samples (B,), as they are scaled, (B, N * horizon)."""
+        y = self.y[chosen].unflatten(1, (len(self.shift), -1))
+        return ((y - self.shift[:, :1]) / self.spread[:, :1]).flatten(1)
+
+
+def series_of_table(
+    path: Path,
+    *,
+    time: str,
+    target: str,
+    id: str | None = None,
+    columns: list[str] | None = None,
+    edges: str | None = None,
+    edge_columns: Pair | None = None,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    date_format: str | None = None,
+    step: str | None = None,
+    missing: Literal["refuse", "unknown"] = "refuse",
+    weights: Literal["ignore"] | None = None,
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a table with a column of times: a row for each node and time, in any order.
+
+    Args:
+        path: a CSV or Parquet table.
+        time: column of times: dates, or whole numbers.
+        target: column of the numbers that are predicted.
+        id: column that says which node a row is of; left out, there is one.
+        columns: further columns of numbers that are read.
+        edges: a table of edges between ids; left out, there are none.
+        edge_columns: its two columns of ids; left out, `source` and `target`.
+        lags: values of each column that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
+        date_format: how dates are written, such as `%d.%m.%Y`; left out, 2026-03-31.
+        step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
+        missing: `unknown` takes times that have no row; else they are refused.
+        weights: `ignore` reads the table of edges without its other columns.
+        separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
+        task: what for; there is one word for it.
+    """
+    try:
+        series = read_series_table(
+            path, time=time, target=target, id=id, columns=columns or [], edges=edges,
+            edge_columns=edge_columns or ["source", "target"], date_format=date_format, step=step,
+            missing=missing, weights=weights, separator=separator,
+        )  # fmt: skip
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+    return Snapshots.of(path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period)
+
+
+def series_of_json(
+    path: Path,
+    *,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    weights: Literal["ignore"] | None = None,
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a JSON file of PyTorch Geometric Temporal.
+
+    Args:
+        path: the `.json`.
+        lags: values of each node that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: times to the same season again, if there are any.
+        weights: `ignore` reads edges without their weights.
+        task: what for; there is one word for it.
+    """
+    series = read_series_json(path, weights)
+    return Snapshots.of(path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period)
+
+
+def chickenpox(
+    *, lags: Count = 4, horizon: Count = 1, scale: Scale = "none", period: Count | None = 52
+) -> Snapshots:
+    """Cases of chickenpox in 20 counties of Hungary in 521 weeks, standardised; 41 borders.
+
+    Args:
+        lags: weeks that are read.
+        horizon: weeks that are predicted at once.
+        scale: the values are standardised already, by all times; `standard` does so once more.
+        period: weeks of a year.
+    """
+    found = data_file("chickenpox.json", "that of PyTorch Geometric Temporal")
+    return series_of_json(found, lags=lags, horizon=horizon, scale=scale, period=period)
+
+
+SERIES_WORDS: dict[str, Callable[..., Snapshots]] = {"chickenpox": chickenpox}
+"""Word to builder `(*, lags, horizon, ...) -> Snapshots`."""
