@@ -69,7 +69,7 @@ def agrees_with_the_makefile(line):
 
 def sections():
     """Every section of every page that has something to run, with what was written above it."""
-    for page in ("README.md", "CONTRIBUTING.md", "data/README.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "data/README.md", "docs/forecasting.md"):
         above = []
         for section in re.split(r"^## ", (ROOT / page).read_text(), flags=re.MULTILINE):
             blocks = FENCE.findall(section)

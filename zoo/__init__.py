@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.errors import ZooError as ZooError
     from zoo.experiments.resolve import load_recipe as load_recipe
     from zoo.experiments.run import run_recipe as run_recipe
+    from zoo.graphs.neighbours import GRAPHS as GRAPHS
     from zoo.inference.predict import embed as embed
     from zoo.inference.predict import evaluate as evaluate
     from zoo.inference.predict import predict as predict
@@ -45,6 +46,7 @@ _HOMES = {
     "DATASETS": "zoo.datasets.load",
     "Dataset": "zoo.datasets",
     "ENCODINGS": "zoo.encodings",
+    "GRAPHS": "zoo.graphs.neighbours",
     "MODELS": "zoo.registry",
     "Model": "zoo.registry",
     "Output": "zoo.registry",

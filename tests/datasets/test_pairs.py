@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentences import sentences, write_pairs
 
-from zoo.datasets.files import sentences as files
+from zoo.datasets.files import text_lines as files
 from zoo.datasets.load import load_data, own_files, read_graph, resolved_dataset
 from zoo.datasets.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
 from zoo.datasets.splits import make_split

@@ -365,6 +365,8 @@ def test_weights_hold_no_path_and_say_their_scale(place):
     summary = run_recipe(recipe(place), runs=place / "runs")
     text = (place / "runs").rglob("config.json").__next__().read_text()
     assert str(place) not in text and '"scaling"' in text
+    card = (place / "runs").rglob("seed-0/README.md").__next__().read_text()
+    assert "time-series-forecasting" in card and "| part | mse |" in card and "--steps" in card
     about = load(f"{summary['folder']}/seed-0").about
     assert (about.task, about.metric) == ("node-forecasting", "mse")
     assert set(about.files) == {"sales.csv", "roads.csv"}

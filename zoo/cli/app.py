@@ -54,6 +54,7 @@ class Kind(StrEnum):
     propagations = "propagations"
     encodings = "encodings"
     datasets = "datasets"
+    graphs = "graphs"
     files = "files"
     studies = "studies"
 

@@ -13,6 +13,7 @@ from zoo.datasets.load.readers import SERIES
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
+from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS
@@ -121,6 +122,7 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
     "datasets": _rows_of(DATASETS),
+    "graphs": _rows_of(GRAPHS),
     "files": files,
     "studies": _rows_of(STUDIES),
 }

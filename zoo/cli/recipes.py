@@ -1,4 +1,4 @@
-"""The commands that look at recipes and train none: show, estimate, schema, pages."""
+"""The commands of recipes beside train: show, estimate, schema, pages; finetune makes one."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from zoo.cli import console, result_tables
-from zoo.cli.common import AsJson, Overrides, RecipeName, Trust, typed_path
+from zoo.cli.common import (
+    AsJson,
+    Device,
+    DeviceName,
+    Overrides,
+    RecipeName,
+    Runs,
+    Trust,
+    spec_of,
+    tell,
+    train_plan,
+    typed_path,
+)
+from zoo.cli.weights import Graph, Imports, Unverified, Weights, import_first, located
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -76,3 +89,39 @@ def pages(
         console.remark(f"written: {path}")
     if not changed:
         console.remark("every page is up to date")
+
+
+@app.command()
+def finetune(
+    weights: Weights,
+    data: Graph,
+    overrides: Overrides = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(help="none, backbone, or names of weights, such as layers.0; again for more."),
+    ] = None,
+    lr_decay: Annotated[
+        float, typer.Option(help="Factor of the learning rate per layer, from the head down.")
+    ] = 1.0,
+    probe: Annotated[bool, typer.Option("--probe", help="Train nothing but the head.")] = False,
+    device: DeviceName = Device.auto,
+    runs: Runs = Path("runs"),
+    imports: Imports = None,
+    unverified: Unverified = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on from weights: a recipe with `start_from`, written out and run."""
+    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.weights.finetune import finetuning
+
+    if probe and freeze:
+        raise ZooError("--probe freezes all but the head; leave out --freeze.")
+    words = ["except-head"] if probe else freeze or ["none"]
+    frozen = words[0] if len(words) == 1 else words
+    import_first(imports)
+    recipe = finetuning(located(weights), spec_of(data), frozen, lr_decay, unverified)
+    recipe |= {"imports": imports} if imports else {}
+    loaded = load_recipe(recipe, overrides or [], trust=True)
+    name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
+    plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
+    tell(train_plan(plan, device, runs), as_json)

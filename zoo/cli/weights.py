@@ -1,4 +1,4 @@
-"""The commands for what has been trained: predict, evaluate, embed and finetune."""
+"""The commands for what has been trained: predict, evaluate and embed."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,9 @@ from zoo.cli.common import (
     AsJson,
     Device,
     DeviceName,
-    Overrides,
-    Runs,
     check_out,
     spec_of,
-    tell,
     tell_forecast,
-    train_plan,
     translate,
     typed_path,
 )
@@ -118,8 +114,9 @@ def predict(
     if out is None:
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     check_out(out, (".csv", ".parquet"), again)
-    model, graph = _loaded(weights, imports, unverified), _graph(data)
-    found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
+    model, graph, seen = _asked(weights, data, imports, unverified)
+    how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
+    found = run(model, graph, context=seen, **how)
     write_table(found, out)
     count, said = len(found.ids), _said(found.cut)
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{said}")
@@ -144,8 +141,9 @@ def embed(
     from zoo.inference.predict import write_array
 
     check_out(out, (".npy",), again)
-    model, graph = _loaded(weights, imports, unverified), _graph(data)
-    found = run(model, graph, batch_size=batch_size, layerwise=layerwise, device=_device(device))
+    model, graph, seen = _asked(weights, data, imports, unverified)
+    how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
+    found = run(model, graph, context=seen, **how)
     write_array(found.values, out)
     shape = " x ".join(map(str, found.values.shape))
     console.remark(
@@ -180,7 +178,7 @@ def evaluate(
     from zoo.inference.evaluate import evaluate_part
     from zoo.weights.load import load
 
-    _import(imports)
+    import_first(imports)
     folder = located(weights)
     model = load(folder, unverified=unverified)
     found = evaluate_part(
@@ -198,42 +196,6 @@ def evaluate(
         typer.echo(json.dumps(found))
     else:
         result_tables.score(found)
-
-
-@app.command()
-def finetune(
-    weights: Weights,
-    data: Graph,
-    overrides: Overrides = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option(help="none, backbone, or names of weights, such as layers.0; again for more."),
-    ] = None,
-    lr_decay: Annotated[
-        float, typer.Option(help="Factor of the learning rate per layer, from the head down.")
-    ] = 1.0,
-    probe: Annotated[bool, typer.Option("--probe", help="Train nothing but the head.")] = False,
-    device: DeviceName = Device.auto,
-    runs: Runs = Path("runs"),
-    imports: Imports = None,
-    unverified: Unverified = False,
-    as_json: AsJson = False,
-) -> None:
-    """Train on from weights: a recipe with `start_from`, written out and run."""
-    from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.weights.finetune import finetuning
-
-    if probe and freeze:
-        raise ZooError("--probe freezes all but the head; leave out --freeze.")
-    words = ["except-head"] if probe else freeze or ["none"]
-    frozen = words[0] if len(words) == 1 else words
-    _import(imports)
-    recipe = finetuning(located(weights), spec_of(data), frozen, lr_decay, unverified)
-    recipe |= {"imports": imports} if imports else {}
-    loaded = load_recipe(recipe, overrides or [], trust=True)
-    name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
-    plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
-    tell(train_plan(plan, device, runs), as_json)
 
 
 def located(weights: str) -> Path:
@@ -257,20 +219,27 @@ def _trained_on(folder: Path) -> str | dict[str, Any] | None:
 def _loaded(weights: str, imports: list[str] | None, unverified: bool):
     from zoo.weights.load import load
 
-    _import(imports)
+    import_first(imports)
     return load(located(weights), unverified=unverified)
 
 
-def _import(imports: list[str] | None) -> None:
+def import_first(imports: list[str] | None) -> None:
+    """Run the files and modules that a command names."""
     from zoo.experiments.imports import import_sources
 
     import_sources(imports or [], Path())
 
 
-def _graph(text: str):
+def _asked(weights: str, data: str, imports: list[str] | None, unverified: bool):
+    """Return a model, the data that it is asked about, and what it sees besides, or None."""
     from zoo.datasets.load import load_data
+    from zoo.inference.evaluate import training_nodes
+    from zoo.weights.load import load
 
-    return load_data(spec_of(text))
+    import_first(imports)
+    folder = located(weights)
+    model = load(folder, unverified=unverified)
+    return model, load_data(spec_of(data)), training_nodes(model, _trained_on(folder))
 
 
 def _device(word: Device):

@@ -118,7 +118,13 @@ def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | No
     train = recipe.get("train")
     if not isinstance(train, dict) or train.get("inductive") is not True:
         return None
-    spec, own = divide(of_training(model.about, trained_on), ("split",))
+    try:
+        spec, own = divide(of_training(model.about, trained_on), ("split",))
+    except ZooError as error:
+        raise ZooError(
+            "the model was trained with `inductive`, and sees its training nodes beside those that "
+            f"it is asked about: {str(error).partition(';')[0]}. Put these data where they were."
+        ) from None
     data = load_data(spec)
     split = own.get("split", data.split)
     return data.part(split_of(data, split, model.about.seed or 0).train)

@@ -181,9 +181,9 @@ def evaluate_forecasts(
         metrics, and `baselines`: name to metrics.
     """
     data, task = as_read(model, data), pick(TASKS, FORECASTING)
-    parts = split_of(data, split, 0)
+    parts = None if part == "all" else split_of(data, split, 0)
     known = (~data.y.isnan()).any(dim=1).nonzero().flatten()
-    chosen = known if part == "all" else getattr(parts, part)
+    chosen = known if parts is None else getattr(parts, part)
     over = SnapshotBatches(data, chosen, device, size=batch_size or 1)
     model.to(device).eval()
     with torch.no_grad():
@@ -191,7 +191,7 @@ def evaluate_forecasts(
     answers = {"last value": last_value(data, chosen)}
     if data.period is not None:
         answers[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
-    if part != "all":
+    if parts is not None:
         answers["ridge on lags"] = ridge_on_lags(data, parts.train, chosen)
     measures, y = {task.metric_name: task.metric, **task.beside}, data.y[chosen]
     return {

@@ -42,6 +42,8 @@ class SampleBatches(Divided):
         per_step: batches, of each process, whose gradients are added up for one step.
     """
 
+    made = staticmethod(ahead)
+
     def __init__(
         self,
         data: Samples,
@@ -60,7 +62,7 @@ class SampleBatches(Divided):
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch."""
         planned = self._planned(self.train, seed_of((self.seed, epoch)))
-        return ahead(lambda work: self._part(*work), self._dealt(planned, epoch))
+        return self.made(lambda work: self._part(*work), self._dealt(planned, epoch))
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some samples, (m, C), a batch of like size at a time."""
@@ -68,7 +70,7 @@ class SampleBatches(Divided):
         batches = self._answered(asked)
         own = batches[process_group.rank() :: process_group.count()] or batches[:1]
         room = None
-        for chosen, (graph, x) in ahead(lambda each: (each, self._made(each)), own):
+        for chosen, (graph, x) in self.made(lambda each: (each, self._made(each)), own):
             found = self.data.reader(chosen)(answer(graph, x))
             room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
             room[torch.searchsorted(asked, chosen).to(self.device)] = found
@@ -155,6 +157,7 @@ class SnapshotBatches(SampleBatches):
     """
 
     data: Snapshots
+    made = staticmethod(map)  # rows of what is in memory: waiting for a thread takes longer
 
     def __init__(
         self,

@@ -23,16 +23,17 @@ def card(name: str, model: Model, about: About) -> str:
         about: metadata of its weights.
     """
     weights = sum(each.numel() for each in model.parameters())
-    text = model.tokenizer is not None
+    text, series = model.tokenizer is not None, about.task == "node-forecasting"
     tags = "translation, seq2seq" if text else "graphs, node-classification, dgl"
+    tags = "graphs, time-series-forecasting, dgl" if series else tags
     parts = [
         f"---\nlibrary_name: graph-transformer-zoo\ntags: [{tags}]\n---",
         f"# {name}{f' on {_name(about.data)}' if about.data else ''}",
         f"{summary(MODELS[name])} {weights:,} parameters.",
         _data(model, about),
         _training(about),
-        _scores(about, "part" if text else "nodes"),
-        _USE_OF_TEXT if text else _USE,
+        _scores(about, "part" if text or series else "nodes"),
+        _USE_OF_TEXT if text else _USE_OF_SERIES if series else _USE,
         _citation(name),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -104,6 +105,12 @@ _USE_OF_TEXT = """## Use
 
 `zoo predict FOLDER --text FILE --out TRANSLATION` translates a sentence a line; `--text -` what is
 typed."""
+
+
+_USE_OF_SERIES = """## Use
+
+`zoo predict FOLDER --data TABLE --steps 10` writes what comes next, id, time and value;
+`zoo evaluate FOLDER --data TABLE` measures it beside baselines."""
 
 
 def _citation(name: str) -> str:

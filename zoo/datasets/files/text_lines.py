@@ -1,7 +1,7 @@
 """Text files: of a sentence a line; or of a labelled text a line of JSON, which becomes a node.
 
-A line of JSON is `{"id": "7", "split": "train", "label": "earn", "text": "..."}`; all but `text` may
-be missing. Its errors do not name the file.
+A line of JSON is `{"id": "7", "split": "train", "label": "earn", "text": "..."}`; only `text` is
+needed. Errors about it do not name the file.
 """
 
 import gzip
