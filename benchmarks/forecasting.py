@@ -7,9 +7,10 @@ of DIFFormer's program: 4 weeks are read, 20, 20 and 60 percent of the snapshots
 time, at most 200 epochs of one step each, five runs. Errors are those of the test part at the
 epoch with the least validation error, in the unit of the file, which is standardised.
 
-That program compares predictions (N, 1) with targets (N,), which broadcasts to all N x N pairs of
-counties. Rows `... (pairs)` are trained, chosen and measured in this way (`of pairs`), and then
-measured as all others are. No option of the zoo does this.
+The file is standardised: 0 is the mean of each county over all weeks. That program compares
+predictions (N, 1) with targets (N,), which broadcasts to all N x N pairs of counties. Rows
+`... (pairs)` are trained, chosen and measured in this way (`of pairs`), and then measured as all
+others are. No option of the zoo does this.
 """
 
 import argparse
@@ -61,6 +62,7 @@ IN_ITS_PLACE = {
 }
 PAIRS = {f"{name} (pairs)": recipe for name, recipe in PUBLISHED.items()}
 BASELINES = {
+    "always 0": lambda data, split: torch.zeros_like(data.y[split.test]),
     "ridge on lags": lambda data, split: ridge_on_lags(data, split.train, split.test),
     "last value": lambda data, split: last_value(data, split.test),
     "value of last year": lambda data, split: seasonal_value(data, split.test, YEAR),
@@ -154,7 +156,11 @@ def draw(rows: dict[str, dict], data: Snapshots, path: Path) -> None:
         np.arange(first, first + WEEKS), last_year, color="C2", lw=1, ls=":", label="last year"
     )
     axes.axvline(first - 0.5, color="0.6", lw=0.8, ls="--")
-    axes.set(xlabel="week", ylabel="cases, standardised", title=f"{COUNTY.title()}, rolled out")
+    axes.set(
+        xlabel="week",
+        ylabel="cases, standardised",
+        title=f"{COUNTY.title()}, rolled out; bands: all runs",
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=2)
     figure.savefig(path, dpi=120)
