@@ -94,6 +94,10 @@ def check_shape(shape: Shape) -> list[Finding]:
     nodes, edges = shape.pattern.shape[0], shape.pattern.nnz // 2
     values = {"nodes": nodes, "edges": edges, "rows": shape.rows}
     size = f"{nodes:,} nodes; {edges:,} edges, without direction, from {shape.rows:,} rows"
+    if shape.rows == 0:
+        text = f"{nodes:,} samples without edges"
+        fix = "a recipe makes some of the features: `graph: {name: knn, k: 5}`"
+        return [Finding("size", "look", text, fix, values)]
     if edges == 0:
         fix = "no edge joins two different nodes: see what is read as edges (source, target)"
         return [Finding("size", "fix", size, fix, values)]
