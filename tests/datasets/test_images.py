@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from zoo.datasets.images import patches
-from zoo.datasets.load import dataset_problems, load_data, own_files
+from zoo.datasets.load import dataset_problems, default_split, load_data, own_files
 from zoo.datasets.splits import make_split
 from zoo.errors import ZooError
 from zoo.graphs.sequences import grid_graph
@@ -121,3 +121,24 @@ def test_mnist(real_graph):
     assert torch.bincount(data.y).tolist()[:3] == [980, 1135, 1032]
     split = make_split(data.split, data.y, data.masks, seed=0)
     assert [len(getattr(split, part)) for part in ("train", "val", "test")] == [7000, 1000, 2000]
+
+
+def test_features_of_an_encoder(real_graph):
+    data = real_graph("mnist10k-features")
+    assert (
+        data.x.shape == (10_000, 128) and data.x.isfinite().all() and data.split == "per-class-50"
+    )
+    pixels = real_graph("mnist10k-pixels")
+    assert pixels.x.shape == (10_000, 784) and torch.equal(pixels.y, data.y)
+    near = data.with_graph({"name": "knn", "k": 1}).graph
+    tails, tips = near.edges()
+    assert (data.y[tails] == data.y[tips])[tails != tips].float().mean() > 0.9
+
+
+def test_features_that_one_brings(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    for name in ("cifar10-features", "stl10-features"):
+        with pytest.raises(ZooError, match=rf"{name}.npz is in none of .*`x` \(N, F\)"):
+            load_data(name)
+        np.savez(tmp_path / f"{name}.npz", x=np.eye(3), y=np.array([0, 1, 1]))
+        assert load_data(name).x.tolist() == np.eye(3).tolist() and default_split(name)

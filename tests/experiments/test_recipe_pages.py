@@ -62,7 +62,13 @@ def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
         expect = recipe.get("expect") or {"test": "", "source": "", "verified": None}
         dataset = recipe["dataset"]
         assert data == (dataset if isinstance(dataset, str) else dataset["name"])
-        assert text.startswith(f"# {what}.\n") and metric in ("accuracy", "roc-auc", "bleu", "")
+        assert text.startswith(f"# {what}.\n") and metric in (
+            "accuracy",
+            "roc-auc",
+            "bleu",
+            "mse",
+            "",
+        )
         assert (expected, source) == (str(expect["test"]), expect["source"])
         if measured:
             stored = expect["verified"]

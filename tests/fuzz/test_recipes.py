@@ -17,6 +17,7 @@ from zoo.datasets.load import DATASETS
 from zoo.datasets.splits import SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.experiments.resolve import load_recipe, resolve
+from zoo.graphs.neighbours import GRAPHS
 from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit
@@ -169,7 +170,7 @@ def walked():
                 yield recipe, (*keys, each)
     for each in options_of(fit):
         yield KARATE, ("train", each)
-    for each in ("dataset", "encoding", "model", "train", "seeds", "start_from", "expect"):
+    for each in ("dataset", "graph", "encoding", "model", "train", "seeds", "start_from", "expect"):
         yield KARATE, (each,)
     yield KARATE, ("imports",)
     for each in ("weights", "freeze", "lr_decay"):
@@ -180,6 +181,7 @@ GENERATED = {word: DATASETS[word] for word in ("karate", "digits", "sbm")}
 HOSTS = {
     ("model",): (MODELS, {}),
     ("encoding",): (ENCODINGS, {}),
+    ("graph",): (GRAPHS, {}),
     ("dataset",): (GENERATED, {}),
     ("model", "attention"): (ATTENTIONS, {"name": "transformer", "layers": 1}),
     ("model", "propagation"): (PROPAGATIONS, {"name": "sgformer"}),
@@ -193,6 +195,7 @@ HOSTS = {
 
 OWN = {"encoding": ["flip_signs"], "dataset": ["split"]}
 NEEDED = {
+    "file": {"path": "edges.csv"},
     "random-nodes": {"size": 8},
     "clusters": {"parts": 2},
     "neighbours": {"fanouts": [2], "size": 8},

@@ -8,13 +8,15 @@ from typing import Annotated
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+from torch import nn
 
 from zoo.config.options import Count, Number, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.features import FEATURES
 from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_room
 from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
-from zoo.datasets.files.prepared import read_arrays
+from zoo.datasets.files.prepared import read_arrays, read_unchecked
 from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs
@@ -24,8 +26,11 @@ from zoo.system.files import data_file, user_path
 SPLIT = "ratio-70-10-20"
 """The default split: no benchmark fixes one for these images."""
 
-PIXELS_SPLIT = "per-class-50"
+NODES_SPLIT = "per-class-50"
 """That of images as nodes."""
+
+ENCODER = Path(__file__).with_name("image_encoder.safetensors")
+"""Weights of `encoder`."""
 
 _KEYS = "`images` (S, H, W) or (S, H, W, C), uint8, and `labels` (S,)"
 
@@ -74,8 +79,56 @@ def mnist10k_pixels(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
     """
     pixels, labels, _ = _read(_mnist())
     arrays = GraphArrays(NO_EDGES, labels, pixels.reshape(len(pixels), -1).astype(np.float32) / 255)
-    name, split = "mnist10k-pixels", PIXELS_SPLIT
+    name, split = "mnist10k-pixels", NODES_SPLIT
     return make_dataset(name, arrays, task=CLASSIFICATION, split=split, features=features)
+
+
+def mnist10k_features(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
+    """The images of `mnist10k` as nodes without edges: 128 features of a self-supervised encoder.
+
+    The encoder has seen the images, and no label (SimCLR, arXiv 2002.05709); its weights come with
+    the zoo, by `benchmarks/pretrain_images.py`.
+
+    Args:
+        features: what is done to the 128 features first.
+    """
+    pixels, labels, _ = _read(_mnist())
+    network = encoder()
+    network.load_state_dict(load_file(ENCODER))
+    with torch.inference_mode():
+        x = torch.from_numpy(pixels)[:, None].float() / 255
+        x = torch.cat([network(each) for each in x.split(1000)]).numpy()
+    name, arrays = "mnist10k-features", GraphArrays(NO_EDGES, labels, x)
+    return make_dataset(name, arrays, task=CLASSIFICATION, split=NODES_SPLIT, features=features)
+
+
+def encoder() -> nn.Sequential:
+    """Return three convolutions that halve images (N, 1, 28, 28), and their mean, (N, 128)."""
+    layers = [
+        each
+        for into, out in ((1, 32), (32, 64), (64, 128))
+        for each in (nn.Conv2d(into, out, 3, stride=2, padding=1), nn.GroupNorm(8, out), nn.ReLU())
+    ]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def _encoded(name: str, what: str) -> Callable[..., Dataset]:
+    def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
+        path = data_file(f"{name}.npz", f"features `x` (N, F) and classes `y` (N,) of {what}")
+        try:
+            arrays = read_unchecked(path)
+            return make_dataset(
+                name, arrays, task=CLASSIFICATION, split=NODES_SPLIT, features=features
+            )
+        except ZooError as error:
+            raise ZooError(f"{path}: {error}") from None
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = (
+        f"Features of {what}, as nodes without edges: `{name}.npz`, `x` and `y`.\n\n"
+        "Args:\n    features: what is done to the features first."
+    )
+    return build
 
 
 def digits_images(
@@ -97,14 +150,20 @@ def digits_images(
 
 
 IMAGES: dict[str, Callable[..., Samples | Dataset]] = {
+    "cifar10-features": _encoded("cifar10-features", "1,500 images of each class of CIFAR-10"),
     "digits-images": digits_images,
     "images": images,
     "mnist10k": mnist10k,
+    "mnist10k-features": mnist10k_features,
     "mnist10k-pixels": mnist10k_pixels,
+    "stl10-features": _encoded("stl10-features", "the 13,000 labelled images of STL-10"),
 }
 """Word to builder `(*, options) -> Samples` of patches, or `Dataset` of nodes."""
 
-SPLITS = {**dict.fromkeys(IMAGES, SPLIT), "mnist10k-pixels": PIXELS_SPLIT}
+SPLITS = {
+    **dict.fromkeys(IMAGES, SPLIT),
+    **{name: NODES_SPLIT for name in IMAGES if name.endswith(("-pixels", "-features"))},
+}
 """The split of each word where a recipe names none."""
 
 
@@ -119,7 +178,7 @@ def patches(pixels: np.ndarray, size: int) -> np.ndarray:
     count, height, width = pixels.shape[:3]
     if height % size or width % size:
         sizes = [
-            each for each in range(2, min(height, width)) if not (height % each or width % each)
+            each for each in range(2, min(height, width) + 1) if not (height % each or width % each)
         ]
         raise ZooError(
             f"patches of {size} x {size} pixels do not divide images of {height} x {width}; write "

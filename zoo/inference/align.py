@@ -35,7 +35,7 @@ def fitted(model: Model, data: Dataset, context: Dataset | None = None) -> Datas
     if about.features is None:
         return data
     data = data if context is None else _joined(_read(model, context), data)
-    data = data.with_graph(_made(about.graph))
+    data = _on_its_graph(data, about.graph)
     data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
     if data.inputs != width:
         raise ZooError(
@@ -87,9 +87,16 @@ def _joined(context: Dataset, data: Dataset) -> Dataset:
     return dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
 
 
-def _made(graph: Spec) -> Spec:
-    """Return the graph that data is answered on: edges of a file are those of one data set."""
-    return "own" if word(graph) == "file" else graph
+def _on_its_graph(data: Dataset, graph: Spec) -> Dataset:
+    """Return a data set with the graph that the weights make; edges of a file it has to bring."""
+    if word(graph) != "file":
+        return data.with_graph(graph)
+    if data.graph.num_edges() == len(data.x):
+        raise ZooError(
+            f"the weights were trained on the edges of a file, and {data.name} has none; name "
+            "them, such as --data '{name: samples.csv, edges: edges.csv}'."
+        )
+    return data
 
 
 def numbered(model: Model, data: Dataset) -> Tensor:

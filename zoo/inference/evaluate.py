@@ -6,7 +6,7 @@ import torch
 
 from zoo.config.metadata import About
 from zoo.config.options import Spec
-from zoo.config.recipe import divide
+from zoo.config.recipe import divide, word
 from zoo.datasets import Dataset
 from zoo.datasets.files.labels import FORECASTING, TRANSLATION
 from zoo.datasets.load import DATASETS, load_data, own_files
@@ -157,6 +157,11 @@ def forecast_of(
 
 def of_training(about: About, spec: Spec | None) -> Spec:
     """Return the graph that weights were trained on: the very one, as far as that is known."""
+    if word(about.graph) == "file":
+        raise ZooError(
+            "the weights were trained on the edges of a file, which are not with them; write "
+            "--data with these edges, such as '{name: samples.csv, edges: edges.csv}'."
+        )
     spec = spec or (about.recipe or {}).get("dataset")
     if not isinstance(spec, str | dict):
         raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")

@@ -181,3 +181,18 @@ def test_inductive_weights_see_the_training_nodes_again(written, tmp_path):
 def load_plain(folder, path):
     summary = run_recipe({**RECIPE, "dataset": path}, runs=folder / "plain")
     return load(folder / "plain" / summary["folder"])
+
+
+def test_weights_trained_on_edges_of_a_file_ask_for_edges(written, tmp_path):
+    path, edges = written(posts(20)), tmp_path / "edges.csv"
+    edges.write_text("source,target\n" + "".join(f"p{n},p{n + 3}\n" for n in range(17)))
+    graph = {"name": "file", "path": str(edges)}
+    summary = run_recipe({**RECIPE, "dataset": path, "graph": graph}, runs=tmp_path / "runs")
+    model = load(tmp_path / "runs" / summary["folder"])
+    assert model.about.files["edges.csv"] and model.about.recipe["graph"]["path"] == "edges.csv"
+    data = load_graph(path)
+    with pytest.raises(ZooError, match="edges of a file, and posts has none"):
+        predict(model, data)
+    with pytest.raises(ZooError, match="which are not with them; write --data"):
+        evaluate_part(model, None, None, trained_on=path)
+    assert predict(model, data.with_graph(graph)).labels
