@@ -82,7 +82,7 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     """Return the split of a data set; raise ZooError where it is none for data of its kind."""
     words = data.splits or [each for each in SPLITS if each not in TIME_SPLITS]
     if word(spec) in SPLITS and word(spec) not in words:
-        fix = f"leave `split` out, or choose from {', '.join(words)}."
+        fix = f"leave `split: {word(spec)}` out, or choose from {', '.join(words)}."
         raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap)
 

@@ -125,7 +125,8 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
     if whole_reader(_path(spec["name"]), spec):
-        raise ZooError(f"{spec['name']} is no single graph; `zoo train` reads it as it is.")
+        kind = "pairs of sentences" if has_pairs(_path(spec["name"])) else "series in time"
+        raise ZooError(f"{spec['name']} is {kind} and no graph; `zoo train` reads it as it is.")
     if spec["name"] in DATASETS and not _path(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())
