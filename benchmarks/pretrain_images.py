@@ -19,7 +19,7 @@ from tqdm import tqdm
 from zoo.datasets.images import ENCODER, encoder
 from zoo.system.files import data_file, write_whole
 
-EPOCHS, BATCH, RATE, TEMPERATURE = 40, 500, 3e-3, 0.2
+EPOCHS, BATCH, RATE, TEMPERATURE = 40, 500, 2e-3, 0.2
 
 
 def view(x: Tensor) -> Tensor:

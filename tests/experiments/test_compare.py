@@ -157,6 +157,7 @@ def test_the_best_comes_first_and_other_nodes_are_told(tiny):
             resolve(load_recipe(tiny)),
             {
                 "recipe": name,
+                "metric": "accuracy",
                 "test": {"mean": score},
                 "seeds": [{"split_sha256": each} for each in hashes],
             },

@@ -103,13 +103,13 @@ def mnist10k_features(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset
 
 
 def encoder() -> nn.Sequential:
-    """Return three convolutions that halve images (N, 1, 28, 28), and their mean, (N, 128)."""
+    """Return three convolutions that halve images (N, 1, 28, 28), and a map to (N, 128)."""
     layers = [
         each
-        for into, out in ((1, 32), (32, 64), (64, 128))
+        for into, out in ((1, 32), (32, 64), (64, 64))
         for each in (nn.Conv2d(into, out, 3, stride=2, padding=1), nn.GroupNorm(8, out), nn.ReLU())
     ]
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 4 * 64, 128))
 
 
 def _encoded(name: str, what: str) -> Callable[..., Dataset]:
@@ -160,10 +160,10 @@ IMAGES: dict[str, Callable[..., Samples | Dataset]] = {
 }
 """Word to builder `(*, options) -> Samples` of patches, or `Dataset` of nodes."""
 
-SPLITS = {
-    **dict.fromkeys(IMAGES, SPLIT),
-    **{name: NODES_SPLIT for name in IMAGES if name.endswith(("-pixels", "-features"))},
-}
+NODES = tuple(name for name in IMAGES if name.endswith(("-pixels", "-features")))
+"""Those of nodes."""
+
+SPLITS = {**dict.fromkeys(IMAGES, SPLIT), **dict.fromkeys(NODES, NODES_SPLIT)}
 """The split of each word where a recipe names none."""
 
 

@@ -127,6 +127,9 @@ TEXTS: dict[str, Callable[..., Samples | Dataset]] = {
 }
 """Word to builder `(*, options) -> Samples` of tokens, or `Dataset` of nodes."""
 
+NODES = ("20news", "r8")
+"""Those of nodes."""
+
 SPLITS = {
     "20news": "per-class-100",
     "20news-tokens": "benchmark",

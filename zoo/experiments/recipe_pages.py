@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 
 from zoo.config.recipe import Recipe, word
-from zoo.datasets.files.labels import FORECASTING, GRAPHS, SEQUENCES, TRANSLATION
+from zoo.datasets.files.labels import CLASSIFICATION, FORECASTING, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.images import IMAGES
+from zoo.datasets.images import NODES as IMAGE_NODES
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.snapshots import SERIES_WORDS
 from zoo.datasets.tasks import TASKS
+from zoo.datasets.texts import NODES as TEXT_NODES
 from zoo.datasets.texts import TEXTS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
@@ -24,6 +26,7 @@ _TASKS = {
     **{name: known.task for name, known in NAMED.items()},
     **dict.fromkeys(IMAGES, GRAPHS),
     **dict.fromkeys(TEXTS, SEQUENCES),
+    **dict.fromkeys((*IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
     **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
     **dict.fromkeys(SERIES_WORDS, FORECASTING),
 }
