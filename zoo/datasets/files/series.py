@@ -1,9 +1,10 @@
 """Series of numbers at the nodes of a graph, and a reader of them: a table with a column of times.
 
-A row is a node at a time. Times have to go on in equal steps, of a calendar too: days, weeks,
-months. A cell that is empty, or a row that is not there, is a value that nobody knows.
+A row is a node at a time. Times go on in equal steps, also of a calendar: days, weeks, months. What
+is not there, a cell or a row, is not known.
 """
 
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -223,18 +224,17 @@ def _usual(dates: "DatetimeIndex") -> Any:
     """Return the step that most neighbours among dates have, of the calendar or of the clock."""
     import pandas
 
-    whole = pandas.infer_freq(dates) if len(dates) > 2 else None
-    if whole is not None:
-        return whole
-    found = [
-        pandas.infer_freq(dates[place : place + 3]) for place in range(min(99, len(dates) - 2))
-    ]
+    some = [dates] if len(dates) > 2 else []
+    some += [dates[place : place + 3] for place in range(min(99, len(dates) - 2))]
+    with warnings.catch_warnings(action="ignore"):  # that pandas 4 will return an offset
+        found = [pandas.infer_freq(each) for each in some]
+    if found and found[0] is not None:
+        return found[0]
     usual = Counter(each for each in found if each is not None).most_common(1)
-    gaps = Counter(np.diff(dates.to_numpy()).tolist()).most_common(1)
-    unit = np.datetime_data(dates.to_numpy().dtype)[0]
-    return usual[0][0] if usual else pandas.tseries.frequencies.to_offset(
-        pandas.Timedelta(np.timedelta64(gaps[0][0], unit))
-    ).freqstr  # fmt: skip
+    if usual:
+        return usual[0][0]
+    gaps = Counter(np.diff(dates.to_numpy())).most_common(1)
+    return pandas.tseries.frequencies.to_offset(pandas.Timedelta(gaps[0][0])).freqstr
 
 
 def _named(step: str) -> str:

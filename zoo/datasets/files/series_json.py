@@ -105,7 +105,8 @@ def _of(each: Any, key: str) -> Any:
 
 def _numbers(rows: Any, key: str, dimensions: int) -> np.ndarray:
     try:
-        values = np.array(rows, dtype=np.float32)  # null is NaN
+        with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
+            values = np.array(rows, dtype=np.float32)  # null is NaN
     except (ValueError, TypeError):
         values = np.zeros(0)
     if values.ndim != dimensions or 0 in values.shape or np.isinf(values).any():
