@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.config.json_schema import options_schema
 from zoo.config.options import Table, options_of
-from zoo.config.recipe import recipe_names, word
+from zoo.config.recipe import recipe_folder, recipe_names, word
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.readers import SERIES
 from zoo.encodings import ENCODINGS
@@ -158,7 +158,7 @@ def info(name: str) -> dict[str, Any]:
         "citation": citation(name),
         "tasks": list(model.tasks),
         "options": options(name),
-        "recipes": [row for row in recipes() if row["model"] == name],
+        "recipes": [_recipe(each.stem) for each in sorted((recipe_folder() / name).glob("*.yaml"))],
     }
 
 
