@@ -78,6 +78,7 @@ def test_one_of_several_processes_does_not_ask_the_others(monkeypatch):
     assert "Take batches" in _too_large(resolve(load_recipe("gcn-cora")))
 
 
+@pytest.mark.slow
 def test_what_is_mapped_is_not_held_and_half_precision_is_not_halved(tmp_path, monkeypatch):
     drawn = {"name": "sbm", "nodes": 20_000, "dim": 200}
     prepare_on_disk(drawn, tmp_path / "half", half=True)
