@@ -31,7 +31,7 @@ Search = Literal["auto", "exact", "approximate"]
 CELLS = 32
 """Cells in which the neighbours of a node are looked for."""
 
-_ROWS = 1024  # nodes whose neighbours are looked for between two looks at the clock
+_ROWS = 1024  # nodes whose neighbours are looked for between two steps of the progress bar
 _SAMPLE = 256  # nodes whose neighbours within a radius are counted before all are listed
 
 
