@@ -1,5 +1,6 @@
 """NodeFormer equals its equations, worked out here from the paper and not from the fast code."""
 
+import functools
 import math
 
 import dgl
@@ -25,18 +26,29 @@ def build(in_dim=5, **options):
     return create_model("nodeformer", in_dim, 3, **{**BASE, **options})
 
 
-def phi(x, w):
-    """Positive random features of rows x (N, D), as numbers and not as logarithms."""
+def phi(x, w, *, epsilon=0.0, keys=False):
+    """Positive random features of rows x (N, D), as numbers and not as logarithms.
+
+    The epsilon of the authors' program is added after the exponent is lowered by the largest w x:
+    of the row, or of all rows for keys.
+    """
     x = x / x.shape[1] ** 0.25
-    rows = [torch.exp(w @ row - (row * row).sum() / 2) / len(w) ** 0.5 for row in x]
-    return torch.stack(rows)  # (N, M)
+    along = x @ w.T
+    largest = along.max() if keys else along.max(1, keepdim=True).values
+    lowered = torch.exp(along - (x * x).sum(1, keepdim=True) / 2 - largest)
+    return (lowered + epsilon) / len(w) ** 0.5  # (N, M)
 
 
-def attention(q, k, v, w, noises, temperature):
+def kernel_of(q, k, w, epsilon):
+    """The N x N scores of one head."""
+    return phi(q, w, epsilon=epsilon) @ phi(k, w, epsilon=epsilon, keys=True).T
+
+
+def attention(q, k, v, w, noises, temperature, epsilon):
     """The N x N weights of each head, times u_j = exp(g_j / tau), one matrix for each noise."""
     outs = []
     for h in range(q.shape[1]):
-        kernel = phi(q[:, h], w) @ phi(k[:, h], w).T
+        kernel = kernel_of(q[:, h], k[:, h], w, epsilon)
         total = 0.0
         for g in noises:
             weights = kernel * torch.exp(g[:, h].to(q.dtype) / temperature)[None, :]
@@ -54,12 +66,12 @@ def pattern(graph, order):
     return a
 
 
-def edge_mean(graph, q, k, w):
+def edge_mean(graph, q, k, w, epsilon):
     """Mean over edges u -> v and heads of log p_uv / d_in(v), edge by edge."""
     tails, tips = (each.tolist() for each in graph.edges())
     terms = []
     for h in range(q.shape[1]):
-        kernel = phi(q[:, h], w) @ phi(k[:, h], w).T
+        kernel = kernel_of(q[:, h], k[:, h], w, epsilon)
         for u, v in zip(tails, tips, strict=True):
             terms.append(torch.log(kernel[v, u] / kernel[v].sum()) / tips.count(v))
     return torch.stack(terms).mean()
@@ -83,13 +95,13 @@ def elu(x):
 
 def layer_twin(state, graph, z, options, w, noises, number):
     name, heads, dim = f"layers.{number}", options["full_heads"], options["dim"]
-    temperature = options.get("temperature", 0.25)
+    temperature, epsilon = options.get("temperature", 0.25), options.get("epsilon", 1e-6)
     q, k, v = (
         affine(state, f"{name}.{each}", z).reshape(-1, heads, dim)
         for each in ("query", "key", "value")
     )
     q, k = q / temperature**0.5, k / temperature**0.5
-    out = attention(q, k, v, w, noises, temperature)
+    out = attention(q, k, v, w, noises, temperature, epsilon)
     for r in range(options.get("orders", 2)):
         a = pattern(graph, r)
         s = a / torch.sqrt(a.sum(1)[:, None] * a.sum(0)[None, :])
@@ -99,7 +111,7 @@ def layer_twin(state, graph, z, options, w, noises, number):
     new = affine(state, f"{name}.output", out.reshape(len(z), -1))
     new = new + z if options.get("residual", True) else new
     new = normalise(state, f"{name}.norm", new, options)
-    return elu(new) if options.get("activation") else new, edge_mean(graph, q, k, w)
+    return elu(new) if options.get("activation") else new, edge_mean(graph, q, k, w, epsilon)
 
 
 def twin(model, graph, x, options, noises):
@@ -123,8 +135,10 @@ def twin(model, graph, x, options, noises):
         {**BASE, "edge_loss": 1.0},
         {**BASE, "edge_loss": 0.1, "orders": 3, "layers": 1, "full_heads": 1, "temperature": 0.7},
         {**BASE, "edge_loss": 2.0, "orders": 1, "order_weight": "identity", "activation": True,
-         "jumping_knowledge": True, "layers": 3, "samples": 1, "random_features": 3},
-        {**BASE, "edge_loss": 0.5, "orders": 0, "residual": False, "norm": "none", "full_heads": 3},
+         "jumping_knowledge": True, "layers": 3, "samples": 1, "random_features": 3,
+         "epsilon": 0.0},
+        {**BASE, "edge_loss": 0.5, "orders": 0, "residual": False, "norm": "none", "full_heads": 3,
+         "epsilon": 0.05},
     ],
     ids=["default", "third-order", "jumping-knowledge", "no-bias"],
 )  # fmt: skip
@@ -185,16 +199,18 @@ def test_noise_is_gumbel_and_its_generator_private():
     assert not torch.equal(noise, gumbel_noise((200_000,), 4, torch.device("cpu")))
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 1e-2])
 @pytest.mark.parametrize("samples", [0, 3])
-def test_it_is_a_mean_of_the_values_of_its_own_set(samples):
+def test_it_is_a_mean_of_the_values_of_its_own_set(samples, epsilon):
     q, k = torch.randn(2, 2, 6, 3, 4)  # two sets of six nodes, three heads
     v, w = torch.randn(2, 6, 3, 4), random_directions(5, 4, seed=0)
     noise = torch.randn(samples, 2, 6, 3) if samples else None
-    ones = gumbel_attention(q, k, torch.ones_like(v), w, noise)
+    ones = gumbel_attention(q, k, torch.ones_like(v), w, noise, epsilon=epsilon)
     torch.testing.assert_close(ones, torch.ones_like(v))
-    both = gumbel_attention(q, k, v, w, noise)
+    both = gumbel_attention(q, k, v, w, noise, epsilon=epsilon)
     for i in range(2):
-        own = gumbel_attention(q[i], k[i], v[i], w, None if noise is None else noise[:, i])
+        mine = None if noise is None else noise[:, i]
+        own = gumbel_attention(q[i], k[i], v[i], w, mine, epsilon=epsilon)
         torch.testing.assert_close(both[i], own)
 
 
@@ -273,9 +289,9 @@ def test_all_random_batches_see_the_same_directions(tiny, monkeypatch):
     graph, x, _ = tiny
     seen = []
 
-    def watch(q, k, v, w, noise):
+    def watch(q, k, v, w, noise, *, epsilon):
         seen.append((w, noise))
-        return gumbel_attention(q, k, v, w, noise)
+        return gumbel_attention(q, k, v, w, noise, epsilon=epsilon)
 
     monkeypatch.setattr(nodeformer, "gumbel_attention", watch)
     ring = dgl.add_self_loop(dgl.graph((torch.arange(11), (torch.arange(11) + 1) % 11)))
@@ -301,7 +317,7 @@ def test_the_edge_loss_is_that_of_the_whole_graph_under_every_attention(attentio
 def test_softmax_is_what_the_kernel_estimates(tiny):
     graph, x, _ = tiny
     exact = build(attention="softmax", random_features=1).eval()(graph, x).logits
-    near, far = (build(random_features=m).eval()(graph, x).logits for m in (4000, 4))
+    near, far = (build(random_features=m, epsilon=0.0).eval()(graph, x).logits for m in (4000, 4))
     assert (near - exact).abs().max() < 0.05 < (far - exact).abs().max()
 
 
@@ -336,8 +352,10 @@ def test_the_kernel_in_blocks_and_its_gradients(lead, samples, monkeypatch):
     few = [each[..., :5, :, :] for each in (q, k, v)]
     some = None if noise is None else noise[..., :5, :]
     few = [each.detach().requires_grad_() for each in few]
-    assert torch.autograd.gradcheck(lambda *qkv: gumbel_attention(*qkv, w, some), few)
-    assert torch.autograd.gradgradcheck(lambda *qkv: gumbel_attention(*qkv, w, some), few)
+    for epsilon in (0.0, 0.1):
+        kernel = functools.partial(gumbel_attention, w=w, noise=some, epsilon=epsilon)
+        assert torch.autograd.gradcheck(kernel, few)
+        assert torch.autograd.gradgradcheck(kernel, few)
 
 
 @pytest.mark.parametrize("apart", [0.0, 40.0, 300.0])

@@ -5,7 +5,8 @@
 
 - Random features are kept as logarithms, noise included: nothing overflows at a low temperature or
   in half precision, where the program's exp(g / tau) does. The 1e-6 that the program adds to every
-  feature is left out: it is not in the equations, and here no denominator vanishes.
+  feature is `epsilon`: it is not in the equations, and no denominator vanishes here without it, but
+  it outweighs the features of long queries and keys and so changes what is learnt.
 - Random directions and noise come from private generators. The program seeds the global one in
   every pass, by a number that overflows as a rule, so that the directions are the same in all of
   them; that much is `redraw: never`, and `step` is what it means to do. Evaluation always uses the
@@ -47,6 +48,7 @@ from zoo.nn import (
 from zoo.registry import (
     Count,
     Few,
+    Fraction,
     Model,
     NonNegative,
     Output,
@@ -86,6 +88,8 @@ class NodeFormer(Model):
         temperature: tau; the lower, the nearer attention is to a choice of single nodes.
         random_features: number M of random directions.
         samples: number K of noises per key that training averages; 0 is without noise.
+        epsilon: added to every random feature after its exponent is lowered by the largest
+            w_m x, over the features of a query, over nodes and features of the keys; 0 is without.
         redraw: when training draws new random directions: in every `step`, every `epoch` or
             `never`. Evaluation uses those of `seed`.
         seed: of the directions that are saved with the weights.
@@ -113,6 +117,7 @@ class NodeFormer(Model):
         temperature: Positive = 0.25,
         random_features: Count = 30,
         samples: Samples = 10,
+        epsilon: Fraction = 1e-6,
         redraw: Literal["step", "epoch", "never"] = "never",
         seed: Seed = 0,
         orders: Orders = 2,
@@ -129,7 +134,7 @@ class NodeFormer(Model):
         self.norm, self.dropout = build_norm(norm, dim), Dropout(dropout)
         self.redraw, self.edge_loss = redraw, edge_loss
         kernels = [
-            Kernel(dim, random_features, samples, temperature, seed_of((seed, layer)))
+            Kernel(dim, random_features, samples, temperature, epsilon, seed_of((seed, layer)))
             for layer in range(layers)
         ]
         self.layers = nn.ModuleList(
@@ -217,7 +222,8 @@ class NodeFormerLayer(nn.Module):
 
     def edge_term(self, graph, q: Tensor, k: Tensor) -> Tensor:
         """Return the mean of log p_uv / d_in(v) over heads and edges; 0 where there are none."""
-        logs = edge_log_probabilities(graph, q, k, self.kernel.present())  # (E, H)
+        w, epsilon = self.kernel.present(), self.kernel.epsilon
+        logs = edge_log_probabilities(graph, q, k, w, epsilon=epsilon)  # (E, H)
         into = in_degrees(graph, q.device)[edge_ends(graph, q.device)[1]]
         weighted = logs / into.unsqueeze(-1)
         return weighted.sum() / max(1, weighted.numel())
@@ -232,9 +238,9 @@ class Kernel(nn.Module):
     It has no weights. All sets of nodes see the same directions, whatever calls `attend`.
     """
 
-    def __init__(self, dim, count, samples, temperature, seed):
+    def __init__(self, dim, count, samples, temperature, epsilon, seed):
         super().__init__()
-        self.samples, self.temperature = samples, temperature
+        self.samples, self.temperature, self.epsilon = samples, temperature, epsilon
         self.register_buffer("directions", random_directions(count, dim, seed).float())
         self.drawn: Tensor | None = None
 
@@ -248,7 +254,8 @@ class Kernel(nn.Module):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), with new noise for each key in training."""
-        if not (self.training and self.samples):
-            return gumbel_attention(q, k, v, self.present())
-        noise = gumbel_noise((self.samples, *k.shape[:-1]), int(torch.randint(2**62, ())), k.device)
-        return gumbel_attention(q, k, v, self.present(), noise / self.temperature)
+        noise = None
+        if self.training and self.samples:
+            seed = int(torch.randint(2**62, ()))
+            noise = gumbel_noise((self.samples, *k.shape[:-1]), seed, k.device) / self.temperature
+        return gumbel_attention(q, k, v, self.present(), noise, epsilon=self.epsilon)

@@ -11,7 +11,9 @@ from zoo.nn.attend import per_graph
 from zoo.ops.gumbel_attention import log_features
 
 
-def edge_log_probabilities(graph: Graph, q: Tensor, k: Tensor, w: Tensor) -> Tensor:
+def edge_log_probabilities(
+    graph: Graph, q: Tensor, k: Tensor, w: Tensor, *, epsilon: float = 0.0
+) -> Tensor:
     """Return log p_uv, (E, H), p_uv = f(q_v) . f(k_u) / sum_j f(q_v) . f(k_j), for edges u -> v.
 
     NodeFormer (arXiv 2306.08385), equation 8: the attention of random features on the edges, the
@@ -22,8 +24,10 @@ def edge_log_probabilities(graph: Graph, q: Tensor, k: Tensor, w: Tensor) -> Ten
         q: queries (N, H, D).
         k: keys (N, H, D).
         w: random directions (M, D).
+        epsilon: added to every feature, see `log_features`.
     """
-    queries, keys = (log_features(each, w) for each in (q, k))
+    queries = log_features(q, w, epsilon)
+    keys = per_graph(lambda each: log_features(each, w, epsilon, over=(-3, -1)), graph, k)
     mass = per_graph(_log_mass, graph, queries, keys).squeeze(-1)  # (N, H)
     return _log_scores(graph, queries, keys) - mass.index_select(0, tips(graph, q.device))
 

@@ -8,6 +8,7 @@ a block of nodes at a time: what exists of the features of all nodes is one (N, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -23,7 +24,13 @@ caches hold."""
 
 @in_fp32
 def gumbel_attention(
-    q: Tensor, k: Tensor, v: Tensor, w: Tensor, noise: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: Tensor,
+    noise: Tensor | None = None,
+    *,
+    epsilon: float = 0.0,
 ) -> Tensor:
     """Return the mean over noises of sum_j f(q_i) f(k_j) u_j v_j / sum_j f(q_i) f(k_j) u_j.
 
@@ -36,20 +43,33 @@ def gumbel_attention(
         v: values (..., N, H, D).
         w: random directions (M, D).
         noise: log u, (K, ..., N, H), one for each key; u = 1 when left out.
+        epsilon: added to every feature, see `log_features`.
     """
-    values = v.transpose(-3, -2)  # (..., H, N, D), for matrix products
-    queries, keys = (log_features(each.transpose(-3, -2), w) for each in (q, k))
+    queries, keys, values = (each.transpose(-3, -2) for each in (q, k, v))  # (..., H, N, D)
+    queries = log_features(queries, w, epsilon)
+    keys = log_features(keys, w, epsilon, over=(-2, -1))
     shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (..., H, N, K)
     if noise is not None:
         shifts = noise.mT.movedim(0, -1).to(keys.dtype)
     return _Mean.apply(queries, keys, values, shifts).transpose(-3, -2)
 
 
-def log_features(x: Tensor, w: Tensor) -> Tensor:
-    """Return log f(x), (..., M), for x (..., D) and w (M, D): w_m x - |x|^2 / 2, x over D^1/4."""
+def log_features(
+    x: Tensor, w: Tensor, epsilon: float = 0.0, over: tuple[int, ...] = (-1,)
+) -> Tensor:
+    """Return log f(x), (..., M), for x (..., D) and w (M, D): w_m x - |x|^2 / 2, x over D^1/4.
+
+    With an epsilon it is log(exp(w_m x - |x|^2 / 2 - s) + epsilon), as in the authors' program: s
+    is the largest w_m x over the dimensions `over` of the result, the features for a query, nodes
+    and features for the keys of a set. It cancels out of the attention, but for the epsilon.
+    """
     with torch.autocast(x.device.type, enabled=False):
         x = wide(x) * x.shape[-1] ** -0.25
-        return x @ w.to(x).mT - x.square().sum(-1, keepdim=True) / 2
+        along, half = x @ w.to(x).mT, x.square().sum(-1, keepdim=True) / 2
+        if not epsilon:
+            return along - half
+        least = along.new_tensor(math.log(epsilon))
+        return torch.logaddexp(along - half - along.amax(over, keepdim=True), least)
 
 
 def gumbel_noise(shape: tuple[int, ...], seed: int, device: torch.device) -> Tensor:
