@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from zoo.config.metrics import LOWER, gain
+from zoo.config.metrics import LOWER, bleu, gain, signature
 from zoo.config.options import pick
 from zoo.datasets.files.labels import METRICS
-from zoo.datasets.tasks import TASKS, bleu, signature, smoothed
+from zoo.datasets.tasks import TASKS, smoothed, with_loss
 from zoo.errors import ZooError
 from zoo.registry import Model
 
@@ -277,3 +277,34 @@ def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     with pytest.raises(ZooError, match=r"graph-transformer-zoo\[text\]"):
         bleu(["a"], ["a"])
+
+
+@pytest.mark.parametrize("word", ["node-classification", "node-binary", "graph-classification"])
+def test_another_loss_of_classes(word):
+    task, _, y = example(word)
+    classes = 2 if word == "node-binary" else 4
+    assert with_loss(task, "task") is task
+    logits = torch.randn(len(y), classes, dtype=torch.double)
+    known = (y >= 0).nonzero().flatten().tolist()
+    softmax, one_hot = with_loss(task, "cross-entropy"), with_loss(task, "one-hot")
+    assert softmax.outputs(classes) == one_hot.outputs(classes) == classes
+    slow = [-logits[i].log_softmax(0)[y[i]] for i in known]
+    torch.testing.assert_close(softmax.loss(logits, y).double(), sum(slow) / len(slow))
+    each = [
+        functional.softplus(-logits[i, c] if y[i] == c else logits[i, c])
+        for i in known
+        for c in range(classes)
+    ]
+    torch.testing.assert_close(one_hot.loss(logits, y).double(), sum(each) / len(each))
+
+
+def test_the_score_of_two_logits_is_that_of_their_difference():
+    task, one, y = example("node-binary")
+    shift = torch.randn(len(y), 1)
+    assert task.metric(torch.cat([shift, one + shift], 1), y) == pytest.approx(task.metric(one, y))
+
+
+@pytest.mark.parametrize("word", ["node-regression", "node-multilabel"])
+def test_another_loss_is_for_classes(word):
+    with pytest.raises(ZooError, match=f"`loss: one-hot` is for classes, and the task is {word}"):
+        with_loss(pick(TASKS, word), "one-hot")

@@ -149,6 +149,16 @@ def test_evaluation_every_so_often_includes_the_last_epoch(data, split):
     assert [each.epoch for each in seen] == list(range(8))
 
 
+def test_evaluation_begins_where_it_is_told_to(data, split):
+    seen = []
+    model = create_model("gcn", data.inputs, data.classes)
+    hooks = Hooks(watch=seen.append)
+    result = fit(model, on(data, split), hooks, epochs=8, evaluate_every=2, evaluate_from=4)
+    assert [each.epoch for each in seen if each.val is not None] == [5, 7] and result.epoch >= 5
+    late = fit(model, on(data, split), epochs=3, evaluate_from=100)
+    assert late.epoch == 2  # the last epoch is evaluated in any case
+
+
 def test_it_learns(data, split):
     torch.manual_seed(0)
     model = create_model("sgformer", data.x.shape[1], data.classes, attention="rba")

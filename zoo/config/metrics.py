@@ -1,4 +1,8 @@
-"""Which metrics are better where they are lower: whoever compares two scores asks here."""
+"""Which metrics are better where they are lower, and BLEU, which needs no tensor."""
+
+from collections.abc import Sequence
+
+from zoo.errors import ZooError
 
 MSE, MAE = "mse", "mae"
 """The mean squared, and the mean absolute error."""
@@ -14,3 +18,33 @@ def gain(metric: str | None, score: float) -> float:
     (True, False)
     """
     return -score if metric in LOWER else score
+
+
+def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
+    """Return BLEU / 100 of translations and a reference for each, as sacrebleu defines it.
+
+    Post (arXiv 1804.08771); `signature` says which of its options were taken.
+    """
+    score = _bleu().corpus_score(list(texts), [list(references)]).score / 100
+    return min(1.0, score)  # a perfect copy is rounded to a little more
+
+
+def signature() -> str:
+    """Return what sacrebleu asks to be written beside a score: case, cutting, smoothing, version.
+
+    >>> signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    True
+    """
+    metric = _bleu()
+    metric.corpus_score([""], [[""]])  # it knows the number of references afterwards
+    return str(metric.get_signature())
+
+
+def _bleu():
+    try:
+        from sacrebleu.metrics import BLEU as Metric
+    except ImportError:
+        raise ZooError(
+            "BLEU needs a package more: pip install 'graph-transformer-zoo[text]'."
+        ) from None
+    return Metric()

@@ -6,13 +6,14 @@ said is an error (`node-binary`), such a target is left out of the mean (`node-m
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.config.metrics import MAE, MSE
+from zoo.config.metrics import MAE, MSE, bleu
 from zoo.config.options import Table
 from zoo.datasets.files.labels import (
     ACCURACY,
@@ -117,6 +118,29 @@ def _task(name: str, loss: Callable, metric: Callable, outputs: Callable[[int], 
     return Task(name, METRICS[name], loss, metric, outputs)
 
 
+Loss = Literal["task", "cross-entropy", "one-hot"]
+
+
+def with_loss(task: Task, loss: Loss) -> Task:
+    """Return a task of classes that minimises another loss, of one logit for each class.
+
+    Args:
+        task: what the data is for.
+        loss: `task` changes nothing; `cross-entropy` is that of a softmax over the classes, of
+            which a binary task has two; `one-hot` the mean binary cross entropy of all logits
+            with one-hot labels.
+
+    Raises:
+        ZooError: the task is not one of classes.
+    """
+    if loss == "task":
+        return task
+    if task.name not in (CLASSIFICATION, BINARY, GRAPHS, SEQUENCES):
+        raise ZooError(f"`loss: {loss}` is for classes, and the task is {task.name}; leave it out.")
+    own = {"cross-entropy": _cross_entropy, "one-hot": _one_hot_loss}[loss]
+    return dataclasses.replace(task, loss=own, outputs=_same)
+
+
 def smoothed(task: Task, amount: float) -> Task:
     """Return a task whose labels are smoothed: a share of each is spread over all classes.
 
@@ -134,36 +158,6 @@ def smoothed(task: Task, amount: float) -> Task:
         )
     loss = functools.partial(_cross_entropy, smoothing=amount)
     return dataclasses.replace(task, loss=loss)
-
-
-def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
-    """Return BLEU / 100 of translations and a reference for each, as sacrebleu defines it.
-
-    Post (arXiv 1804.08771); `signature` says which of its options were taken.
-    """
-    score = _bleu().corpus_score(list(texts), [list(references)]).score / 100
-    return min(1.0, score)  # a perfect copy is rounded to a little more
-
-
-def signature() -> str:
-    """Return what sacrebleu asks to be written beside a score: case, cutting, smoothing, version.
-
-    >>> signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    True
-    """
-    metric = _bleu()
-    metric.corpus_score([""], [[""]])  # it knows the number of references afterwards
-    return str(metric.get_signature())
-
-
-def _bleu():
-    try:
-        from sacrebleu.metrics import BLEU as Metric
-    except ImportError:
-        raise ZooError(
-            "BLEU needs a package more: pip install 'graph-transformer-zoo[text]'."
-        ) from None
-    return Metric()
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
@@ -240,6 +234,12 @@ def _binary_loss(logits: Tensor, y: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(scores, y[known].float())
 
 
+def _one_hot_loss(logits: Tensor, y: Tensor) -> Tensor:
+    known = y >= 0
+    labels = functional.one_hot(y[known], logits.shape[1]).float()
+    return functional.binary_cross_entropy_with_logits(logits.float()[known], labels)
+
+
 def _multilabel_loss(logits: Tensor, y: Tensor) -> Tensor:
     known = ~y.isnan()
     return functional.binary_cross_entropy_with_logits(logits.float()[known], y[known])
@@ -252,7 +252,7 @@ def _binary_auc(logits: Tensor, y: Tensor) -> float:
             f"ROC-AUC compares two classes, and all {len(y)} nodes of this part of the split have "
             f"the class {y[0].item()}; choose another split or seed, or more nodes."
         )
-    return _auc(logits.squeeze(-1), y)
+    return _auc(logits[:, -1] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0], y)
 
 
 def _multilabel_auc(logits: Tensor, y: Tensor) -> float:

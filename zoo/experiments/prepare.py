@@ -14,7 +14,7 @@ from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import Split, split_of
-from zoo.datasets.tasks import TASKS, Task, smoothed
+from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
@@ -58,7 +58,7 @@ def prepare(plan: Plan) -> Prepared:
     data = _in_tokens_of_the_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
-    task = pick(TASKS, data.task)
+    task = with_loss(pick(TASKS, data.task), plan.train["loss"])
     _check_task(plan, task)
     seeds = plan.recipe.seeds
     try:

@@ -14,7 +14,7 @@ from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.splits import PARTS, Split
-from zoo.datasets.tasks import TASKS
+from zoo.datasets.tasks import TASKS, with_loss
 from zoo.experiments.resolve import Plan
 from zoo.system.memory import peak_during
 from zoo.training.epoch import Steps
@@ -34,7 +34,8 @@ class ScaledDown:
     """
 
     def __init__(self, plan: Plan, data: Dataset, split: Split):
-        self._plan, self._on = plan, TrainingData(data, split, pick(TASKS, data.task))
+        task = with_loss(pick(TASKS, data.task), plan.train["loss"])
+        self._plan, self._on = plan, TrainingData(data, split, task)
 
     def steps(self, n: int, degree: float) -> Steps:
         """Return a new model and its steps on a graph of n nodes."""

@@ -263,7 +263,8 @@ def _classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None
 
 
 def _two_classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
-    return _classes(torch.cat([torch.zeros_like(logits), logits], dim=1), names)
+    first = torch.zeros_like(logits[:, :1])  # of a head that gives one logit, for the second class
+    return _classes(torch.cat([first, logits], dim=1)[:, -2:], names)
 
 
 def _targets(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 
 import torch
 
+from zoo.config.metrics import bleu, signature
 from zoo.config.options import Count, Few, NonNegative, value_problems
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.splits import PARTS
-from zoo.datasets.tasks import bleu, signature
 from zoo.datasets.tokenizer import END, Tokenizer
 from zoo.errors import ZooError, printable
 from zoo.registry import Model

@@ -19,6 +19,7 @@ class GCN(MessagePassing):
         dropout: after every layer.
         input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
+        norm_first: norm and activate what a convolution reads, not what it gives; needs `project`.
         residual: add a linear map of the layer's input to its output.
         project: begin with a linear map instead of a convolution.
     """
@@ -33,6 +34,7 @@ class GCN(MessagePassing):
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
         norm: Norm = "none",
+        norm_first: bool = False,
         residual: bool = False,
         project: bool = False,
     ):
@@ -43,6 +45,7 @@ class GCN(MessagePassing):
             dim=dim,
             dropout=dropout,
             norm=norm,
+            norm_first=norm_first,
             residual=residual,
             project=project,
             input_dropout=input_dropout,

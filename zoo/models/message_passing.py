@@ -10,7 +10,12 @@ class MessagePassing(Model):
     """The stack behind the tuned baselines of "Classic GNNs are Strong Baselines".
 
     Luo, Shi, Wu (arXiv 2406.08993), equation 4: [x = Drop(x)], [x = Drop(W x)], then per layer
-    Drop(ReLU(norm(conv(x) [+ W x]))), then a linear head.
+    Drop(ReLU(norm(conv(x) [+ W x]))), then a linear head. Their program for ogbn-products has the
+    norm first: x = W x, per layer z = Drop(ReLU(norm(x))) and x = conv(z) [+ W z], and a last
+    Drop(ReLU(norm(x))) before the head.
+
+    Raises:
+        ZooError: the norm comes first, and no linear map before it.
     """
 
     paper = "Classic GNNs are Strong Baselines (arXiv 2406.08993)"
@@ -25,19 +30,26 @@ class MessagePassing(Model):
         dropout,
         norm,
         residual,
+        norm_first=False,
         project=False,
         bias=True,
         input_dropout=0.0,
     ):
         super().__init__()
+        if norm_first and not project:
+            raise ZooError("`norm_first: true` needs a width to norm; write `project: true` too.")
         self.input_dropout = Dropout(input_dropout)
         options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
+        options["norm_first"] = norm_first
         if project:
-            self.stem, rest = Projection(in_dim, dim, dropout=dropout), propagations
+            self.stem = Projection(in_dim, dim, dropout=0.0 if norm_first else dropout)
+            rest = propagations
         else:
             self.stem = Step(in_dim, dim, propagations[0], **options, linear=FeatureLinear)
             rest = propagations[1:]
         self.layers = nn.ModuleList(Step(dim, dim, each, **options) for each in rest)
+        last = [build_norm(norm, dim), ReluDropout(dropout)] if norm_first else []
+        self.finish = nn.Sequential(*last)
         self.head = Linear(dim, out_dim)
 
     def features(self, graph, x: Tensor) -> Tensor:
@@ -47,21 +59,35 @@ class MessagePassing(Model):
         x = self.input_dropout(x)
         for layer in (self.stem, *self.layers):
             x = layer(graph, x)
-        return x
+        return self.finish(x)
 
 
 class Step(nn.Module):
-    """One layer of the stack: Drop(ReLU(norm(conv(x) [+ W x])))."""
+    """One layer: Drop(ReLU(norm(conv(x) [+ W x]))), or conv(z) [+ W z] of z = Drop(ReLU(norm(x)))."""
 
-    def __init__(self, in_dim, out_dim, propagate, *, bias, residual, norm, dropout, linear=Linear):
+    def __init__(
+        self,
+        in_dim,
+        out_dim,
+        propagate,
+        *,
+        bias,
+        residual,
+        norm,
+        dropout,
+        norm_first,
+        linear=Linear,
+    ):
         super().__init__()
         self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
         self.residual = linear(in_dim, out_dim) if residual else None
         self.norm, self.finish = build_norm(norm, out_dim), ReluDropout(dropout)
+        self.norm_first = norm_first
 
     def forward(self, graph, x: Tensor) -> Tensor:
         """Return (N, out_dim) for x (N, in_dim)."""
+        x = self.finish(self.norm(x)) if self.norm_first else x
         out = self.convolution(graph, x)
         if self.residual is not None:
             out = out + self.residual(x)
-        return self.finish(self.norm(out))
+        return out if self.norm_first else self.finish(self.norm(out))

@@ -20,6 +20,7 @@ class SAGE(MessagePassing):
         dropout: after every layer.
         input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
+        norm_first: norm and activate what a convolution reads, not what it gives; needs `project`.
         project: begin with a linear map instead of a convolution.
     """
 
@@ -33,6 +34,7 @@ class SAGE(MessagePassing):
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
         norm: Norm = "none",
+        norm_first: bool = False,
         project: bool = False,
     ):
         super().__init__(
@@ -42,6 +44,7 @@ class SAGE(MessagePassing):
             dim=dim,
             dropout=dropout,
             norm=norm,
+            norm_first=norm_first,
             residual=True,
             project=project,
             input_dropout=input_dropout,

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.metrics import gain
-from zoo.config.options import Count, NonNegative, Positive, Rate, Spec, pick
-from zoo.datasets.tasks import smoothed
+from zoo.config.options import Count, NonNegative, Number, Positive, Rate, Spec, pick
+from zoo.datasets.tasks import Loss, smoothed, with_loss
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.memory import available_memory
@@ -86,9 +86,11 @@ def fit(
     patience: Count | None = None,
     clip: Positive | None = None,
     evaluate_every: Count = 1,
+    evaluate_from: Number = 0,
     batching: Annotated[Spec, BATCHING] = "full",
     evaluate: Literal["full", "layerwise", "batches"] = "full",
     precision: Literal["fp32", "bf16"] = "fp32",
+    loss: Loss = "task",
     label_smoothing: Rate = 0.0,
     inductive: bool = False,
 ) -> Fit:
@@ -109,10 +111,13 @@ def fit(
         patience: stop after this many epochs without a better validation score.
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
+        evaluate_from: first epoch, counted from 0, that may be evaluated.
         batching: mini-batch strategy: the `full` graph in one step, or batches of nodes.
         evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches);
             `layerwise`, the same in bounded memory; or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
+        loss: what is minimised: that of the `task`; or, with a logit for each class, the
+            `cross-entropy` of a softmax, or the binary cross entropy of `one-hot` labels.
         label_smoothing: share of each label that is spread over all classes, in the loss.
         inductive: train on the training nodes alone; validation and test nodes are seen, together
             with these, when they are measured and not before.
@@ -120,7 +125,7 @@ def fit(
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
-    on = on._replace(task=smoothed(on.task, label_smoothing))
+    on = on._replace(task=smoothed(with_loss(on.task, loss), label_smoothing))
     on = training_alone(on) if inductive else on
     model.to(device)
     _check_room(model, torch.device(device))
@@ -141,8 +146,8 @@ def fit(
         for epoch in range(len(state.seconds), epochs):
             if patience is not None and state.best.stale(epoch) > patience:
                 break
-            due = (epoch + 1) % evaluate_every == 0 or epoch + 1 == epochs
-            hooks.watch(_epoch(steps, state, epoch, epochs, due, factor))
+            due = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
+            hooks.watch(_epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor))
             if hooks.checkpoint:
                 hooks.checkpoint.offer(state.stored)
     except KeyboardInterrupt:

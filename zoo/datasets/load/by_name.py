@@ -40,19 +40,21 @@ TaskName = Literal[tuple(METRICS)]
 
 
 def _builder(name: str) -> Callable[..., Dataset]:
-    def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
-        known = NAMED[name]
+    known = NAMED[name]
+
+    def build(
+        *, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = known.task
+    ) -> Dataset:
         path = _find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
-            return read_on_disk(path, features=features, task=known.task)
-        arrays = read_prepared(path)
-        return _made(path, name, arrays, known.task, known.split, features)
+            return read_on_disk(path, features=features, task=task)
+        return _made(path, name, read_prepared(path), task, known.split, features)
 
-    what, nodes = NAMED[name].what, NAMED[name].nodes
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
-        f"{what[0].upper()}{what[1:]}; {nodes:,} nodes.\n\n"
-        "Args:\n    features: what is done to the features first."
+        f"{known.what[0].upper()}{known.what[1:]}; {known.nodes:,} nodes.\n\n"
+        "Args:\n    features: what is done to the features first.\n"
+        "    task: what the labels are for, which the metric follows from."
     )
     return build
 
@@ -81,9 +83,8 @@ def load_data(
     """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
 
     A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
-    once if it is in none. The path of a folder or a file is read (`READERS` says what a path may
-    end in); any other name is that of a prepared graph in those folders. An
-    on-disk graph is not read but mapped.
+    once if it is in none. The path of a folder or a file is read (`READERS` says what it may end
+    in); any other name is that of a prepared graph in those folders. On-disk graphs are mapped.
 
     Args:
         spec: a word of `DATASETS`, a path, or a mapping of `name` and options.
