@@ -83,9 +83,11 @@ def test_json_is_the_last_line(zoo, tiny_recipe):
 
 @pytest.mark.parametrize("expected,code,word", [(0.1, 0, "PASS"), (1.0, 1, "FAIL")])
 def test_reproduce_gives_its_verdict(zoo, tiny_recipe, expected, code, word):
-    done = zoo("reproduce", tiny_recipe, f"expect.test={expected}")
+    said = "differs=['The source has no `dim`.']"
+    done = zoo("reproduce", tiny_recipe, f"expect.test={expected}", said)
     assert done.returncode == code
     assert word in done.stdout and "expected" in done.stdout and "measured" in done.stdout
+    assert "differs: The source has no `dim`." in done.stdout
 
 
 def test_reproduce_without_a_number_to_reach(zoo):
@@ -96,7 +98,8 @@ def test_reproduce_without_a_number_to_reach(zoo):
 def test_info_prints_what_a_model_is(zoo):
     done = zoo("info", "sgformer")
     assert done.returncode == 0
-    for word in ("Attention branch", "qk_norm", "2306.10759", "sgformer-cora", "@inproceedings"):
+    for word in ("Attention branch", "qk_norm", "2306.10759", "sgformer-cora", "@inproceedings",
+                 "sgformer-cora: Tuned again by validation"):  # fmt: skip
         assert word in done.stdout
     assert json.loads(zoo("info", "sgformer", "--json").stdout)["name"] == "sgformer"
 

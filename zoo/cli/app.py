@@ -160,7 +160,7 @@ def reproduce(
         typer.echo(json.dumps({**summary, "passed": passed}))
     else:
         result_tables.result(summary)
-        result_tables.verdict(passed, sentence)
+        result_tables.verdict(passed, sentence, loaded.differs)
     sys.exit(0 if passed else 1)
 
 

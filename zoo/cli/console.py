@@ -173,6 +173,11 @@ def info(found: dict[str, Any]) -> None:
             out.print(f"[bold]{heading.capitalize()}[/]")
             rows(found[heading])
             out.print()
+    if found["differs"]:
+        out.print("[bold]Where recipes differ from their sources[/]")
+        for name, said in found["differs"].items():
+            out.print(f"{plain(name)}: {plain(' '.join(said))}", soft_wrap=True)
+        out.print()
     if found["citation"]:
         out.print(f"[bold]Citation[/]\n{plain(found['citation'])}", soft_wrap=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.config.json_schema import options_schema
 from zoo.config.options import Table, options_of
-from zoo.config.recipe import recipe_folder, recipe_names, word
+from zoo.config.recipe import Recipe, recipe_folder, recipe_names, word
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.readers import SERIES
 from zoo.encodings import ENCODINGS
@@ -50,15 +50,14 @@ def pretrained() -> Rows:
 
 def recipes() -> Rows:
     """Return a row per shipped recipe, with the number it should reach and the one measured."""
-    return [_recipe(name) for name in recipe_names()]
+    return [_row(load_recipe(name)) for name in recipe_names()]
 
 
-def _recipe(name: str) -> dict[str, Any]:
-    recipe = load_recipe(name)
+def _row(recipe: Recipe) -> dict[str, Any]:
     expect = recipe.expect
     measured = expect.verified if expect else None
     return {
-        "name": name,
+        "name": recipe.name,
         "model": word(recipe.model),
         "dataset": word(recipe.dataset),
         "expected": expect.test if expect else None,
@@ -149,6 +148,7 @@ def info(name: str) -> dict[str, Any]:
         raise ZooError(unknown("model", name, known))
     model = MODELS[name]
     what, _, rest = _prose(model).partition("\n\n")
+    shipped = [load_recipe(path.stem) for path in sorted((recipe_folder() / name).glob("*.yaml"))]
     return {
         "name": name,
         "what": " ".join(what.split()),
@@ -158,7 +158,8 @@ def info(name: str) -> dict[str, Any]:
         "citation": citation(name),
         "tasks": list(model.tasks),
         "options": options(name),
-        "recipes": [_recipe(each.stem) for each in sorted((recipe_folder() / name).glob("*.yaml"))],
+        "recipes": [_row(each) for each in shipped],
+        "differs": {each.name: each.differs for each in shipped if each.differs},
     }
 
 

@@ -1,5 +1,6 @@
 """Tables of results: of a run, a comparison, an estimate, a study, one score."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
@@ -104,10 +105,12 @@ def comparison(found: list[dict[str, Any]]) -> None:
             out.print(f"{remark_}: {plain(', '.join(names))}.", soft_wrap=True)
 
 
-def verdict(passed: bool, sentence: str) -> None:
-    """Print PASS or FAIL, and why."""
+def verdict(passed: bool, sentence: str, differs: Sequence[str] = ()) -> None:
+    """Print PASS or FAIL, why, and where the recipe is not what its source says."""
     word = "[bold green]PASS[/]" if passed else "[bold red]FAIL[/]"
     out.print(f"{word} {plain(sentence)}")
+    for each in differs:
+        out.print(f"differs: {plain(each)}")
 
 
 def estimate(found) -> None:

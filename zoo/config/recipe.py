@@ -110,6 +110,9 @@ class _Contents(_Strict):
     seeds: _Seeds = Field([0], description="one run is made with each seed")
     start_from: StartFrom | None = Field(None, description="weights to begin with: fine-tuning")
     expect: Expect | None = Field(None, description="the number that the recipe should reach")
+    differs: list[Annotated[str, Field(min_length=1)]] = Field(
+        [], description="where the recipe is not what its source says, a sentence each"
+    )
     imports: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="Python files, relative to the recipe's folder, or modules to import first"
     )
@@ -127,7 +130,7 @@ class Recipe(_Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        absent = {"graph": "own", "start_from": None, "expect": None, "imports": []}
+        absent = dict(graph="own", start_from=None, expect=None, differs=[], imports=[])
         return {key: value for key, value in data.items() if absent.get(key, ...) != value}
 
     def text(self) -> str:

@@ -256,6 +256,7 @@ def summarise(
         "interrupted": interrupted,
         "folder": str(folder),
         "expect": recipe.expect.model_dump() if recipe.expect else None,
+        "differs": recipe.differs,
     }
 
 

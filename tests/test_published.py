@@ -1,0 +1,66 @@
+"""Recipes are what their sources publish, or say where they are not."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import yaml
+
+from zoo.config.recipe import recipe_file, recipe_names
+
+SCRIPT = Path(__file__).parent.parent / "benchmarks" / "published.py"
+WIDE = 0.015  # from here on a tolerance needs a reason
+
+
+@pytest.fixture(scope="module")
+def published():
+    spec = importlib.util.spec_from_file_location("published", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_no_difference_without_a_sentence_and_no_sentence_without_a_difference(published):
+    silent, stale = [], []
+    for name, (program, flags) in published.commands().items():
+        found, old = published.differences(name, program, flags)
+        silent += [f"{name}: {each.key}" for each in found if each.sentence is None]
+        stale += [f"{name}: {word}" for word in old]
+    assert (silent, stale) == ([], [])
+
+
+def test_a_difference_is_found(published, monkeypatch):
+    name, (program, flags) = "gcn-cora", published.commands()["gcn-cora"]
+    assert published.differences(name, program, flags) == ([], [])
+    found, _ = published.differences(name, program, {**flags, "local_layers": 4})
+    assert [(each.key, each.published, each.here) for each in found] == [("model.layers", 4, 3)]
+    written, _ = published.settings(name)
+    monkeypatch.setattr(published, "settings", lambda _: (written, ["`layers` is less."]))
+    assert published.differences(name, program, flags) == ([], ["layers"])
+
+
+def test_flags_are_read_as_the_programs_read_them(published):
+    flags = published._flags("lr 1e-3 ln n-layers [6, 7] rb_trans identity weight_decay 5e-05")
+    assert flags == {"lr": 0.001, "ln": True, "n-layers": [6, 7], "rb_trans": "identity",
+                     "weight_decay": 5e-5}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """The recipes with a number to reach, as plain data, by name; their mistakes are others'."""
+    read = {name: yaml.safe_load(recipe_file(name).read_text()) for name in recipe_names()}
+    return {name: data for name, data in read.items() if data.get("expect")}
+
+
+def test_a_number_with_a_source_has_a_command_line_or_a_sentence(published, numbers):
+    known, ours = published.commands(), ("-rba", "-small")  # no program has these
+    bare = {name for name, data in numbers.items() if "differs" not in data} - set(known)
+    assert sorted(name for name in bare if not name.endswith(ours)) == []
+
+
+def test_a_wide_tolerance_says_why(numbers):
+    for name, data in numbers.items():
+        if data["expect"]["within"] > WIDE and "metric" not in data["expect"]:
+            lines = recipe_file(name).read_text().splitlines()
+            (line,) = [each for each in lines if each.startswith("  within:")]
+            assert " # " in line, name
