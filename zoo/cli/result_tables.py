@@ -17,7 +17,8 @@ def result(summary: dict[str, Any]) -> None:
         table.add_column(column, justify="right")
     for row in summary["seeds"]:
         scores = (f"{row[part]:.4f}" for part in ("val", "test"))
-        table.add_row(str(row["seed"]), str(row["epoch"]), *scores)
+        best = str(row["epoch"]) if row["epoch"] >= 0 else "as loaded"
+        table.add_row(str(row["seed"]), best, *scores)
     if len(summary["seeds"]) > 1:
         table.add_section()
         table.add_row("mean", "", *(_spread(summary[part]) for part in ("val", "test")))

@@ -290,7 +290,7 @@ def _train(
     hooks = Hooks(begin=resumed, watch=report, checkpoint=record.checkpoint(seed))
     if start is not None:
         decay = prepared.plan.recipe.start_from.lr_decay
-        hooks = hooks._replace(arrange=layered(model, decay))
+        hooks = hooks._replace(arrange=layered(model, decay), trained=True)
     result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
     weights = sum(each.numel() for each in model.parameters())
     own = {"parameters": weights, "split_sha256": split.sha256}

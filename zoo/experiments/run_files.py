@@ -46,7 +46,7 @@ class Environment(_Read):
 
 class _Scores(_Read):
     seed: Seed
-    epoch: Number
+    epoch: Annotated[int, Field(ge=-1, le=2**32)]  # -1: weights that training began with
     train: _Score
     val: _Score
     test: _Score

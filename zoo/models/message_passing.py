@@ -63,7 +63,7 @@ class MessagePassing(Model):
 
 
 class Step(nn.Module):
-    """One layer: Drop(ReLU(norm(conv(x) [+ W x]))), or conv(z) [+ W z] of z = Drop(ReLU(norm(x)))."""
+    """One layer: Drop(ReLU(norm(conv(x) [+ W x]))); or conv(Drop(ReLU(norm(x)))), norm first."""
 
     def __init__(
         self,

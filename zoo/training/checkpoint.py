@@ -1,24 +1,29 @@
-"""The state of a training between two epochs, in a file that is replaced as a whole.
+"""The best weights of a training, and its state between two epochs in a file.
 
-The file is written by `torch.save`, below a checksum, and read by `torch.load(weights_only=True)`:
-torch's restricted unpickler makes tensors and plain data only, and calls nothing else that a file
-names. The checkpoint before is kept until the next one, and taken where the last is damaged.
+The file is replaced as a whole. It is written by `torch.save`, below a checksum, and read by
+`torch.load(weights_only=True)`: torch's restricted unpickler makes tensors and plain data only, and
+calls nothing else that a file names. The checkpoint before is kept until the next one, and taken
+where the last is damaged.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import pickle
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from zoo.config.metrics import gain
 from zoo.errors import ZooError
+from zoo.registry import Model
 from zoo.system.disk import WriteError, writing
 from zoo.system.files import write_whole
 from zoo.training.checksums import Damaged, read_sealed, write_sealed
@@ -142,3 +147,64 @@ class Checkpoint:
 
 def _load(file) -> dict[str, Any]:
     return torch.load(file, map_location="cpu", weights_only=True)
+
+
+class Best:
+    """The best validation score so far and the weights that reached it.
+
+    The optimiser's state is kept beside them until the last phase of training has begun.
+
+    Args:
+        model: what is trained.
+        optimiser: what trains it.
+        starts: the epochs in which a phase begins.
+        metric: of which the score is, and which says whether less of it is better.
+    """
+
+    def __init__(
+        self, model: Model, optimiser: torch.optim.Optimizer, starts: Iterable[int], metric: str
+    ):
+        self.model, self.optimiser, self.starts = model, optimiser, tuple(starts)
+        self.metric = metric
+        self.epoch = -1
+        self.scores: dict[str, float] = {}
+        self.weights: dict[str, Tensor] = {}
+        self.moments: dict[int, Any] = {}
+
+    def offer(self, epoch: int, train: float, val: float, test: Callable[[], float]) -> None:
+        """Keep weights and scores if the validation score is better than any before."""
+        if not self.scores or self._gain(val) > self._gain(self.scores["val"]):
+            scores = {"train": train, "val": val, "test": test()}
+            self.weights = copy.deepcopy(self.model.state_dict())
+            if epoch < max(self.starts, default=0):
+                self.moments = copy.deepcopy(self.optimiser.state_dict()["state"])
+            self.scores, self.epoch = scores, epoch  # last: Ctrl-C may come at any time
+
+    def _gain(self, score: float) -> float:
+        return gain(self.metric, score)
+
+    def rewind(self) -> None:
+        """Go back to the best weights and the optimiser's state then; its learning rate stays."""
+        if self.scores:  # nothing has been evaluated yet where evaluations are rare
+            self.restore()
+            # The optimiser goes on writing into what it is given.
+            state = {**self.optimiser.state_dict(), "state": copy.deepcopy(self.moments)}
+            self.optimiser.load_state_dict(state)
+
+    def restore(self) -> None:
+        """Give the model its best weights back."""
+        self.model.load_state_dict(self.weights)
+
+    def stale(self, epoch: int) -> int:
+        """Return how many epochs before this one the best score was found, 0 without a score."""
+        return epoch - self.epoch if self.scores else 0
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it."""
+        kept = ("starts", "epoch", "scores", "weights", "moments")
+        return {name: getattr(self, name) for name in kept}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        for name, value in state.items():
+            setattr(self, name, value)

@@ -3,23 +3,20 @@
 It knows no model, data set or task by name. The test nodes are looked at for the best epoch only.
 """
 
-import copy
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from zoo.config.metrics import gain
 from zoo.config.options import Count, NonNegative, Number, Positive, Rate, Spec, pick
 from zoo.datasets.tasks import Loss, smoothed, with_loss
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.memory import available_memory
-from zoo.training.checkpoint import Checkpoint
+from zoo.training.checkpoint import Best, Checkpoint
 from zoo.training.epoch import Steps
 from zoo.training.full_batch import TrainingData, training_alone
 from zoo.training.mini_batch import BATCHING
@@ -64,12 +61,14 @@ class Hooks(NamedTuple):
         checkpoint: where training resumes from if it holds a state; it is offered the state after
             every epoch. None: no state is kept.
         begin: called before the first epoch with the number of those that were trained before.
+        trained: the weights have been trained before and are scored as they come, as epoch -1.
     """
 
     watch: Callable[[Epoch], None] = lambda epoch: None
     arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups
     checkpoint: Checkpoint | None = None
     begin: Callable[[int], None] = lambda epochs: None
+    trained: bool = False
 
 
 def fit(
@@ -136,11 +135,13 @@ def fit(
     factor = pick(SCHEDULES, schedule, epochs)
     # What it logs of an epoch is the rate of the last step in it.
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
-    best = _Best(model, optimiser, model.phase_starts(), on.task.metric_name)
+    best = Best(model, optimiser, model.phase_starts(), on.task.metric_name)
     state = _State(model, optimiser, rates, best)
     if hooks.checkpoint:
         hooks.checkpoint.read(state.resume)
     hooks.begin(len(state.seconds))
+    if hooks.trained and not state.seconds:
+        state.offer(steps, -1)
     interrupted = False
     try:
         for epoch in range(len(state.seconds), epochs):
@@ -207,6 +208,13 @@ class _State:
         self.seconds = stored["seconds"]
         restore_generators(stored["generators"])
 
+    def offer(self, steps: Steps, epoch: int) -> tuple[float, float]:
+        """Score the weights, keep them if they are the best; return training and validation."""
+        score = steps.evaluate()
+        train, val = score("train"), score("val")
+        self.best.offer(epoch, train, val, lambda: score("test"))
+        return train, val
+
     def finish(self, interrupted: bool) -> Fit:
         """Give the model its best weights and return its scores and the cost."""
         self.best.restore()
@@ -228,71 +236,6 @@ def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool, fact
     steps.begin(epoch)
     loss = steps.train(state.optimiser, epoch, pace)
     state.rates.step()
-    train = val = None
-    if due:
-        score = steps.evaluate()
-        train, val = score("train"), score("val")
-        state.best.offer(epoch, train, val, lambda: score("test"))
+    train, val = state.offer(steps, epoch) if due else (None, None)
     state.seconds.append(time.perf_counter() - start)
     return Epoch(epoch, epochs, loss, train, val, rate, state.seconds[-1])
-
-
-class _Best:
-    """The best validation score so far and the weights that reached it.
-
-    The optimiser's state is kept beside them until the last phase of training has begun.
-
-    Args:
-        model: what is trained.
-        optimiser: what trains it.
-        starts: the epochs in which a phase begins.
-        metric: of which the score is, and which says whether less of it is better.
-    """
-
-    def __init__(
-        self, model: Model, optimiser: torch.optim.Optimizer, starts: Iterable[int], metric: str
-    ):
-        self.model, self.optimiser, self.starts = model, optimiser, tuple(starts)
-        self.metric = metric
-        self.epoch = -1
-        self.scores: dict[str, float] = {}
-        self.weights: dict[str, Tensor] = {}
-        self.moments: dict[int, Any] = {}
-
-    def offer(self, epoch: int, train: float, val: float, test: Callable[[], float]) -> None:
-        """Keep weights and scores if the validation score is better than any before."""
-        if not self.scores or self._gain(val) > self._gain(self.scores["val"]):
-            scores = {"train": train, "val": val, "test": test()}
-            self.weights = copy.deepcopy(self.model.state_dict())
-            if epoch < max(self.starts, default=0):
-                self.moments = copy.deepcopy(self.optimiser.state_dict()["state"])
-            self.scores, self.epoch = scores, epoch  # last: Ctrl-C may come at any time
-
-    def _gain(self, score: float) -> float:
-        return gain(self.metric, score)
-
-    def rewind(self) -> None:
-        """Go back to the best weights and the optimiser's state then; its learning rate stays."""
-        if self.scores:  # nothing has been evaluated yet where evaluations are rare
-            self.restore()
-            # The optimiser goes on writing into what it is given.
-            state = {**self.optimiser.state_dict(), "state": copy.deepcopy(self.moments)}
-            self.optimiser.load_state_dict(state)
-
-    def restore(self) -> None:
-        """Give the model its best weights back."""
-        self.model.load_state_dict(self.weights)
-
-    def stale(self, epoch: int) -> int:
-        """Return how many epochs before this one the best score was found, 0 without a score."""
-        return epoch - self.epoch if self.scores else 0
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it."""
-        kept = ("starts", "epoch", "scores", "weights", "moments")
-        return {name: getattr(self, name) for name in kept}
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
-        for name, value in state.items():
-            setattr(self, name, value)
