@@ -91,9 +91,14 @@ def test_tables_of_results_show_names_as_they_are(said):
             "seeds": [{"seed": 0, "epoch": 1, "val": 0.5, "test": 0.5}], "val": score,
             "test": score, "parameters": 1, "seconds_per_epoch": 1.0, "peak_memory_bytes": 1,
             "interrupted": True, "read": True, "tuned": False, "same_splits": False,
+            "epochs": 1.0, "best_epoch": 1.0, "difference": None, "same_budget": True,
+            "budget": {"epochs": 1, "batching": "full"},
         }  # fmt: skip
+        apart = {"from": word, "pairs": 2, "splits": 1, "mean": 0, "low": 0, "high": 0, "noise": 1}
+        batches = {"epochs": 1, "batching": {"name": word, "config": word}}
+        other = {**run, "difference": apart, "budget": batches, "same_budget": False}
         result_tables.result(run)
-        result_tables.comparison([run])
+        result_tables.comparison([run, other])
         result_tables.score({"metric": word, "score": 0.5, "part": "all", "nodes": 3,
                              "unit": "nodes", "data": word, "seen": False})  # fmt: skip
     assert said().count("[/]") >= 6 and "⚠" not in said()

@@ -6,17 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from scipy.stats import ttest_rel
 
 from zoo.errors import ZooError
 from zoo.experiments import compare as comparing
 from zoo.experiments.compare import (
     BASELINES,
+    BUDGET,
     Contestant,
     compare,
     contestants,
     finished,
-    train_apart,
 )
+from zoo.experiments.launch import train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
 from zoo.training.checksums import sealed_json
@@ -63,12 +65,74 @@ def test_the_baselines_are_always_there(tiny):
     assert [each.tuned for each in entries] == [True, False, False]
 
 
-def test_a_baseline_is_the_tuned_recipe_on_the_same_nodes():
-    entries = contestants(["sgformer-cora"], ["dataset.split=per-class-20", "seeds=[7]"])
+def test_a_baseline_has_the_budget_of_the_first_and_its_own_defaults():
+    entries = contestants(["sgformer-cora", "gat-cora"], ["dataset.split=per-class-20"])
+    assert names(entries) == ["sgformer-cora", "gat-cora", "gcn-cora-default", "mlp-cora-default"]
+    first, second, *added = (each.plan for each in entries)
+    assert (first.train["epochs"], first.train["patience"]) == (500, 200)
+    assert second.train["patience"] is None
+    for plan in added:
+        assert {key: plan.train[key] for key in BUDGET} == {key: first.train[key] for key in BUDGET}
+        assert plan.model == resolve(load_recipe({"dataset": "cora", "model": word_of(plan)})).model
+        assert plan.train["lr"] == 0.01 != first.train["lr"]
+        assert (plan.split, plan.recipe.seeds) == ("per-class-20", first.recipe.seeds)
+    assert [each.tuned for each in entries] == [True, True, False, False]
+
+
+def word_of(plan):
+    return plan.model["name"]
+
+
+def test_a_baseline_is_the_tuned_recipe_where_that_is_asked_for():
+    changes = ["dataset.split=per-class-20", "seeds=[7]"]
+    entries = contestants(["sgformer-cora"], changes, tuned=True)
     assert names(entries) == ["sgformer-cora", "gcn-cora", "mlp-cora"]
     gcn, tuned = entries[1].plan.plain(), write_out(load_recipe("gcn-cora"))
     assert gcn["dataset"]["split"] == "per-class-20" and gcn["seeds"] == [7]
     assert gcn["model"] == tuned["model"] and gcn["train"] == tuned["train"]
+    assert entries[1].tuned and tuned["train"]["patience"] is None
+    shorter = contestants(["sgformer-cora"], ["train.epochs=50"], tuned=True)[1].plan
+    assert shorter.train == {**tuned["train"], "epochs": 50}
+    # Where none is shipped there is nothing to take.
+    assert names(contestants(["sgformer-sbm-rba"], tuned=True))[1:] == ["gcn-sbm", "mlp-sbm"]
+
+
+def test_overrides_reach_the_added_baselines(tiny):
+    changes = ["train.epochs=7", "train.lr=0.5", "train.patience=3", "model.dim=5", "model.alpha=1",
+               "encoding={name: laplacian, k: 2}", "seeds=[5]", "dataset.nodes=66",
+               "graph={name: knn, k: 3}"]  # fmt: skip
+    entries = contestants([str(tiny)], changes)
+    assert len(entries) == 3
+    for plan in (each.plan for each in entries):
+        got = [plan.train[key] for key in ("epochs", "lr", "patience")]
+        assert got == [7, 0.5, 3] and plan.model["dim"] == 5 and plan.encoding["k"] == 2
+        assert plan.recipe.seeds == [5] and plan.dataset["nodes"] == 66 and plan.graph["k"] == 3
+    assert entries[0].plan.model["alpha"] == 1
+    # An override of the model itself is one of the recipes.
+    changed = contestants([str(tiny)], ["model=nodeformer"])
+    assert [word_of(each.plan) for each in changed] == ["nodeformer", "gcn", "mlp"]
+    renamed = contestants([str(tiny)], ["model.name=nodeformer", "model.dim=6"])
+    assert [word_of(each.plan) for each in renamed] == ["nodeformer", "gcn", "mlp"]
+
+
+def test_a_baseline_takes_the_steps_the_evaluation_and_the_edges_of_the_first(tiny):
+    batches = {"name": "random-nodes", "size": 20, "per_step": 1}
+    changes = [
+        f"train.batching={json.dumps(batches)}",
+        "train.evaluate=batches",
+        "train.evaluate_every=2",
+        "train.inductive=true",
+        "train.precision=bf16",
+    ]
+    path = tiny.with_name("changed.yaml")
+    path.write_text(load_recipe(tiny, [*changes, "graph={name: knn, k: 3}"]).text())
+    without = tiny.with_name("without.yaml")
+    without.write_text(load_recipe(path, ["graph=none"]).text())
+    for sources in ([str(path)], [str(without), str(path)]):
+        for plan in (each.plan for each in contestants(sources)[len(sources) :]):
+            shared = [plan.train[key] for key in comparing.SHARED]
+            assert shared == [2, None, batches, 2, "batches", "bf16", True]
+            assert plan.graph["name"] == "knn" and plan.train["lr"] == 0.01
 
 
 def test_a_baseline_that_is_named_is_not_added_again():
@@ -113,7 +177,7 @@ def test_finished_runs_are_read_and_not_repeated(tiny, trained, tmp_path):
     again = compare(contestants([str(tiny)]), device="cpu", runs=runs)
     assert not trained and all(each["read"] for each in again)
     assert [each["test"] for each in again] == [each["test"] for each in first]
-    compare(contestants([str(tiny)], ["train.lr=0.5"]), device="cpu", runs=runs)
+    compare(contestants([str(tiny)], ["model.alpha=0.3"]), device="cpu", runs=runs)
     assert trained == ["tiny"]
     compare(contestants([str(tiny)]), device="cpu", runs=runs, again=True)
     assert len(trained) == 4
@@ -136,6 +200,13 @@ def test_an_interrupted_run_is_not_finished(tiny, tmp_path):
     assert finished(plan, tmp_path) is None
 
 
+def test_a_run_of_a_longer_name_is_read_under_the_name_that_was_asked_for(tiny, tmp_path):
+    longer = tiny.rename(tiny.with_name("tiny-default.yaml"))
+    summary = run_recipe(str(longer), runs=tmp_path)
+    plan = resolve(load_recipe(longer.rename(tiny)))
+    assert finished(plan, tmp_path) == {**summary, "recipe": "tiny"}
+
+
 def test_a_damaged_run_is_not_finished(tiny, tmp_path):
     summary = run_recipe(str(tiny), runs=tmp_path)
     path = Path(summary["folder"], "summary.json")
@@ -151,21 +222,85 @@ def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):
     assert finished(resolve(load_recipe(tiny)), tmp_path)["test"] == summary["test"]
 
 
-def test_the_best_comes_first_and_other_nodes_are_told(tiny):
-    def summary(name, score, hashes):
-        return Contestant(
-            resolve(load_recipe(tiny)),
-            {
-                "recipe": name,
-                "metric": "accuracy",
-                "test": {"mean": score},
-                "seeds": [{"split_sha256": each} for each in hashes],
-            },
-        )
+@pytest.fixture
+def row(tiny):
+    """Make a finished entry: test scores by seed, a split by seed, and changes of its recipe."""
 
-    rows = compare([summary("a", 0.5, "xy"), summary("b", 0.9, "xy"), summary("c", 0.7, "xz")])
+    def make(name, scores, splits="xxxx", changes=(), metric="accuracy", epochs=(2, 4)):
+        seeds = [
+            {"seed": seed, "test": score, "split_sha256": split, "epochs": epochs[seed % 2],
+             "epoch": epochs[seed % 2] - 2}
+            for seed, (score, split) in enumerate(zip(scores, splits, strict=False))
+        ]  # fmt: skip
+        mean = {"mean": sum(scores) / len(scores), "std": None, "runs": len(scores)}
+        summary = {"recipe": name, "metric": metric, "test": mean, "seeds": seeds}
+        return Contestant(resolve(load_recipe(tiny, changes)), summary)
+
+    return make
+
+
+def by_name(rows):
+    return {each["recipe"]: each for each in rows}
+
+
+def test_the_best_comes_first_and_other_nodes_are_told(row):
+    rows = compare([row("a", [0.5, 0.5], "xy"), row("b", [0.9, 0.9], "xy"), row("c", [0.7] * 2)])
     assert [each["recipe"] for each in rows] == ["b", "c", "a"]
     assert [each["same_splits"] for each in rows] == [True, False, True]
+    assert [each["difference"] is None for each in rows] == [True, True, False]
+
+
+def test_differences_are_those_of_the_paired_t_test(row):
+    best, other, far = [0.81, 0.84, 0.79, 0.86], [0.80, 0.85, 0.75, 0.84], [0.5, 0.52, 0.51, 0.5]
+    rows = by_name(compare([row("far", far), row("other", other), row("best", best)]))
+    assert rows["best"]["difference"] is None
+    for name, scores in (("other", other), ("far", far)):
+        found, test = rows[name]["difference"], ttest_rel(scores, best)
+        low, high = test.confidence_interval(0.95)
+        assert (found["low"], found["high"]) == pytest.approx((low, high))
+        assert found["mean"] == pytest.approx((low + high) / 2)
+        assert found["noise"] == (low <= 0 <= high) == bool(test.pvalue >= 0.05)
+        assert (found["from"], found["pairs"], found["splits"]) == ("best", 4, 1)
+    assert rows["other"]["difference"]["noise"] and not rows["far"]["difference"]["noise"]
+
+
+def test_pairs_have_one_seed_and_one_split(row):
+    best, same = row("best", [0.9, 0.8, 0.8], "xyz"), row("same", [0.8, 0.9, 0.6], "xyz")
+    same.summary["seeds"].reverse()  # in which order they were trained is no matter
+    fewer, other = row("fewer", [0.1, 0.2], "xy"), row("other", [0.1, 0.2, 0.1], "xyw")
+    seeds = row("seeds", [0.3, 0.2, 0.1], "xyz")
+    for each in seeds.summary["seeds"]:
+        each["seed"] += 1
+    rows = by_name(compare([best, same, fewer, other, seeds]))
+    assert rows["same"]["difference"]["mean"] == pytest.approx((-0.1 + 0.1 - 0.2) / 3)
+    assert rows["same"]["difference"]["splits"] == 3
+    assert all(rows[name]["difference"] is None for name in ("fewer", "other", "seeds"))
+    same = {name for name in rows if rows[name]["same_splits"]}
+    assert same == {"best", "same", "seeds"}
+
+
+def test_of_one_seed_there_is_a_difference_and_no_interval(row):
+    [_, other] = compare([row("best", [0.9]), row("other", [0.8])])
+    found = other["difference"]
+    assert found["mean"] == pytest.approx(-0.1) and found["pairs"] == 1
+    assert found["low"] is found["high"] is found["noise"] is None
+
+
+def test_the_best_of_errors_is_the_least(row):
+    rows = compare([row("high", [4.0, 5.0], metric="mse"), row("low", [1.0, 2.5], metric="mse")])
+    assert [each["recipe"] for each in rows] == ["low", "high"]
+    assert rows[1]["difference"]["from"] == "low" and rows[1]["difference"]["mean"] == 2.75
+
+
+def test_epochs_and_budgets(row):
+    longer = ["train.epochs=9", "train.patience=4"]
+    rows = compare([row("a", [0.5] * 3), row("b", [0.6] * 3, changes=longer), row("c", [0.4])])
+    rows = by_name(rows)
+    assert rows["a"]["epochs"] == pytest.approx(8 / 3)
+    assert rows["a"]["best_epoch"] == pytest.approx(2 / 3)
+    assert rows["a"]["budget"] == {"epochs": 2, "patience": None, "batching": "full"}
+    assert rows["b"]["budget"] == {"epochs": 9, "patience": 4, "batching": "full"}
+    assert [rows[name]["same_budget"] for name in "abc"] == [True, False, True]
 
 
 def test_each_run_has_a_process_of_its_own(tiny, tmp_path):
@@ -189,6 +324,11 @@ def test_the_command_prints_one_table(tiny, tmp_path):
 
     rows = json.loads(call("--json").stdout)
     assert {each["recipe"] for each in rows} == {"tiny", *(f"{each}-sbm" for each in BASELINES)}
+    assert all(each["epochs"] == 2 and each["same_budget"] for each in rows)
+    assert [each["difference"] is None for each in rows] == [True, False, False]
+    assert set(rows[1]["difference"]) == {
+        "from", "pairs", "splits", "mean", "low", "high", "noise"
+    }  # fmt: skip
     table = call().stdout
     for word in ("accuracy on sbm", "tiny", "gcn-sbm", "mlp-sbm", "ms/epoch", "not tuned"):
         assert word in table

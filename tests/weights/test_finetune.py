@@ -116,7 +116,7 @@ def recipe(source, **how):
     return {
         "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "dim": 4},
         "model": {"name": "gcn", "dim": 8, "layers": 3, "norm": "batch", "residual": True},
-        "train": {"epochs": 4, "weight_decay": 0.1},
+        "train": {"epochs": 40, "lr": 0.05, "weight_decay": 0.01},
         "seeds": [0],
         "start_from": {"weights": str(source), **how},
     }
@@ -125,6 +125,19 @@ def recipe(source, **how):
 def trained(source, tmp_path, **how):
     summary = zoo.run_recipe(recipe(source, **how), runs=tmp_path / "runs")
     return summary, read_folder(Path(summary["folder"], "seed-0")).state
+
+
+def test_weights_that_training_destroys_win_as_they_were_loaded(source, tmp_path):
+    good, _ = trained(source, tmp_path)
+    weights = Path(good["folder"], "seed-0")
+    given = recipe(weights)
+    given["train"] = {"epochs": 3, "lr": 5.0}
+    found = zoo.run_recipe(given, runs=tmp_path / "again")
+    (seed,) = found["seeds"]
+    assert seed["epoch"] == -1 and seed["val"] == good["seeds"][0]["val"]
+    kept = read_folder(Path(found["folder"], "seed-0")).state
+    assert all(torch.equal(kept[name], each) for name, each in read_folder(weights).state.items())
+    assert zoo.run_recipe(Path(found["folder"], "recipe.yaml"), runs=tmp_path)["seeds"] != []
 
 
 @pytest.mark.parametrize(

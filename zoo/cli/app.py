@@ -20,7 +20,6 @@ from zoo.cli.common import (
     Runs,
     Secret,
     Trust,
-    exit_code,
     profiled,
     tell,
     train_plan,
@@ -200,49 +199,6 @@ def info(
         typer.echo(json.dumps(found, indent=2))
     else:
         console.info(found)
-
-
-@app.command()
-def compare(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RECIPE]... [KEY=VALUE]...",
-            help="Recipes or folders of finished runs, and changes of every recipe.",
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Every model with a recipe for this data set.")
-    ] = None,
-    attention: Annotated[
-        list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
-    ] = None,
-    device: DeviceName = Device.auto,
-    runs: Annotated[
-        Path, typer.Option(help="Where runs are looked for and written.", callback=typed_path)
-    ] = Path("runs"),
-    again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Train recipes on one data set, or read their finished runs, into one table.
-
-    What a recipe that is named imports is run; of finished runs nothing is.
-    """
-    from zoo.experiments.compare import compare as run_all
-    from zoo.experiments.compare import contestants
-
-    changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
-    sources = [each for each in words or [] if each not in changes]
-    entries = contestants(sources, changes, dataset, attention or [])
-    try:
-        found = run_all(entries, device=device.value, runs=runs, again=again, tell=console.remark)
-    except KeyboardInterrupt:
-        console.complain("stopped; what is finished is kept and will be read the next time.")
-        sys.exit(exit_code())
-    if as_json:
-        typer.echo(json.dumps(found))
-    else:
-        result_tables.comparison(found)
 
 
 @app.command()

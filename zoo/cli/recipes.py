@@ -1,6 +1,7 @@
-"""The commands of recipes beside train: show, estimate, schema, pages; finetune makes one."""
+"""The commands of recipes beside train: compare, show, estimate ...; finetune makes one."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from zoo.cli.common import (
     RecipeName,
     Runs,
     Trust,
+    exit_code,
     spec_of,
     tell,
     train_plan,
@@ -24,6 +26,67 @@ from zoo.cli.weights import Graph, Imports, Unverified, Weights, import_first, l
 from zoo.errors import ZooError
 
 app = typer.Typer()
+
+
+@app.command()
+def compare(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECIPE]... [KEY=VALUE]...",
+            help="Recipes or folders of finished runs, and changes of all recipes.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Each model's recipe for this data set, as it is tuned.")
+    ] = None,
+    attention: Annotated[
+        list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
+    ] = None,
+    tuned: Annotated[
+        bool,
+        typer.Option("--tuned", help="Added baselines as shipped: their own tuning and budget."),
+    ] = False,
+    device: DeviceName = Device.auto,
+    runs: Annotated[
+        Path, typer.Option(help="Where runs are looked for and written.", callback=typed_path)
+    ] = Path("runs"),
+    again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train recipes on one data set, or read their finished runs, into one table.
+
+    zoo compare sgformer-cora gat-cora train.epochs=200 'seeds=[0, 1, 2]'
+    zoo compare sgformer-cora --attention native --attention rba
+    zoo compare sgformer-cora --tuned
+    zoo compare --dataset cora train.epochs=200 train.patience=50
+    zoo compare runs/sgformer-cora-20261121-120000 gcn-cora
+
+    A GCN and an MLP are added where none is named: with their default
+    options, on the data, splits and seeds of the first recipe, and with its
+    budget (epochs, patience, batching). Changes reach them too. A row whose
+    budget is not that of the first is marked.
+
+    Beside each score stands its difference from the best one, over pairs of
+    one seed and split, with a 95 % interval; `noise` where that holds 0.
+
+    What a recipe that is named imports is run; of finished runs nothing is.
+    """
+    from zoo.experiments.compare import compare as run_all
+    from zoo.experiments.compare import contestants
+
+    changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
+    sources = [each for each in words or [] if each not in changes]
+    entries = contestants(sources, changes, dataset, attention or [], tuned)
+    try:
+        found = run_all(entries, device=device.value, runs=runs, again=again, tell=console.remark)
+    except KeyboardInterrupt:
+        console.complain("stopped; what is finished is kept and will be read the next time.")
+        sys.exit(exit_code())
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        result_tables.comparison(found)
 
 
 @app.command()

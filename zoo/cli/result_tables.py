@@ -1,12 +1,13 @@
 """Tables of results: of a run, a comparison, an estimate, a study, one score."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
 
 from zoo.cli.console import errors, out, plain, rows
-from zoo.config.metrics import gain
+from zoo.config.metrics import LOWER
 
 
 def result(summary: dict[str, Any]) -> None:
@@ -82,28 +83,36 @@ def _baselines(found: dict[str, Any]) -> None:
 
 
 def comparison(found: list[dict[str, Any]]) -> None:
-    """Print a row per run, the best score in bold, and what to know of the rows."""
-    first = found[0]
-    title = plain(f"{first['metric']} on {first['dataset']}")
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("recipe", no_wrap=True)
-    for column in ("test", "runs", "parameters", "ms/epoch", "GiB"):
-        table.add_column(column, justify="right", no_wrap=True)
-    best = max(gain(each["metric"], each["test"]["mean"]) for each in found)
+    """Print a row per run, the best score first and in bold, what it took, and what to know."""
+    best = found[0]
+    less = ", of which less is better" if best["metric"] in LOWER else ""
+    scores = _table(f"{best['metric']} on {best['dataset']}{less}")
+    for column in ("test", "difference", "95 % interval"):
+        scores.add_column(column, justify="right", no_wrap=True)
+    scores.add_column("", no_wrap=True)
+    took = _table("training, in the mean of the runs")
+    for column in ("runs", "epochs", "best epoch", "parameters", "ms/epoch", "GiB"):
+        took.add_column(column, justify="right", no_wrap=True)
     for each in found:
+        name = plain(each["recipe"] + ("" if each["same_budget"] else " *"))
         score = _spread(each["test"])
-        table.add_row(
-            plain(each["recipe"]),
-            f"[bold]{score}[/]" if gain(each["metric"], each["test"]["mean"]) == best else score,
+        scores.add_row(name, f"[bold]{score}[/]" if each is best else score, *_apart(each, best))
+        took.add_row(
+            name,
             str(each["test"]["runs"]),
+            f"{each['epochs']:.0f}",
+            f"{each['best_epoch']:.0f}",
             f"{each['parameters']:,}",
             _milliseconds(each),
             _gigabytes(each),
         )
-    out.print(table)
-    for remark_, names in _remarks(found):
-        if names:
-            out.print(f"{remark_}: {plain(', '.join(names))}.", soft_wrap=True)
+    out.print(scores)
+    for sentence in _differences(found):
+        out.print(plain(sentence))
+    out.print()
+    out.print(took)
+    for sentence in (*_budgets(found), *_remarks(found)):
+        out.print(plain(sentence))
 
 
 def verdict(passed: bool, sentence: str, differs: Sequence[str] = ()) -> None:
@@ -159,16 +168,106 @@ def study(found) -> None:
     out.print(table)
 
 
-def _remarks(found: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    def named(keep) -> list[str]:
-        return [each["recipe"] for each in found if keep(each)]
+def _table(title: str) -> Table:
+    table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False)
+    table.add_column("recipe", overflow="fold")
+    return table
 
-    return [
-        ("Read from finished runs", named(lambda each: each["read"])),
-        ("Default options, not tuned for this data set", named(lambda each: not each["tuned"])),
-        ("Trained and tested on other nodes", named(lambda each: not each["same_splits"])),
-        ("Stopped early", named(lambda each: each["interrupted"])),
+
+def _apart(row: dict[str, Any], best: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the difference of a row from the best, its interval, and `noise` where it is that."""
+    found = row["difference"]
+    if found is None:
+        return ("best" if row is best else "", "", "")
+    if found["low"] is None:
+        return f"{found['mean']:+.4f}", "", "one run"
+    interval = f"{found['low']:+.4f} to {found['high']:+.4f}"
+    return f"{found['mean']:+.4f}", interval, "noise" if found["noise"] else ""
+
+
+def _differences(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Say what the differences are of, and what their intervals are over."""
+    pair = next((each["difference"] for each in found if each["difference"]), None)
+    if pair is None:
+        return
+    of = (
+        f"Difference: test score minus that of {pair['from']}, the best, of the same seed and split"
+    )
+    if pair["low"] is None:
+        yield (
+            f"{of}. Of one run each no interval can be given, and nothing says whether a "
+            "difference is noise: write more seeds, such as 'seeds=[0, 1, 2, 3, 4]'."
+        )
+        return
+    yield (
+        f"{of}; its mean over {pair['pairs']} such pairs, and the 95 % interval of that (Student's "
+        "t). noise: the interval holds 0, so that either may be the better one."
+    )
+    if pair["splits"] == 1:
+        yield (
+            f"The interval is over {pair['pairs']} seeds on one split: over initial weights and "
+            "what else the seeds draw, not over the choice of nodes."
+        )
+    else:
+        yield (
+            f"The interval is over {pair['pairs']} seeds with {pair['splits']} splits; splits of "
+            "the same nodes are no independent draws, so that it is rather too narrow."
+        )
+
+
+def _budgets(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Say which rows are marked for their budget, what differs, and what makes it the same."""
+    common = next(each["budget"] for each in found if each["same_budget"])
+    other = [each for each in found if not each["same_budget"]]
+    if not other:
+        return
+    apart = [
+        {key: own for key, own in each["budget"].items() if own != common[key]} for each in other
     ]
+    names = [
+        f"{each['recipe']} has {', '.join(_options(own))}"
+        for each, own in zip(other, apart, strict=True)
+    ]
+    shared = {key: common[key] for key in common if any(key in own for own in apart)}
+    changes = (shlex.quote("train." + each.replace(": ", "=", 1)) for each in _options(shared))
+    kept = any(each["read"] for each in other)
+    yield (
+        f"* Another budget: {'; '.join(names)}; the others have {', '.join(_options(shared))}. The "
+        f"same for all: {' '.join(changes)}"
+        f"{'; runs named by their folders keep theirs' if kept else ''}."
+    )
+
+
+def _options(given: dict[str, Any]) -> Iterator[str]:
+    """Give each option as it stands in a recipe, on one line."""
+    from zoo.config.yaml_lines import recipe_text
+
+    for key, value in given.items():
+        text = " ".join(recipe_text({key: value}).split())
+        yield text[1:-1] if text.startswith("{") else text
+
+
+def _remarks(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Say what else to know of the rows, with their names."""
+    best, others = found[0]["recipe"], found[1:]
+    without = "and so without a difference"
+    unpaired = [each for each in others if each["difference"] is None]
+    remarks = {
+        "Read from finished runs": [each for each in found if each["read"]],
+        "Default options, not tuned for this data set (--tuned takes shipped recipes)": [
+            each for each in found if not each["tuned"]
+        ],
+        f"On other splits than {best}, {without}": [
+            each for each in unpaired if not each["same_splits"]
+        ],
+        f"Of other seeds than {best}, {without}": [
+            each for each in unpaired if each["same_splits"]
+        ],
+        "Interrupted, not all seeds to their end": [each for each in found if each["interrupted"]],
+    }
+    for remark, rows_ in remarks.items():
+        if rows_:
+            yield f"{remark}: {', '.join(each['recipe'] for each in rows_)}."
 
 
 def _spread(score: dict[str, float | None]) -> str:

@@ -3,25 +3,28 @@
 Each recipe is trained by a process of its own: the peak of memory is then its own too, and what
 ends one run leaves the others alone. A run that has been finished before is read, not repeated, and
 what its recipe imports is not run.
+
+A comparison is fair where all have the same budget: the baselines that are added train as long as
+the first recipe, and what has another budget is marked. A difference from the best test score is
+that of pairs with the same seed and the same split.
 """
 
 import dataclasses
 import glob
 import json
 import os
-import subprocess
-import sys
-import tempfile
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.config.metadata import path_name
-from zoo.config.metrics import gain
-from zoo.config.options import Spec
-from zoo.config.recipe import Recipe, recipe_names, recipe_text, word
+from zoo.config.metrics import gain, paired_difference
+from zoo.config.options import Spec, options_of
+from zoo.config.recipe import Recipe, recipe_names, word
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
+from zoo.experiments.launch import train_apart
 from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
 from zoo.experiments.run_files import read_recipe, read_summary
 from zoo.registry import MODELS, Model
@@ -31,10 +34,13 @@ BASELINES = ("gcn", "mlp")
 """The models that stand in every comparison of models for graphs."""
 
 UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
-"""Training of a model with its default options, where no recipe for the data set is shipped."""
+"""Training of a model with its default options, where no recipe of its own is taken."""
 
-OF_MANY = ("samples", "snapshots")
-"""Strategies of data that are no single graph, and that no model is trained on in another way."""
+BUDGET = ("epochs", "patience", "batching")
+"""Options of the training that say how many steps a model may take."""
+
+SHARED = (*BUDGET, "evaluate_every", "evaluate", "precision", "inductive")
+"""What an added baseline takes over from the training of the first recipe: all but its tuning."""
 
 
 class Contestant(NamedTuple):
@@ -50,16 +56,21 @@ def contestants(
     overrides: Sequence[str] = (),
     dataset: str | None = None,
     attentions: Sequence[str] = (),
+    tuned: bool = False,
 ) -> list[Contestant]:
     """Return what is compared: recipes, finished runs, and the baselines among or after them.
 
+    A baseline that is added has its default options and the budget, seeds and splits of the first.
+
     Args:
         sources: names or files of recipes, or folders of finished runs.
-        overrides: `KEY=VALUE` changes of every recipe that is not a finished run.
+        overrides: `KEY=VALUE` changes of every recipe that is not a finished run, and of the added
+            baselines; those of an option of the model reach a baseline that has this option.
         dataset: also every recipe called MODEL-DATASET; where there is none, every model with its
             default options.
         attentions: each recipe whose model attends is compared with each of these: a word, or
             `{name: rba, size: 512}`. Without any, recipes stay as they are.
+        tuned: add baselines as their shipped recipes are, with their own budget.
 
     Raises:
         ZooError: nothing to compare, a recipe or run that cannot be read, or several data sets.
@@ -81,12 +92,15 @@ def contestants(
             )
     found = _with_splits(found)
     first = found[0].plan
+    # A recipe without edges says nothing of those that a baseline is to learn from.
+    wired = next((each.plan for each in found if each.plan.graph["name"] != "none"), first)
+    first = dataclasses.replace(first, graph=wired.graph)
     present = {each.plan.model["name"] for each in found}
     tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
     fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*tasks}]
     missing = [each for each in fit if each not in present]
     found = [each for entry in found for each in _with_attentions(entry, attentions)]
-    return found + [_baseline(each, first) for each in missing]
+    return found + [_baseline(each, first, overrides, tuned) for each in missing]
 
 
 def compare(
@@ -99,8 +113,11 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Return the summary of every entry, the best test score first; train what is not finished.
 
-    Each summary also says whether it was `read` from an earlier run, is `tuned`, and has the
-    `same_splits` as the first entry.
+    Each summary also says whether it was `read` from an earlier run, is `tuned`, has the
+    `same_budget` as the first entry and the `same_splits` as the best; its `budget`; the means over
+    seeds of the `epochs` run and of the `best_epoch`; and the `difference` from the best: its mean,
+    interval and whether that is `noise`, over how many pairs and splits. It is None for the best,
+    and where seeds or splits are others.
 
     Args:
         entries: from `contestants`.
@@ -112,7 +129,7 @@ def compare(
     Raises:
         ZooError: a run did not finish; those before it are kept, and read the next time.
     """
-    summaries = []
+    rows: list[dict[str, Any]] = []
     for number, entry in enumerate(entries, start=1):
         known = entry.summary
         if known is None and not again:
@@ -120,13 +137,38 @@ def compare(
         if known is None:
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
         summary = train_apart(entry.plan, device, runs) if known is None else known
-        summaries.append({**summary, "read": known is not None, "tuned": entry.tuned})
-    nodes = [[seed["split_sha256"] for seed in each["seeds"]] for each in summaries]
-    rows = [
-        {**each, "same_splits": mine == nodes[0]}
-        for each, mine in zip(summaries, nodes, strict=True)
+        rows.append({**_row(entry, summary), "read": known is not None})
+    first = rows[0]["budget"]
+    rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
+    return [
+        {**each, "same_budget": each["budget"] == first, **_beside(each, rows[0])} for each in rows
     ]
-    return sorted(rows, key=lambda each: -gain(each["metric"], each["test"]["mean"]))
+
+
+def _row(entry: Contestant, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary with what the entry says of it, and the epochs that its seeds have run."""
+    return {
+        **summary,
+        "tuned": entry.tuned,
+        "budget": {key: entry.plan.train.get(key) for key in BUDGET},
+        "epochs": statistics.fmean(each["epochs"] for each in summary["seeds"]),
+        "best_epoch": statistics.fmean(each["epoch"] for each in summary["seeds"]),
+    }
+
+
+def _beside(row: dict[str, Any], best: dict[str, Any]) -> dict[str, Any]:
+    """Return how the test scores of a row lie beside the best, in pairs of one seed and split."""
+    ours, theirs = (
+        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in each["seeds"]}
+        for each in (row, best)
+    )
+    splits = {split for _, split in ours}
+    same = {"same_splits": splits == {split for _, split in theirs}}
+    if row is best or ours.keys() != theirs.keys():
+        return {**same, "difference": None}
+    found = paired_difference([*ours.values()], [theirs[pair] for pair in ours])
+    counts = {"pairs": len(ours), "splits": len(splits)}
+    return {**same, "difference": {"from": best["recipe"], **counts, **found._asdict()}}
 
 
 def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Contestant:
@@ -147,35 +189,13 @@ def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
             continue
         code = said_of(path.parent)[0].get("imports", plan.code)
         if _training(theirs) == wanted and code == plan.code and not summary["interrupted"]:
-            return summary
+            return {**summary, "recipe": plan.recipe.name}  # a longer name may begin with it
     return None
 
 
 def _training(plan: Plan) -> dict[str, Any]:
     """Return all of a plan that a run depends on: what it should reach is no part of that."""
-    return {key: value for key, value in plan.plain().items() if key != "expect"}
-
-
-def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
-    """Train a plan in a process of its own, progress on standard error; return its summary."""
-    name = plan.recipe.name
-    if plan.code is None:
-        raise ZooError(f"{name} imports code, {', '.join(plan.imports)}, which was not asked for.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.yaml"
-        path.write_text(recipe_text(plan.plain()))
-        words = ["train", path, "--json", "--device", device, "--runs", runs]
-        command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode == 130:
-        raise KeyboardInterrupt
-    if done.returncode != 0:
-        how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
-        raise ZooError(
-            f"{name} {how} (exit code {done.returncode}). What was finished before is in "
-            f"{runs} and will be read, not repeated; leave {name} out, or change it."
-        )
-    return json.loads(done.stdout)
+    return {key: value for key, value in plan.plain().items() if key not in ("expect", "differs")}
 
 
 def _read(source: str, overrides: Sequence[str]) -> Contestant:
@@ -192,7 +212,7 @@ def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
     if shipped:
         return [contestant(load_recipe(each, overrides)) for each in shipped]
     return [
-        _untuned(model, {"dataset": dataset}, overrides)
+        _untuned(model, {"dataset": dataset}, UNTUNED, overrides)
         for model in list_models(task="node-classification")
     ]
 
@@ -223,36 +243,46 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
     return found or [entry]
 
 
-def _baseline(model: str, first: Plan) -> Contestant:
-    """Return a baseline on the nodes of the first plan: tuned, where a recipe is shipped."""
+def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:
+    """Return a baseline on the data, the seeds and the splits of the first plan."""
     name, data = f"{model}-{path_name(first.dataset['name'])}", first.plain()
-    if name not in recipe_names():
-        own = {"imports": first.imports} if first.code else {}
-        try:
-            given = {"dataset": data["dataset"], "seeds": data["seeds"], **own}
-            batching = first.train["batching"]
-            return _untuned(
-                model, given, batching=batching if word(batching) in OF_MANY else "full"
-            )
-        except ZooError:
-            if first.code is not None:
-                raise
-            raise ZooError(
-                f"{first.recipe.path} imports code, {', '.join(first.imports)}, which is not run "
-                f"to read a run, and {model} is to be trained on the same data. Name a recipe of "
-                "your own that imports it before the run."
-            ) from None
-    own = resolve(load_recipe(name)).plain()
-    own["dataset"]["split"], own["seeds"] = data["dataset"]["split"], data["seeds"]
-    return contestant(load_recipe(own), name=name)
+    changes = [each for each in overrides if _reaches(model, each)]
+    given = {"dataset": data["dataset"], "seeds": data["seeds"]}
+    if tuned and name in recipe_names():
+        own = resolve(load_recipe(name, changes)).plain()
+        return contestant(load_recipe({**own, **given}), name=name)
+    given |= {key: data[key] for key in ("graph",) if key in data}
+    given |= {"imports": first.imports} if first.code else {}
+    train = {key: first.train[key] for key in SHARED if key in first.train}
+    try:
+        return _untuned(model, given, {**UNTUNED, **train}, changes)
+    except ZooError:
+        if first.code is not None:
+            raise
+        raise ZooError(
+            f"{first.recipe.path} imports code, {', '.join(first.imports)}, which is not run "
+            f"to read a run, and {model} is to be trained on the same data. Name a recipe of "
+            "your own that imports it before the run."
+        ) from None
+
+
+def _reaches(model: str, override: str) -> bool:
+    """Return whether an override is one of a baseline: the data and the seeds are the first's."""
+    key = override.partition("=")[0].strip()
+    if key.startswith("model."):
+        return key.split(".")[1].strip() in options_of(MODELS[model])
+    return key.split(".")[0].strip() in ("train", "encoding", "graph")
 
 
 def _untuned(
-    model: str, data: dict[str, Any], overrides: Sequence[str] = (), batching: Spec = "full"
+    model: str, data: dict[str, Any], train: dict[str, Any], overrides: Sequence[str]
 ) -> Contestant:
-    train = {**UNTUNED, "batching": batching}
+    """Return a model with its default options, under a name that no shipped recipe has."""
     recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
-    return contestant(recipe, name=f"{model}-{path_name(word(recipe.dataset))}", tuned=False)
+    name = f"{model}-{path_name(word(recipe.dataset))}"
+    return contestant(
+        recipe, name=f"{name}-default" if name in recipe_names() else name, tuned=False
+    )
 
 
 def _label(spec: str | dict[str, Any]) -> str:

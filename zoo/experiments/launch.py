@@ -1,10 +1,14 @@
-"""One command in several processes, on this machine or on several."""
+"""Commands in processes of their own: one in several, or a training apart from what calls it."""
 
+import json
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from zoo.config.recipe import word
+from zoo.config.recipe import recipe_text, word
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan, check_processes
 
@@ -63,6 +67,28 @@ def run_together(processes: int, words: list[str]) -> None:
     from zoo.distributed.team import Team
 
     run_team(Team(processes), *words, silent=True)
+
+
+def train_apart(plan: Plan, device: str, runs: Path) -> dict[str, Any]:
+    """Train a plan in a process of its own, progress on standard error; return its summary."""
+    name = plan.recipe.name
+    if plan.code is None:
+        raise ZooError(f"{name} imports code, {', '.join(plan.imports)}, which was not asked for.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.yaml"
+        path.write_text(recipe_text(plan.plain()))
+        words = ["train", path, "--json", "--device", device, "--runs", runs]
+        command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 130:
+        raise KeyboardInterrupt
+    if done.returncode != 0:
+        how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
+        raise ZooError(
+            f"{name} {how} (exit code {done.returncode}). What was finished before is in "
+            f"{runs} and will be read, not repeated; leave {name} out, or change it."
+        )
+    return json.loads(done.stdout)
 
 
 def _distributed(plan: Plan) -> bool:

@@ -1,0 +1,176 @@
+"""What `zoo compare` prints: at 80 columns, differences with a word, budgets with a mark."""
+
+import shlex
+
+import pytest
+
+from zoo.cli.console import out
+from zoo.cli.recipes import compare as command_of
+from zoo.cli.result_tables import comparison
+from zoo.experiments.compare import contestants
+from zoo.experiments.resolve import load_recipe, resolve
+
+BEST, OTHER, FAR = [0.81, 0.84, 0.79, 0.86], [0.80, 0.85, 0.75, 0.84], [0.5, 0.52, 0.51, 0.5]
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """Print rows at a width; return the lines, and the text in one line."""
+
+    def show(rows, width=80):
+        monkeypatch.setattr(out, "width", width)
+        comparison(rows)
+        lines = capsys.readouterr().out.splitlines()
+        return lines, " ".join(" ".join(lines).split())
+
+    return show
+
+
+def row(name, difference=None, **other):
+    budget = {"epochs": 100, "patience": 20, "batching": "full"} | other.pop("budget", {})
+    return {
+        "recipe": name,
+        "dataset": "cora",
+        "metric": "accuracy",
+        "test": {"mean": 0.81234, "std": 0.01234, "runs": 4},
+        "epochs": 87.5,
+        "best_epoch": 66.4,
+        "parameters": 1_234_567,
+        "seconds_per_epoch": 0.1234,
+        "peak_memory_bytes": 2**30,
+        "read": False,
+        "tuned": True,
+        "same_splits": True,
+        "same_budget": budget == {"epochs": 100, "patience": 20, "batching": "full"},
+        "budget": budget,
+        "interrupted": False,
+        "difference": difference,
+        **other,
+    }
+
+
+def apart(mean, low, high, noise, pairs=4, splits=4):
+    return {"from": "sgformer-cora", "pairs": pairs, "splits": splits, "mean": mean, "low": low,
+            "high": high, "noise": noise}  # fmt: skip
+
+
+NOISE, CLEAR = apart(-0.0123, -0.03, 0.0054, True), apart(-0.0323, -0.04, -0.0246, False)
+
+
+def line_of(lines, name):
+    return next(each for each in lines if each.startswith(name))
+
+
+def test_epochs_differences_and_noise_are_columns(shown):
+    lines, text = shown([row("sgformer-cora"), row("gat-cora", NOISE), row("mlp-cora", CLEAR)])
+    assert line_of(lines, "sgformer-cora").split()[1:] == ["0.8123", "±", "0.0123", "best"]
+    assert line_of(lines, "gat-cora").endswith("-0.0123  -0.0300 to +0.0054  noise")
+    assert line_of(lines, "mlp-cora").rstrip().endswith("-0.0323  -0.0400 to -0.0246")
+    heads = [each for each in lines if each.startswith("recipe")]
+    assert heads[0].split("  ")[-1].strip() == "" and "95 % interval" in heads[0]
+    cells = dict(zip(heads[1].split(), lines[lines.index(heads[1]) + 1].split(), strict=False))
+    assert cells["epochs"] == "88" and "best epoch" in heads[1]
+    assert [*lines[lines.index(heads[1]) + 1].split()][1:4] == ["4", "88", "66"]
+    assert "minus that of sgformer-cora, the best, of the same seed and split" in text
+    assert "over 4 such pairs, and the 95 % interval" in text and "4 seeds with 4 splits" in text
+    assert "*" not in text and "less is better" not in text
+
+
+def test_on_one_split_the_interval_is_said_to_be_over_seeds_alone(shown):
+    fixed = {**NOISE, "splits": 1}
+    text = shown([row("sgformer-cora"), row("gat-cora", fixed)])[1]
+    assert "over 4 seeds on one split" in text and "not over the choice of nodes" in text
+
+
+def test_of_one_seed_no_interval_is_given(shown):
+    single = apart(-0.1, None, None, None, pairs=1, splits=1)
+    lines, text = shown([row("sgformer-cora"), row("gat-cora", single)])
+    assert line_of(lines, "gat-cora").rstrip().endswith("-0.1000                 one run")
+    assert "no interval can be given" in text and "noise: the" not in text
+    assert "'seeds=[0, 1, 2, 3, 4]'" in text
+
+
+def test_of_errors_less_is_better(shown):
+    errors = {"metric": "mse", "dataset": "chickenpox"}
+    rows = [row("a", **errors), row("b", apart(0.2, 0.1, 0.3, False), **errors)]
+    assert "mse on chickenpox, of which less is better" in shown(rows)[1]
+
+
+def test_rows_of_another_budget_are_marked_and_told_what_makes_it_the_same(shown):
+    batches = {"name": "random-nodes", "size": 50, "per_step": 1}
+    rows = [
+        row("sgformer-cora", budget={"epochs": 500, "patience": None}),
+        row("gat-cora", NOISE),
+        row("gcn-cora", CLEAR, budget={"batching": batches}),
+        row("mlp-cora", CLEAR),
+    ]
+    lines, text = shown(rows)
+    marked = [each.split()[0] for each in lines if each.split()[1:2] == ["*"]]
+    assert marked == 2 * ["sgformer-cora", "gcn-cora"]
+    assert "sgformer-cora has epochs: 500, patience: null; gcn-cora has batching: {name: " in text
+    assert "the others have epochs: 100, patience: 20, batching: full." in text
+    changes = text.partition("The same for all: ")[2].partition(". Diff")[0].rstrip(".")
+    plan = resolve(load_recipe("gat-cora", shlex.split(changes)))
+    assert {key: plan.train[key] for key in rows[1]["budget"]} == rows[1]["budget"]
+    assert "keep theirs" not in text
+    rows[0]["read"] = True
+    assert "runs named by their folders keep theirs" in shown(rows)[1]
+
+
+def test_an_override_of_batches_is_one_word_of_the_shell(shown):
+    batches = {"name": "random-nodes", "size": 50, "per_step": 1}
+    common = {"epochs": 100, "patience": None, "batching": batches}
+    rows = [row("a", budget=common, same_budget=True), row("b", NOISE, same_budget=False)]
+    changes = shown(rows, width=200)[1].partition("The same for all: ")[2].rstrip(".")
+    plan = resolve(load_recipe("gat-cora", shlex.split(changes)))
+    assert plan.train["batching"] == batches and plan.train["patience"] is None
+
+
+def test_what_cannot_be_paired_is_named(shown):
+    rows = [
+        row("sgformer-cora"),
+        row("gat-cora", same_splits=False),
+        row("gcn-cora", interrupted=True, tuned=False),
+    ]
+    text = shown(rows)[1]
+    assert "On other splits than sgformer-cora, and so without a difference: gat-cora." in text
+    assert "Of other seeds than sgformer-cora, and so without a difference: gcn-cora." in text
+    assert "not tuned for this data set (--tuned takes shipped recipes): gcn-cora." in text
+    assert "Interrupted, not all seeds to their end: gcn-cora." in text
+    assert "Difference:" not in text
+
+
+@pytest.mark.parametrize("length", [8, 24, 40])
+def test_nothing_is_lost_at_80_columns(shown, length):
+    names = ["sgformer-", "nodeformer-", "gcn-"]
+    names = [(each + "cora-of-mine-" * 4)[:length] for each in names]
+    rows = [row(names[0]), row(names[1], NOISE, budget={"epochs": 7}), row(names[2], CLEAR)]
+    lines, text = shown(rows)
+    assert max(map(len, lines)) <= 80 and "…" not in text
+    for cell in ("0.8123 ± 0.0123", "-0.0400 to -0.0246", "1,234,567", "123", "1.00", "noise"):
+        assert cell in text
+    firsts = "".join(each.split("  ")[0] for each in lines)
+    assert all(name in firsts for name in names)
+    for heading in ("difference", "95 % interval", "epochs", "best epoch", "parameters", "GiB"):
+        assert heading in text
+
+
+def test_the_help_opens_with_what_it_does_and_examples(command):
+    code, said, _ = command("compare", "--help")
+    said = " ".join(said.split())
+    assert code == 0 and "--tuned" in said
+    assert said.index("Train recipes on one data set") < said.index("zoo compare sgformer-cora gat")
+    lines = [each.strip() for each in command_of.__doc__.splitlines()]
+    examples = [shlex.split(each)[2:] for each in lines if each.startswith("zoo compare")]
+    assert len(examples) == 5
+    for words in examples:
+        assert shlex.join(words[:1]) in said
+        if "--attention" not in words and not words[0].startswith("runs/"):
+            options = {"tuned": "--tuned" in words}
+            if words[0] == "--dataset":
+                options["dataset"] = words[1]
+                words = words[2:]
+            given = [each for each in words if not each.startswith("--")]
+            changes = [each for each in given if "=" in each]
+            found = contestants([each for each in given if "=" not in each], changes, **options)
+            assert {"gcn", "mlp"} <= {each.plan.model["name"] for each in found}

@@ -1,0 +1,41 @@
+"""Scores side by side: the paired difference and its interval."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from zoo.config.metrics import paired_difference
+
+
+@pytest.mark.parametrize("count", [2, 3, 10])
+@pytest.mark.parametrize("shift", [0.0, 0.02, -0.4])
+def test_the_interval_is_that_of_the_paired_t_test(count, shift):
+    draw = np.random.default_rng(count)
+    others = draw.uniform(0.6, 0.9, count)
+    scores = others + shift + draw.normal(scale=0.01, size=count)
+    found, test = paired_difference(scores, others), ttest_rel(scores, others)
+    assert (found.low, found.high) == pytest.approx(tuple(test.confidence_interval(0.95)))
+    assert found.mean == pytest.approx(np.mean(scores - others))
+    assert found.noise == bool(test.pvalue >= 0.05)
+
+
+def test_the_interval_holds_the_true_mean_as_often_as_it_says():
+    draw = np.random.default_rng(0)
+    pairs = draw.normal(0.3, 1.0, (2000, 5))
+    found = [paired_difference(each, 5 * [0.0]) for each in pairs]
+    held = np.mean([each.low <= 0.3 <= each.high for each in found])
+    assert held == pytest.approx(0.95, abs=0.015)
+
+
+def test_equal_scores_are_noise_and_a_constant_difference_is_none():
+    assert paired_difference([0.5, 0.7], [0.5, 0.7]) == (0, 0, 0, True)
+    assert paired_difference([0.5, 0.75], [0.25, 0.5]) == (0.25, 0.25, 0.25, False)
+
+
+def test_one_pair_has_no_interval():
+    assert paired_difference([0.75], [0.5]) == (0.25, None, None, None)
+
+
+def test_scores_without_a_partner_are_refused():
+    with pytest.raises(ValueError):
+        paired_difference([0.5, 0.7], [0.5])
