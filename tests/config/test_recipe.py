@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import zoo.config.recipe
-from zoo.config.json_schema import json_schema, options_schema
+from zoo.config.json_schema import json_schema, options_schema, recipe_schema
 from zoo.config.options import (
     Count,
     Positive,
@@ -22,7 +22,7 @@ from zoo.config.options import (
     option_problems,
     problems,
 )
-from zoo.config.recipe import read_recipe, recipe_file, recipe_names, recipe_schema, recipe_text
+from zoo.config.recipe import read_recipe, recipe_file, recipe_names, recipe_text
 from zoo.config.yaml_lines import read_value
 from zoo.errors import Problem, ZooError
 
@@ -132,7 +132,7 @@ def test_sample_is_read_as_written(write):
     assert recipe.train["weight_decay"] == 0.0005
     assert recipe.seeds == [0, 1, 2, 3, 4]
     assert recipe.expect.source == "SGFormer paper, table 2"
-    assert recipe.expect.verified is None
+    assert recipe.verified is None
     assert recipe.imports == []
 
 
@@ -145,10 +145,10 @@ def test_optional_keys_have_defaults():
 
 def test_verified_is_a_measurement():
     measured = {"test": 0.84, "std": 0.01, "seeds": [0, 1], "date": "2024-05-01"}
-    expect = {"test": 0.845, "within": 0.015, "source": "a paper", "verified": measured}
-    recipe = read_recipe({**SHORT, "expect": expect})
-    assert recipe.expect.verified.seeds == [0, 1]
-    assert recipe.plain()["expect"]["verified"] == {**measured, "threads": None}
+    recipe = read_recipe({**SHORT, "verified": measured})
+    assert recipe.verified.seeds == [0, 1] and recipe.expect is None
+    assert recipe.plain()["verified"] == {
+        **measured, "threads": None, "seconds": None, "versions": None, "sha256": None}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ BROKEN = [
     (SAMPLE.replace("0.845", "84.5"), "r.yaml:11: expect.test", "less than or equal to 1"),
     (SAMPLE.replace("within: 0.015,", ""), "r.yaml:11: expect.within: is missing"),
     (SAMPLE.replace("within", "witin"), "r.yaml:11: expect.witin", "did you mean 'within'?"),
-    (SAMPLE.replace('2"}', '2", verified: {date: 1.5.24}}'), "r.yaml:11: expect.verified.date"),
+    (SAMPLE + "verified: {date: 1.5.24}\n", "r.yaml:12: verified.date"),
     (SAMPLE + "expect: {}", "r.yaml:12: expect: written twice, on lines 11 and 12"),
     (SAMPLE.replace("dim:", "dim: 5\n  dim:"), "r.yaml:7: model.dim", "on lines 6 and 7"),
     (SAMPLE.replace("dim: 64", "5: 64"), "r.yaml:6: model: '5' is no key", "a key is a plain word"),

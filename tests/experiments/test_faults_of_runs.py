@@ -241,8 +241,8 @@ def test_a_few_more_threads_than_cores_are_taken_and_told():
 def test_reproduce_takes_the_threads_of_what_was_verified(tmp_path, command):
     path = tmp_path / "verified.yaml"
     verified = {"test": 0.5, "std": 0.0, "seeds": [3], "date": "2026-01-01", "threads": 2}
-    expect = {"test": 0.0, "within": 1.0, "source": "a test", "verified": verified}
-    path.write_text(recipe(epochs=1, seeds=[3], expect=expect).text())
+    expect = {"test": 0.0, "within": 1.0, "source": "a test"}
+    path.write_text(recipe(epochs=1, seeds=[3], expect=expect, verified=verified).text())
     code, out, _ = command("reproduce", "verified.yaml", "--json")
     assert code == 0 and torch.get_num_threads() == 1
     assert known_of(json.loads(out)["folder"])[1]["threads"] == 2

@@ -3,12 +3,15 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
 import yaml
+from scipy import stats
 
 from zoo.config.recipe import recipe_folder
 from zoo.errors import ZooError
-from zoo.experiments.recipe_pages import outdated, pages, write_pages
+from zoo.experiments.recipe_pages import outdated, pages, results_page, write_pages
+from zoo.experiments.resolve import load_recipe
 
 MODELS = sorted(path.name for path in recipe_folder().iterdir() if path.is_dir())
 
@@ -59,7 +62,7 @@ def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
     for name, (data, what, metric, expected, source, measured) in table.items():
         text = (folder / f"{name}.yaml").read_text()
         recipe = yaml.safe_load(text)
-        expect = recipe.get("expect") or {"test": "", "source": "", "verified": None}
+        expect = recipe.get("expect") or {"test": "", "source": ""}
         dataset = recipe["dataset"]
         assert data == (dataset if isinstance(dataset, str) else dataset["name"])
         assert text.startswith(f"# {what}.\n") and metric in (
@@ -71,12 +74,12 @@ def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
         )
         assert (expected, source) == (str(expect["test"]), expect["source"])
         if measured:
-            stored = expect["verified"]
+            stored = recipe["verified"]
             said = re.fullmatch(r"(\S+) ± (\S+), (\d+) seeds?, (\S+)", measured).groups()
             kept = stored["test"], stored["std"], len(stored["seeds"]), stored["date"]
             assert said == tuple(map(str, kept))
         else:
-            assert not expect["verified"]
+            assert "verified" not in recipe
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -107,3 +110,50 @@ def test_the_command_says_what_it_wrote(command, folder):
     assert "up to date" in "".join(map(str, command("pages", folder)))
     (folder / "README.md").unlink()
     assert f"written: {folder / 'README.md'}" in "".join(map(str, command("pages", folder)))
+
+
+SCORES = {  # model to test scores on cora, citeseer, actor and karate
+    "gcn": [0.8, 0.7, 0.3, 0.9],
+    "mlp": [0.6, 0.7, 0.35, None],
+    "sgformer": [0.9, 0.6, 0.2, 0.8],
+}
+
+
+def measured(folder):
+    """Write a recipe with a measurement for each score; the first one misses its number."""
+    found = []
+    for model, scores in SCORES.items():
+        for name, score in zip(("cora", "citeseer", "actor", "karate"), scores, strict=True):
+            if score is None:
+                continue
+            missed = (model, name) == ("gcn", "cora")
+            expect = {"test": 0.95 if missed else 0.1, "within": 0.01, "source": "a paper"}
+            expect |= {"missed": "not found, tried: other seeds."} if missed else {}
+            verified = {"test": score, "std": 0.01, "seeds": [0], "date": "2026-01-02"}
+            data = {"dataset": name, "model": model, "expect": expect, "verified": verified}
+            path = folder / f"{model}-{name}.yaml"
+            path.write_text(yaml.safe_dump(data, sort_keys=False))
+            found.append(load_recipe(path))
+    return found
+
+
+def test_the_page_of_results_has_every_measurement(tmp_path):
+    page = results_page([*measured(tmp_path), load_recipe("gcn-digits")])
+    for model, scores in SCORES.items():
+        assert [f"{each:.4f} ± 0.0100" in page for each in scores if each] == [
+            True] * sum(map(bool, scores)), model  # fmt: skip
+    assert "| 0.9500 | 0.8000 ± 0.0100 | -10.00 | 1 |  | FAIL |" in page
+    assert "- gcn-cora: not found, tried: other seeds." in page and page.count("PASS") == 10
+    assert "gcn-digits" not in page and "11 recipes on 4 data sets" in page
+    assert page.index("**0.9000 ± 0.0100**") < page.index("0.8000 ± 0.0100")  # karate or cora
+
+
+def test_mean_ranks_are_over_the_data_sets_that_all_models_share(tmp_path):
+    page = results_page(measured(tmp_path))
+    shared = np.array([scores[:3] for scores in SCORES.values()])
+    places = stats.rankdata(-shared, axis=0)
+    assert "on the 3 data sets on which all of them are measured (cora, citeseer, actor)" in page
+    for model, own in zip(SCORES, places, strict=True):
+        half = stats.t.interval(0.95, 2, own.mean(), stats.sem(own))[1] - own.mean()
+        assert f"| {model} | {own.mean():.2f} | {half:.2f} |" in page
+    assert "Mean rank" not in results_page(measured(tmp_path)[:6])

@@ -16,7 +16,6 @@ from zoo.cli.common import (
     Host,
     Hosts,
     Overrides,
-    RecipeName,
     Runs,
     Secret,
     Trust,
@@ -131,36 +130,6 @@ def train(
         profiled(plan, device, runs, resume, trust, as_json)
     else:
         tell(train_plan(plan, device, runs, resume, trust=trust), as_json)
-
-
-@app.command()
-def reproduce(
-    recipe: RecipeName,
-    overrides: Overrides = None,
-    device: DeviceName = Device.auto,
-    runs: Runs = Path("runs"),
-    as_json: AsJson = False,
-) -> None:
-    """Train a recipe and compare it with the number it should reach: PASS or FAIL."""
-    from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.experiments.run_files import verdict
-    from zoo.system.threads import using_threads
-
-    loaded = load_recipe(recipe, overrides or [], trust=True)
-    if loaded.expect is None:
-        raise ZooError(
-            f"{recipe} says no number to reach; use `zoo train`, or write "
-            "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
-        )
-    with using_threads(loaded.expect.verified and loaded.expect.verified.threads):
-        summary = train_plan(resolve(loaded, trust=True), device, runs)
-    passed, sentence = verdict(summary)
-    if as_json:
-        typer.echo(json.dumps({**summary, "passed": passed}))
-    else:
-        result_tables.result(summary)
-        result_tables.verdict(passed, sentence, loaded.differs)
-    sys.exit(0 if passed else 1)
 
 
 @app.command("list")

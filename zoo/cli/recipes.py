@@ -105,6 +105,90 @@ def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) 
 
 
 @app.command()
+def reproduce(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE]", help="A shipped recipe, or a .yaml file.")
+    ] = None,
+    overrides: Overrides = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every recipe whose data is at hand; none is downloaded.")
+    ] = False,
+    within_hours: Annotated[
+        float, typer.Option(min=0, help="With --all: the longest that a recipe may take.")
+    ] = 3.0,
+    only: Annotated[
+        str, typer.Option(metavar="PATTERN", help="With --all: names such as 'gcn-*'.")
+    ] = "*",
+    write: Annotated[
+        bool, typer.Option("--write", help="Write what was measured into the recipes.")
+    ] = False,
+    device: DeviceName = Device.auto,
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe and compare it with the number it should reach: PASS or FAIL.
+
+    `zoo reproduce --all` does so with every recipe, each in a process of its own, and tells a line
+    of each as it comes. Ended, by Ctrl-C or otherwise, and given again, it goes on where it was.
+    """
+    if every != (recipe is None):
+        raise ZooError("name a recipe, `zoo reproduce sgformer-cora`, or write --all for every.")
+    if every and overrides:
+        raise ZooError("--all trains recipes as they are; leave KEY=VALUE out, or name a recipe.")
+    if every:
+        _reproduce_all(within_hours, only, device, runs, write, as_json)
+    else:
+        _reproduce(recipe, overrides or [], device, runs, write, as_json)
+
+
+def _reproduce(recipe, overrides, device: Device, runs: Path, write: bool, as_json: bool) -> None:
+    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.run_files import verdict
+    from zoo.studies.reproduction import measured, write_verified
+    from zoo.system.threads import using_threads
+
+    loaded = load_recipe(recipe, overrides, trust=True)
+    if loaded.expect is None:
+        raise ZooError(
+            f"{recipe} says no number to reach; use `zoo train`, or write "
+            "`expect: {test: 0.84, within: 0.015, source: where it is from}` into the recipe."
+        )
+    if write and overrides:
+        raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
+    with using_threads(loaded.verified and loaded.verified.threads):
+        summary = train_plan(resolve(loaded, trust=True), device, runs)
+    passed, sentence = verdict(summary)
+    if as_json:
+        typer.echo(json.dumps({**summary, "passed": passed}))
+    else:
+        result_tables.result(summary)
+        result_tables.verdict(passed, sentence, loaded.differs)
+    if write and not summary["interrupted"]:
+        write_verified(loaded, measured(loaded, summary))
+    sys.exit(0 if passed else 1)
+
+
+def _reproduce_all(
+    hours: float, only: str, device: Device, runs: Path, write: bool, as_json: bool
+) -> None:
+    from zoo.studies.reproduction import reproductions
+
+    passed, rows = True, 0
+    given = {"device": device.value, "runs": runs, "write": write, "tell": console.remark}
+    for row in reproductions(hours=hours, only=only, **given):
+        passed, rows = passed and row["state"] != "FAIL", rows + 1
+        if as_json:
+            typer.echo(json.dumps(row))
+        else:
+            result_tables.reproduction(row)
+    if not rows:
+        raise ZooError(
+            f"no recipe with a number to reach is called {only!r}; see `zoo list recipes`."
+        )
+    sys.exit(0 if passed else 1)
+
+
+@app.command()
 def estimate(
     recipe: RecipeName, overrides: Overrides = None, trust: Trust = False, as_json: AsJson = False
 ) -> None:

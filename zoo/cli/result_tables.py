@@ -123,6 +123,18 @@ def verdict(passed: bool, sentence: str, differs: Sequence[str] = ()) -> None:
         out.print(f"differs: {plain(each)}")
 
 
+def reproduction(row: dict[str, Any]) -> None:
+    """Print a line of a recipe that was trained, or why it was not."""
+    said = {"too long": f"takes {row.get('hours', 0):.1f} hours", "no data": "its data is not here"}
+    if "test" in row:
+        spread = f" ± {row['std']:.4f}" if row["std"] is not None else ""
+        told = f"{row['test']:.4f}{spread}, expected {row['expected']:.4f}, {row['seconds']:,} s"
+    else:
+        told = said.get(row["state"]) or row["sentence"]
+    color = {"PASS": "green", "FAIL": "red", "error": "red"}.get(row["state"], "yellow")
+    out.print(f"[{color}]{row['state']:<8}[/] {plain(row['recipe'])}: {plain(told)}")
+
+
 def estimate(found) -> None:
     """Print what `zoo estimate` found, in MiB, and how large a batch may be."""
     counts = {"parameters": "", "nodes": "in the graph", "batch": "nodes in a step"}

@@ -4,12 +4,13 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from zoo.config.options import Table, adapter, options_of, table_of
+from zoo.config.recipe import Contents
 
 
 def descriptions(builder: Callable) -> dict[str, str]:
@@ -33,6 +34,23 @@ def json_schema(table: Table) -> dict[str, Any]:
     """
     definitions: dict[str, Any] = {}
     return {**_reference(table, definitions), "$defs": definitions}
+
+
+def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON schema of a recipe file.
+
+    Args:
+        tables: the schemas of `dataset`, `graph`, `encoding`, `model` and `train`.
+    """
+    schema = Contents.model_json_schema()
+    definitions = schema.setdefault("$defs", {})
+    for key, given in tables.items():
+        definitions |= given.get("$defs", {})
+        own = schema["properties"][key]
+        said = {word: own[word] for word in ("description", "default") if word in own}
+        schema["properties"][key] = {**given, **said}
+        schema["properties"][key].pop("$defs", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Recipe"}
 
 
 def options_schema(builder: Callable) -> dict[str, Any]:

@@ -47,6 +47,9 @@ def _day(text: str) -> str:
     return text
 
 
+SAID = ("expect", "verified", "differs")
+"""Keys of what a recipe says of itself, which no training depends on."""
+
 _MOST_OVERRIDES = 1000
 
 _Named = Annotated[Spec, BeforeValidator(_named)]
@@ -67,6 +70,11 @@ class Verified(_Strict):
     threads: Count | None = Field(
         None, description="threads of torch, which the last digits depend on; reproduce takes them"
     )
+    seconds: NonNegative | None = Field(None, description="what all seeds took in training")
+    versions: dict[str, str] | None = Field(None, description="versions of torch and DGL")
+    sha256: str | None = Field(
+        None, description="checksum of what was trained, 16 digits; `zoo reproduce --write` sets it"
+    )
 
 
 class Expect(_Strict):
@@ -78,7 +86,9 @@ class Expect(_Strict):
     test: NonNegative = Field(description="test metric that the source reports; 1 at most, but mse")
     within: NonNegative = Field(description="how far from `test` still counts as reached")
     source: str = Field(min_length=1, description="where the number is from")
-    verified: Verified | None = Field(None, description="what was measured here, null if nothing")
+    missed: str | None = Field(
+        None, description="why what was measured is worse: the cause, or what was tried to find it"
+    )
 
     @pydantic.field_validator("test", "within")
     @classmethod
@@ -101,7 +111,9 @@ class StartFrom(_Strict):
     unverified: bool = Field(False, description="take weights that say no checksum of theirs")
 
 
-class _Contents(_Strict):
+class Contents(_Strict):
+    """The keys of a recipe's file."""
+
     dataset: _Named = Field(description="the graph, its split and its task")
     graph: _Named = Field("own", description="the edges: own, none, or made of the features")
     encoding: _Named = Field("none", description="features computed from the graph alone")
@@ -110,6 +122,7 @@ class _Contents(_Strict):
     seeds: _Seeds = Field([0], description="one run is made with each seed")
     start_from: StartFrom | None = Field(None, description="weights to begin with: fine-tuning")
     expect: Expect | None = Field(None, description="the number that the recipe should reach")
+    verified: Verified | None = Field(None, description="what was measured here, null if nothing")
     differs: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="where the recipe is not what its source says, a sentence each"
     )
@@ -118,7 +131,7 @@ class _Contents(_Strict):
     )
 
 
-class Recipe(_Contents):
+class Recipe(Contents):
     """A checked recipe: frozen fields of plain data, in its own copy.
 
     `name` is the file's stem, `path` the file; a mapping is called "recipe" and has no path.
@@ -130,8 +143,9 @@ class Recipe(_Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        absent = dict(graph="own", start_from=None, expect=None, differs=[], imports=[])
-        return {key: value for key, value in data.items() if absent.get(key, ...) != value}
+        empty = {key: None for key in ("start_from", "expect", "verified")}
+        empty |= {"graph": "own", "differs": [], "imports": []}
+        return {key: value for key, value in data.items() if empty.get(key, ...) != value}
 
     def text(self) -> str:
         """Return the recipe as YAML, which `read_recipe` reads back to the same data."""
@@ -210,23 +224,6 @@ def divide(spec: Any, keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     return {key: value for key, value in spec.items() if key not in own}, own
 
 
-def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the JSON schema of a recipe file.
-
-    Args:
-        tables: the schemas of `dataset`, `graph`, `encoding`, `model` and `train`.
-    """
-    schema = _Contents.model_json_schema()
-    definitions = schema.setdefault("$defs", {})
-    for key, given in tables.items():
-        definitions |= given.get("$defs", {})
-        own = schema["properties"][key]
-        said = {word: own[word] for word in ("description", "default") if word in own}
-        schema["properties"][key] = {**given, **said}
-        schema["properties"][key].pop("$defs", None)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Recipe"}
-
-
 def recipe_folder() -> Path:
     """Return the folder of the shipped recipes, which holds one for each model.
 
@@ -267,7 +264,7 @@ def _data(data: dict[str, Any]) -> Any:
 
 def _structure(data: dict[str, Any]) -> list[Problem]:
     try:
-        _Contents.model_validate(data)
+        Contents.model_validate(data)
     except ValidationError as error:
         found = error.errors(include_url=False)
         return [
@@ -293,8 +290,8 @@ def _message(error: Mapping[str, Any], told: bool) -> str:
 
 
 _FIELDS = {
-    (): _Contents.model_fields,
+    (): Contents.model_fields,
     ("expect",): Expect.model_fields,
     ("start_from",): StartFrom.model_fields,
-    ("expect", "verified"): Verified.model_fields,
+    ("verified",): Verified.model_fields,
 }

@@ -1,12 +1,9 @@
 """Several recipes on one data set, beside the baselines that none of them may leave out.
 
-Each recipe is trained by a process of its own: the peak of memory is then its own too, and what
-ends one run leaves the others alone. A run that has been finished before is read, not repeated, and
-what its recipe imports is not run.
-
-A comparison is fair where all have the same budget: the baselines that are added train as long as
-the first recipe, and what has another budget is marked. A difference from the best test score is
-that of pairs with the same seed and the same split.
+Each is trained by a process of its own: the peak of memory is then its own too, and what ends one
+run leaves the others alone. A finished run is read, not repeated; what its recipe imports is not
+run. A comparison is fair where all have the same budget: added baselines train as long as the first
+recipe, and what has another budget is marked.
 """
 
 import dataclasses
@@ -14,19 +11,19 @@ import glob
 import json
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.config.metadata import path_name
 from zoo.config.metrics import gain, paired_difference
 from zoo.config.options import Spec, options_of
-from zoo.config.recipe import Recipe, recipe_names, word
+from zoo.config.recipe import SAID, Recipe, recipe_names, word
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.launch import train_apart
 from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
-from zoo.experiments.run_files import read_recipe, read_summary
+from zoo.experiments.run_files import is_summarised, read_recipe, read_summary
 from zoo.registry import MODELS, Model
 from zoo.weights.create import list_models
 
@@ -179,23 +176,33 @@ def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Co
 
 def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
     """Return the summary of the latest finished run of exactly this training, None without one."""
+    for folder in _alike(plan, runs):
+        if is_summarised(folder):  # the name of a longer recipe may begin with ours
+            return {**read_summary(folder), "recipe": plan.recipe.name}
+    return None
+
+
+def begun(plan: Plan, runs: Path) -> Path | None:
+    """Return the latest run of exactly this training that may go on, None without one."""
+    return next((each for each in _alike(plan, runs) if not is_summarised(each)), None)
+
+
+def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
+    """Return the folders of runs of exactly this training, the latest first."""
     wanted = _training(with_split(plan))
-    folders = f"{glob.escape(plan.recipe.name)}-*"
-    for path in sorted(runs.glob(f"{folders}/summary.json"), reverse=True):
+    for folder in sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True):
         try:
-            theirs = resolve(load_recipe(read_recipe(path.parent)[0]))
-            summary = read_summary(path.parent)
+            theirs = resolve(load_recipe(read_recipe(folder)[0]))
+            code = said_of(folder)[0].get("imports", plan.code)
         except ZooError:  # damaged, or of another version of the zoo
             continue
-        code = said_of(path.parent)[0].get("imports", plan.code)
-        if _training(theirs) == wanted and code == plan.code and not summary["interrupted"]:
-            return {**summary, "recipe": plan.recipe.name}  # a longer name may begin with it
-    return None
+        if _training(theirs) == wanted and code == plan.code:
+            yield folder
 
 
 def _training(plan: Plan) -> dict[str, Any]:
     """Return all of a plan that a run depends on: what it should reach is no part of that."""
-    return {key: value for key, value in plan.plain().items() if key not in ("expect", "differs")}
+    return {key: value for key, value in plan.plain().items() if key not in SAID}
 
 
 def _read(source: str, overrides: Sequence[str]) -> Contestant:

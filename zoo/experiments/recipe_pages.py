@@ -1,9 +1,12 @@
-"""The README.md of each folder of recipes, made from its recipes and from its model's docstring."""
+"""Pages of recipes: the README.md of each model's folder, and of all that was measured."""
 
 import inspect
+import math
 import re
+import statistics
 from pathlib import Path
 
+from zoo.config.metrics import LOWER, paired_difference
 from zoo.config.recipe import Recipe, word
 from zoo.datasets.files.labels import CLASSIFICATION, FORECASTING, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.images import IMAGES
@@ -21,6 +24,9 @@ from zoo.weights.create import list_models
 from zoo.weights.model_card import citation, summary
 
 PAGE = "README.md"
+
+RESULTS = Path("docs") / "results.md"
+"""The page of all results, beside the folder of recipes, where there is a folder of documents."""
 
 _TASKS = {
     **{name: known.task for name, known in NAMED.items()},
@@ -81,6 +87,9 @@ def pages(folder: Path) -> dict[Path, str]:
                 + unknown("model", model, known)
             )
     made = {folder / model / PAGE: _model_page(model, each) for model, each in recipes.items()}
+    results = folder.resolve().parent / RESULTS
+    if results.parent.is_dir():
+        made[results] = results_page([each for group in recipes.values() for each in group])
     return {folder / PAGE: _first_page(recipes), **made}
 
 
@@ -151,7 +160,7 @@ def _differences(recipes: list[Recipe]) -> str:
 
 
 def _measured(recipe: Recipe) -> str:
-    found = recipe.expect.verified if recipe.expect else None
+    found = recipe.verified
     if found is None:
         return ""
     seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
@@ -172,3 +181,98 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def _cell(text: str) -> str:
     """Keep a text in its cell."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def results_page(recipes: list[Recipe]) -> str:
+    """Return the page of what was measured, a table for each data set, published beside it."""
+    known = [each for each in recipes if each.verified]
+    groups: dict[str, list[Recipe]] = {}
+    for recipe in known:
+        groups.setdefault(word(recipe.dataset), []).append(recipe)
+    judged = [each for each in known if each.expect]
+    missed = [each for each in judged if each.expect.missed]
+    parts = [
+        _MADE,
+        "# Results",
+        f"{len(known)} recipes on {len(groups)} data sets have been trained as they are shipped, "
+        f"{len(judged)} of them beside a published number: {len(judged) - len(missed)} are at most "
+        f"as far below it as their recipe allows, {len(missed)} miss it and say why. "
+        "`zoo reproduce NAME` repeats a row, `zoo reproduce --all --write` all of them.",
+        "*Measured* is the mean test score ± the standard deviation over seeds, at the epoch of "
+        "the best validation score. *Beside the best* is the difference from the best row of the "
+        "table, in points. The best is bold, whichever model it is.",
+        _ranks(groups),
+        *(_results(name, groups[name]) for name in sorted(groups)),
+        "## Numbers that were missed\n" if missed else "",
+        "\n".join(f"- {each.name}: {each.expect.missed}" for each in missed),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _results(name: str, recipes: list[Recipe]) -> str:
+    metric = next((each.expect.metric for each in recipes if each.expect), None)
+    lower = metric in LOWER
+    rows = sorted(recipes, key=lambda each: each.verified.test * (1 if lower else -1))
+    best = rows[0].verified.test
+    return f"## {name}\n\n" + _table(
+        ["recipe", "published", "measured", "beside the best", "seeds", "seconds", ""],
+        [_result(each, best, bold=each is rows[0]) for each in rows],
+    )
+
+
+def _result(recipe: Recipe, best: float, *, bold: bool) -> list[str]:
+    found, expect = recipe.verified, recipe.expect
+    score = f"{found.test:.4f} ± {found.std:.4f}"
+    state = "" if expect is None else "FAIL" if expect.missed else "PASS"
+    return [
+        f"[{recipe.name}](../recipes/{word(recipe.model)}/{recipe.path.name})",
+        f"{expect.test:.4f}" if expect else "",
+        f"**{score}**" if bold else score,
+        "" if bold else f"{100 * (found.test - best):+.2f}",
+        str(len(found.seeds)),
+        f"{found.seconds:,.0f}" if found.seconds else "",
+        state,
+    ]
+
+
+def _ranks(groups: dict[str, list[Recipe]]) -> str:
+    """Return the mean rank of each model over the data sets on which all of some are measured.
+
+    Of a model's recipes on a data set the best one counts. Models are those that are measured on at
+    least three data sets; a data set counts where all of them are. Demšar, Statistical Comparisons
+    of Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
+    """
+    best: dict[str, dict[str, float]] = {}
+    for name, recipes in groups.items():
+        if any(each.expect and each.expect.metric in LOWER for each in recipes):
+            continue
+        for each in recipes:
+            scores = best.setdefault(word(each.model), {})
+            scores[name] = max(each.verified.test, scores.get(name, -math.inf))
+    models = [model for model in best if len(best[model]) >= _FEWEST]
+    common = [name for name in groups if models and all(name in best[model] for model in models)]
+    if len(models) < 2 or len(common) < _FEWEST:
+        return ""
+    places = {model: [_place(best, models, model, name) for name in common] for model in models}
+    rows = [[model, *_interval(places[model])] for model in sorted(models, key=lambda each:
+            statistics.fmean(places[each]))]  # fmt: skip
+    return (
+        f"## Mean rank\n\nOf {len(models)} models on the {len(common)} data sets on which all of "
+        f"them are measured ({', '.join(common)}); 1 is the best, ± half of the 95 % interval over "
+        "data sets (Student's t).\n\n" + _table(["model", "mean rank", "±"], rows)
+    )
+
+
+_FEWEST = 3  # data sets that say something of a model in general
+
+
+def _place(best: dict, models: list[str], model: str, name: str) -> float:
+    """Return the place of a model among others on a data set; equal ones share theirs."""
+    own = best[model][name]
+    better = sum(best[each][name] > own for each in models)
+    return better + (1 + sum(best[each][name] == own for each in models)) / 2
+
+
+def _interval(places: list[float]) -> list[str]:
+    found = paired_difference(places, [0.0] * len(places))
+    return [f"{found.mean:.2f}", f"{found.high - found.mean:.2f}"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.config.json_schema import json_schema, options_schema
+from zoo.config.json_schema import json_schema, options_schema, recipe_schema
 from zoo.config.options import (
     Spec,
     option_problems,
@@ -18,7 +18,7 @@ from zoo.config.options import (
     resolved_options,
     value_problems,
 )
-from zoo.config.recipe import Recipe, divide, read_recipe, recipe_file, recipe_schema, word
+from zoo.config.recipe import Recipe, divide, read_recipe, recipe_file, word
 from zoo.datasets.load import (
     DATASETS,
     dataset_problems,

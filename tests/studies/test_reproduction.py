@@ -1,0 +1,121 @@
+"""Every recipe with a number to reach: trained, read again, gone on with, or told why it is not."""
+
+import json
+import math
+
+import pytest
+
+from zoo.config.recipe import Verified
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe
+from zoo.studies import reproduction
+from zoo.studies.reproduction import reproductions, training_sha256, write_verified
+
+QUICK = """# A first sentence.
+dataset: {{name: sbm, nodes: 60, classes: 2, dim: 4}}
+model: {{name: gcn, dim: 4}}
+train: {{epochs: {epochs}, patience: 3}}  # a remark
+seeds: [0, 1]
+expect:
+  test: {test}
+  within: 0.015  # as it is
+  source: "a test, whose words
+    go on"
+"""
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """Write recipes in the place of the shipped ones."""
+
+    def ship(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.yaml").write_text(text)
+        paths = {name: tmp_path / f"{name}.yaml" for name in texts}
+        monkeypatch.setattr(reproduction, "recipe_names", lambda: list(paths))
+        monkeypatch.setattr(
+            reproduction, "load_recipe", lambda source, *rest: load_recipe(
+                paths.get(source, source) if isinstance(source, str) else source, *rest)
+        )  # fmt: skip
+        return paths
+
+    return ship
+
+
+def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, monkeypatch):
+    paths = shipped(
+        good=QUICK.format(epochs=6, test=0.0),
+        long=QUICK.format(epochs=10**9, test=0.5),
+        away=QUICK.format(epochs=6, test=0.5).replace(
+            "{name: sbm, nodes: 60, classes: 2, dim: 4}", "roman-empire"
+        ),
+        bare="dataset: karate\nmodel: mlp\ntrain: {epochs: 2}\n",
+    )
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "nothing"))
+    given = {"hours": 1.0, "runs": tmp_path / "runs", "write": True}
+    rows = {row["recipe"]: row for row in reproductions(**given)}
+    states = {name: row["state"] for name, row in rows.items()}
+    assert states == {"good": "PASS", "long": "too long", "away": "no data", "bare": "done"}
+    assert rows["long"]["hours"] > 1 and "ZOO_OFFLINE" in rows["away"]["sentence"]
+    assert json.loads(json.dumps(rows)) == rows
+    recipe = load_recipe(paths["good"])
+    found = recipe.verified
+    assert found.test == pytest.approx(rows["good"]["test"], abs=1e-4) and found.seeds == [0, 1]
+    assert found.sha256 == training_sha256(recipe) and set(found.versions) == {"torch", "dgl"}
+    monkeypatch.setattr(reproduction, "train_apart", None)  # nothing is trained again
+    assert [row["state"] for row in reproductions(**given, only="g*")] == ["PASS"]
+
+
+def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
+    paths = shipped(one=QUICK.format(epochs=6, test=1.0))
+    (row,) = reproductions(hours=math.inf, runs=tmp_path / "runs")
+    assert row["state"] == "FAIL"
+    (folder,) = (tmp_path / "runs").iterdir()
+    (folder / "summary.json").unlink()  # as if it had been killed between two seeds
+    (folder / "seed-1" / "result.json").unlink()
+    monkeypatch.setattr(reproduction, "train_apart", None)
+    told = []
+    (again,) = reproductions(hours=math.inf, runs=tmp_path / "runs", tell=told.append)
+    assert told == [f"one: goes on in {folder}"] and again == {**row, "seconds": again["seconds"]}
+    assert load_recipe(paths["one"]).verified is None  # it was not asked for
+
+
+def test_an_error_of_one_leaves_the_others_alone(shipped, tmp_path, monkeypatch):
+    shipped(one=QUICK.format(epochs=6, test=0.0), two=QUICK.format(epochs=6, test=0.0))
+
+    def fail(plan, *_, **__):
+        raise ZooError(f"{plan.recipe.name} was killed")
+
+    monkeypatch.setattr(reproduction, "train_apart", fail)
+    rows = list(reproductions(hours=math.inf, runs=tmp_path / "runs"))
+    assert [(row["state"], row["sentence"]) for row in rows] == [
+        ("error", "one was killed"), ("error", "two was killed")]  # fmt: skip
+
+
+def test_what_was_measured_is_written_where_it_belongs(tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text(QUICK.format(epochs=6, test=0.5) + "# the end\n")
+    found = Verified(test=0.5, std=0.1, seeds=[*range(10)], date="2026-01-02", threads=2,
+                     seconds=12, versions={"torch": "2.13.0"}, sha256="0" * 16)  # fmt: skip
+    before = path.read_text()
+    write_verified(load_recipe(path), found)
+    assert load_recipe(path).verified == found
+    added = [line for line in path.read_text().splitlines() if line not in before.splitlines()]
+    assert max(map(len, added)) <= 100
+    kept = [line for line in path.read_text().splitlines() if line not in added]
+    assert kept == before.splitlines()
+    for seconds in (13, None):  # in the place of the one before
+        found = found.model_copy(update={"seconds": seconds})
+        write_verified(load_recipe(path), found)
+        assert load_recipe(path).verified == found
+    assert path.read_text().count("verified:") == 1
+
+
+def test_the_checksum_is_that_of_what_is_trained(tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text(QUICK.format(epochs=6, test=0.5))
+    recipe = load_recipe(path)
+    path.write_text(QUICK.format(epochs=6, test=0.7) + 'differs: ["It is another."]\n')
+    assert training_sha256(load_recipe(path)) == training_sha256(recipe)
+    path.write_text(QUICK.format(epochs=7, test=0.5))
+    assert training_sha256(load_recipe(path)) != training_sha256(recipe)
