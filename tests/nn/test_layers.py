@@ -31,14 +31,21 @@ def test_training_is_that_of_torch():
     assert all(map(torch.equal, ours.gradient, theirs.gradient))
 
 
-def test_running_statistics_are_the_corrected_average():
-    """The exponential average of the batches alone, divided by the share they have in it."""
-    ours, _ = trained(BatchNorm(3).double(), batches(7))
-    seen = list(batches(7))
-    shares = [0.1 * 0.9 ** (6 - step) for step in range(7)]
-    for found, of in ((ours.running_mean, torch.mean), (ours.running_var, torch.var)):
-        sums = sum(share * of(x, 0) for share, x in zip(shares, seen, strict=True))
-        torch.testing.assert_close(found, sums / sum(shares))
+def test_running_statistics_are_a_weighted_mean_of_the_batches():
+    """Step t has the share max(m, 1 / (1 + m (t - 1))) of what it makes."""
+    steps = 120
+    ours, _ = trained(BatchNorm(3).double(), batches(steps))
+    mean = variance = None
+    for step, x in enumerate(batches(steps)):
+        share = max(0.1, 1 / (1 + 0.1 * step))
+        now = x.mean(0), ((x - x.mean(0)) ** 2).sum(0) / (len(x) - 1)
+        if step == 0:
+            mean, variance = now
+        else:
+            mean = (1 - share) * mean + share * now[0]
+            variance = (1 - share) * variance + share * now[1]
+    torch.testing.assert_close(ours.running_mean, mean)
+    torch.testing.assert_close(ours.running_var, variance)
 
 
 def test_in_single_precision_nothing_is_left_of_the_start():

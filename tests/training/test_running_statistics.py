@@ -1,0 +1,72 @@
+"""What is evaluated early means something: running statistics have no start of their own."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import zoo
+from zoo.datasets.splits import make_split
+from zoo.datasets.tasks import accuracy, node_classification
+from zoo.nn import BatchNorm
+from zoo.training.fit import Hooks, fit
+from zoo.training.full_batch import TrainingData
+
+STILL = {  # options without which training and evaluation differ by what is dropped
+    "gcn": {"dropout": 0.0},
+    "sage": {"dropout": 0.0},
+    "gat": {"dropout": 0.0},
+    "mlp": {"dropout": 0.0},
+    "sgformer": {"dropout": 0.0, "graph_dropout": 0.0, "graph_norm": "batch"},
+    "polynormer": {"dropout": 0.0, "input_dropout": 0.0, "local_epochs": 20},
+    "nodeformer": {"dropout": 0.0, "samples": 0},
+    "difformer": {"dropout": 0.0},
+    "htgn": {"dropout": 0.0, "drop_path": 0.0, "attention": "softmax"},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Three groups of nodes, bags of words normalised by row: columns of a variance near 1e-5."""
+    drawn = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 60)
+    words = drawn.random((180, 300)) < np.where(np.arange(300) % 3 == labels[:, None], 0.1, 0.04)
+    tails = drawn.integers(0, 180, 900)
+    tips = np.where(drawn.random(900) < 0.7, labels[tails] * 60 + drawn.integers(0, 60, 900),
+                    drawn.integers(0, 180, 900))  # fmt: skip
+    features = (words / words.sum(1, keepdims=True)).astype(np.float32)
+    edges = np.stack([tails, tips], 1)
+    return zoo.Dataset.from_arrays(edges=edges, features=features, labels=labels)
+
+
+def gaps(name, data):
+    """How far the accuracies of evaluation and of training mode are apart after each epoch."""
+    torch.manual_seed(0)
+    model = zoo.create_model(name, data.inputs, 3, dim=16, norm="batch", **STILL[name])
+    found = []
+
+    def look(epoch):
+        twin = copy.deepcopy(model)
+        with torch.no_grad():
+            scores = [
+                accuracy(twin.train(mode)(data.graph, data.x).logits, data.y)
+                for mode in (False, True)
+            ]
+        found.append(abs(scores[0] - scores[1]))
+
+    split = make_split("ratio-60-20-20", data.y, None, seed=0)
+    on = TrainingData(data, split, node_classification())
+    fit(model, on, Hooks(watch=look), epochs=15, lr=0.001)
+    return found
+
+
+@pytest.mark.parametrize("name", STILL)
+def test_evaluation_agrees_with_training_from_the_fifth_epoch_on(name, data):
+    assert max(gaps(name, data)[4:]) <= 0.06
+
+
+def test_with_the_statistics_of_torch_it_does_not(data, monkeypatch):
+    monkeypatch.setattr(BatchNorm, "forward", nn.BatchNorm1d.forward)
+    assert max(gaps("gcn", data)[4:]) > 0.2
