@@ -20,7 +20,7 @@ STILL = {  # options without which training and evaluation differ by what is dro
     "gat": {"dropout": 0.0},
     "mlp": {"dropout": 0.0},
     "sgformer": {"dropout": 0.0, "graph_dropout": 0.0, "graph_norm": "batch"},
-    "polynormer": {"dropout": 0.0, "input_dropout": 0.0, "local_epochs": 20},
+    "polynormer": {"dropout": 0.0, "input_dropout": 0.0, "local_epochs": 20, "local_layers": 2},
     "nodeformer": {"dropout": 0.0, "samples": 0},
     "difformer": {"dropout": 0.0},
     "htgn": {"dropout": 0.0, "drop_path": 0.0, "attention": "softmax"},
