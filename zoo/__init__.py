@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo import datasets as datasets
     from zoo import encodings as encodings
     from zoo import testing as testing
+    from zoo.cli.progress_bar import progress_bar as progress_bar
     from zoo.config.options import pick as pick
     from zoo.config.recipe import Recipe as Recipe
     from zoo.datasets import Dataset as Dataset
@@ -64,6 +65,7 @@ _HOMES = {
     "load_recipe": "zoo.experiments.resolve",
     "pick": "zoo.config.options",
     "predict": "zoo.inference.predict",
+    "progress_bar": "zoo.cli.progress_bar",
     "register_model": "zoo.registry",
     "run_recipe": "zoo.experiments.run",
     "save": "zoo.weights.load",

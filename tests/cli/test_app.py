@@ -69,8 +69,10 @@ def test_train_prints_its_table_and_its_folder(zoo, tiny_recipe, tmp_path):
     done = zoo("train", tiny_recipe, "model.attention=softmax")
     assert done.returncode == 0
     assert "test" in done.stdout and "±" in done.stdout and "runs/tiny-" in done.stdout
-    assert done.stderr == ""  # no progress bar where there is no terminal
+    lines = done.stderr.splitlines()  # no bar where there is no terminal
+    assert lines[0].startswith("tiny: seeds [") and "done in" in lines[-1]
     [folder] = (tmp_path / "runs").iterdir()
+    assert zoo("train", tiny_recipe, "seeds=[0]", "--quiet").stderr == ""
     assert "attention: softmax" in (folder / "recipe.yaml").read_text()
 
 

@@ -16,6 +16,7 @@ from zoo.cli.common import (
     Host,
     Hosts,
     Overrides,
+    Quiet,
     Runs,
     Secret,
     Trust,
@@ -95,6 +96,7 @@ def train(
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
     trust: Trust = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder.
@@ -129,7 +131,7 @@ def train(
     if profile:
         profiled(plan, device, runs, resume, trust, as_json)
     else:
-        tell(train_plan(plan, device, runs, resume, trust=trust), as_json)
+        tell(train_plan(plan, device, runs, resume, trust=trust, quiet=quiet), as_json)
 
 
 @app.command("list")

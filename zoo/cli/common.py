@@ -26,6 +26,7 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run what a recipe imports: code, which may do what you may."),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing while it trains.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -130,6 +131,7 @@ def train_plan(
     resume: Path | None = None,
     after_epoch: Callable[[], None] = lambda: None,
     trust: bool = False,
+    quiet: bool = False,
 ) -> dict[str, Any]:
     """Train a plan behind a progress bar, or go on with a run, and return its summary.
 
@@ -151,12 +153,18 @@ def train_plan(
 
     keep_freed_memory()
     process_group.start()
-    silent = process_group.rank() > 0
+    silent, seeds = process_group.rank() > 0, plan.recipe.seeds
+    title = f"{plan.recipe.name}: seeds {seeds}, {plan.train['epochs']} epochs each at most"
     # Several may be in the midst of a message to each other: they are ended by who started them.
     kindly = asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
-    with kindly, progress_bar(plan.recipe.seeds, after_epoch, silent=silent) as watch:
+    with kindly, progress_bar(seeds, title=title, quiet=quiet or silent) as watch:
+
+        def seen(seed: int, epoch: Any) -> None:
+            watch(seed, epoch)
+            after_epoch()
+
         try:
-            hooks = {"device": device.value, "watch": watch, "begin": result_tables.start,
+            hooks = {"device": device.value, "watch": seen, "begin": result_tables.start,
                      "tell": remark}  # fmt: skip
             if resume is not None:
                 summary = resume_run(resume, trust=trust, **hooks)

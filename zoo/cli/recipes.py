@@ -13,6 +13,7 @@ from zoo.cli.common import (
     Device,
     DeviceName,
     Overrides,
+    Quiet,
     RecipeName,
     Runs,
     Trust,
@@ -52,6 +53,7 @@ def compare(
         Path, typer.Option(help="Where runs are looked for and written.", callback=typed_path)
     ] = Path("runs"),
     again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train recipes on one data set, or read their finished runs, into one table.
@@ -79,7 +81,9 @@ def compare(
     sources = [each for each in words or [] if each not in changes]
     entries = contestants(sources, changes, dataset, attention or [], tuned)
     try:
-        found = run_all(entries, device=device.value, runs=runs, again=again, tell=console.remark)
+        found = run_all(
+            entries, device=device.value, runs=runs, again=again, quiet=quiet, tell=console.remark
+        )
     except KeyboardInterrupt:
         console.complain("stopped; what is finished is kept and will be read the next time.")
         sys.exit(exit_code())
@@ -124,6 +128,7 @@ def reproduce(
     ] = False,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe and compare it with the number it should reach: PASS or FAIL.
@@ -136,12 +141,14 @@ def reproduce(
     if every and overrides:
         raise ZooError("--all trains recipes as they are; leave KEY=VALUE out, or name a recipe.")
     if every:
-        _reproduce_all(within_hours, only, device, runs, write, as_json)
+        _reproduce_all(within_hours, only, device, runs, write, quiet, as_json)
     else:
-        _reproduce(recipe, overrides or [], device, runs, write, as_json)
+        _reproduce(recipe, overrides or [], device, runs, write, quiet, as_json)
 
 
-def _reproduce(recipe, overrides, device: Device, runs: Path, write: bool, as_json: bool) -> None:
+def _reproduce(
+    recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
+) -> None:
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run_files import verdict
     from zoo.studies.reproduction import measured, write_verified
@@ -156,7 +163,7 @@ def _reproduce(recipe, overrides, device: Device, runs: Path, write: bool, as_js
     if write and overrides:
         raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
     with using_threads(loaded.verified and loaded.verified.threads):
-        summary = train_plan(resolve(loaded, trust=True), device, runs)
+        summary = train_plan(resolve(loaded, trust=True), device, runs, quiet=quiet)
     passed, sentence = verdict(summary)
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
@@ -169,12 +176,19 @@ def _reproduce(recipe, overrides, device: Device, runs: Path, write: bool, as_js
 
 
 def _reproduce_all(
-    hours: float, only: str, device: Device, runs: Path, write: bool, as_json: bool
+    hours: float,
+    only: str,
+    device: Device,
+    runs: Path,
+    write: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     from zoo.studies.reproduction import reproductions
 
     passed, rows = True, 0
-    given = {"device": device.value, "runs": runs, "write": write, "tell": console.remark}
+    given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,
+             "tell": console.remark}  # fmt: skip
     for row in reproductions(hours=hours, only=only, **given):
         passed, rows = passed and row["state"] != "FAIL", rows + 1
         if as_json:
@@ -255,6 +269,7 @@ def finetune(
     runs: Runs = Path("runs"),
     imports: Imports = None,
     unverified: Unverified = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on from weights: a recipe with `start_from`, written out and run."""
@@ -271,4 +286,4 @@ def finetune(
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
     plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
-    tell(train_plan(plan, device, runs), as_json)
+    tell(train_plan(plan, device, runs, quiet=quiet), as_json)

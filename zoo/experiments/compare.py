@@ -106,21 +106,22 @@ def compare(
     device: str = "auto",
     runs: Path = Path("runs"),
     again: bool = False,
+    quiet: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
     """Return the summary of every entry, the best test score first; train what is not finished.
 
     Each summary also says whether it was `read` from an earlier run, is `tuned`, has the
     `same_budget` as the first entry and the `same_splits` as the best; its `budget`; the means over
-    seeds of the `epochs` run and of the `best_epoch`; and the `difference` from the best: its mean,
-    interval and whether that is `noise`, over how many pairs and splits. It is None for the best,
-    and where seeds or splits are others.
+    seeds of the `epochs` run and of the `best_epoch`; and the `difference` from the best, with its
+    interval and whether that is `noise`: None for the best, and where seeds or splits are others.
 
     Args:
         entries: from `contestants`.
         device: `auto`, `cpu` or `cuda`.
         runs: where runs are looked for and written.
         again: train recipes anew whose runs are finished.
+        quiet: nothing is told of the progress of a training.
         tell: called with a sentence before each run.
 
     Raises:
@@ -133,7 +134,7 @@ def compare(
             known = finished(entry.plan, runs)
         if known is None:
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
-        summary = train_apart(entry.plan, device, runs) if known is None else known
+        summary = train_apart(entry.plan, device, runs, quiet=quiet) if known is None else known
         rows.append({**_row(entry, summary), "read": known is not None})
     first = rows[0]["budget"]
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))

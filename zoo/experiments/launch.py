@@ -69,7 +69,7 @@ def run_together(processes: int, words: list[str]) -> None:
     run_team(Team(processes), *words, silent=True)
 
 
-def train_apart(plan: Plan, device: str, runs: Path, *, silent: bool = False) -> dict[str, Any]:
+def train_apart(plan: Plan, device: str, runs: Path, *, quiet: bool = False) -> dict[str, Any]:
     """Train a plan in a process of its own, progress on standard error; return its summary."""
     name = plan.recipe.name
     if plan.code is None:
@@ -78,20 +78,20 @@ def train_apart(plan: Plan, device: str, runs: Path, *, silent: bool = False) ->
         path = Path(folder) / f"{name}.yaml"
         path.write_text(recipe_text(plan.plain()))
         words = ["train", path, "--json", "--device", device, "--runs", runs]
-        return _summary_of(name, words, runs, silent)
+        return _summary_of(name, words, runs, quiet)
 
 
-def resume_apart(folder: Path, device: str) -> dict[str, Any]:
+def resume_apart(folder: Path, device: str, *, quiet: bool = False) -> dict[str, Any]:
     """Go on with a run in a process of its own; return its summary."""
     words = ["train", "--resume", folder, "--json", "--device", device]
-    return _summary_of(folder.name, words, folder.parent, silent=False)
+    return _summary_of(folder.name, words, folder.parent, quiet)
 
 
-def _summary_of(name: str, words: list[Any], runs: Path, silent: bool) -> dict[str, Any]:
+def _summary_of(name: str, words: list[Any], runs: Path, quiet: bool) -> dict[str, Any]:
     """Return what a command prints, which has to be a summary."""
+    words = [*words, "--quiet"] if quiet else words
     command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
-    errors = subprocess.DEVNULL if silent else None
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == 130:
         raise KeyboardInterrupt
     if done.returncode != 0:

@@ -44,6 +44,7 @@ def reproductions(
     device: str = "auto",
     runs: Path = Path("runs"),
     write: bool = False,
+    quiet: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[dict[str, Any]]:
     """Return what came of every recipe, as it comes; nothing is downloaded.
@@ -58,6 +59,7 @@ def reproductions(
         only: pattern of the names, such as `gcn-*`.
         device: `auto`, `cpu` or `cuda`.
         runs: where runs are looked for and written.
+        quiet: nothing is told of the progress of a training.
         write: write what was measured into the files of the recipes.
         tell: called with a sentence before each training.
     """
@@ -67,7 +69,7 @@ def reproductions(
             continue
         row = {"recipe": name, "expected": recipe.expect and recipe.expect.test}
         try:
-            found = _reproduced(resolve(recipe), hours, device, runs, tell)
+            found = _reproduced(resolve(recipe), hours, device, runs, quiet, tell)
         except ZooError as error:
             found = {"state": "error", "sentence": str(error)}
         if write and "folder" in found:
@@ -97,7 +99,7 @@ def write_verified(recipe: Recipe, found: Verified) -> None:
 
 
 def _reproduced(
-    plan: Plan, hours: float, device: str, runs: Path, tell: Callable[[str], None]
+    plan: Plan, hours: float, device: str, runs: Path, quiet: bool, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     name = plan.recipe.name
     summary = finished(plan, runs) if runs.is_dir() else None
@@ -108,7 +110,10 @@ def _reproduced(
         if folder is None and hours < math.inf and (needed := _hours(plan, device)) > hours:
             return {"state": "too long", "hours": needed}
         tell(f"{name}: goes on in {folder}" if folder else name)
-        summary = resume_apart(folder, device) if folder else train_apart(plan, device, runs)
+        if folder:
+            summary = resume_apart(folder, device, quiet=quiet)
+        else:
+            summary = train_apart(plan, device, runs, quiet=quiet)
     passed, sentence = verdict(summary) if summary["expect"] else (None, "")
     return {
         "state": {True: "PASS", False: "FAIL", None: "done"}[passed],
@@ -158,7 +163,7 @@ def _hours(plan: Plan, device: str) -> float:
     change = [f"train.epochs={min(_EPOCHS, epochs)}", f"seeds=[{plan.recipe.seeds[0]}]"]
     short = load_recipe(plan.recipe.plain(), change).model_copy(update={"name": plan.recipe.name})
     with tempfile.TemporaryDirectory() as folder:
-        pace = train_apart(resolve(short), device, Path(folder), silent=True)["seconds_per_epoch"]
+        pace = train_apart(resolve(short), device, Path(folder), quiet=True)["seconds_per_epoch"]
     return pace * epochs * len(plan.recipe.seeds) / 3600
 
 

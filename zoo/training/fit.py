@@ -29,7 +29,10 @@ COPIES = 5
 
 
 class Epoch(NamedTuple):
-    """One epoch `of` how many, for `metrics.jsonl`; scores are None where none were taken."""
+    """One epoch `of` how many, for `metrics.jsonl`; scores are None where none were taken.
+
+    `best` is the best validation score so far, of the `best_epoch`; `last` says that none follows.
+    """
 
     epoch: int
     of: int
@@ -38,6 +41,9 @@ class Epoch(NamedTuple):
     val: float | None
     lr: float
     seconds: float
+    best: float | None
+    best_epoch: int
+    last: bool = False
 
 
 class Fit(NamedTuple):
@@ -143,12 +149,13 @@ def fit(
     if hooks.trained and not state.seconds:
         state.offer(steps, -1)
     interrupted = False
+    wait = epochs if patience is None else patience
     try:
-        for epoch in range(len(state.seconds), epochs):
-            if patience is not None and state.best.stale(epoch) > patience:
-                break
+        while (epoch := len(state.seconds)) < epochs and state.best.stale(epoch) <= wait:
             due = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
-            hooks.watch(_epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor))
+            told = _epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor)
+            last = epoch + 1 == epochs or state.best.stale(epoch + 1) > wait
+            hooks.watch(told._replace(last=last))
             if hooks.checkpoint:
                 hooks.checkpoint.offer(state.stored)
     except KeyboardInterrupt:
@@ -238,4 +245,5 @@ def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool, fact
     state.rates.step()
     train, val = state.offer(steps, epoch) if due else (None, None)
     state.seconds.append(time.perf_counter() - start)
-    return Epoch(epoch, epochs, loss, train, val, rate, state.seconds[-1])
+    best = state.best.scores.get("val"), state.best.epoch
+    return Epoch(epoch, epochs, loss, train, val, rate, state.seconds[-1], *best)
