@@ -81,6 +81,7 @@ class Model(nn.Module):
         tokenizer: of a model of text, the content of its `tokenizer.json`; else None.
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
+        alone: whether it answers for each node from that node's features alone.
     """
 
     paper: ClassVar[str] = ""
@@ -93,6 +94,7 @@ class Model(nn.Module):
         "sequence-classification",
         "node-forecasting",
     )
+    alone: ClassVar[bool] = False
     head: nn.Module
     config: dict[str, Any]
     about: About = About()

@@ -155,6 +155,8 @@ def test_fine_tuning_on_images_of_other_classes(command, place):
             "vit is no model of the task node-classification",
         ),
         ({"train": {"batching": {"name": "samples", "size": 0}}}, "size.*greater than or equal"),
+        ({"dataset": {"name": "digits-images", "readout": "class-token"}, "model": "mlp"},
+         "mlp looks at each node by itself.*write `readout: mean`"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said(place, changes, said):

@@ -90,6 +90,14 @@ def test_what_it_says_is_what_was_scored(trained):
     assert evaluate_pairs(zoo.load(folder), other, "test", beams=1)["score"] == found["score"]
 
 
+def test_pairs_of_other_languages_are_refused(trained):
+    folder, path, _ = trained
+    model, around = zoo.load(folder), read_pairs(path, source="de", target="en", vocabulary=270)
+    assert model.about.languages == ["en", "de"]
+    with pytest.raises(ZooError, match="the weights translate en to de, and numbers-en-de is de"):
+        evaluate_pairs(model, around, "test")
+
+
 def test_beams_and_penalty_reach_the_search(trained):
     model, (english, _) = zoo.load(trained[0]), sentences(20, 9)
     found = [Translator(model, beams=beams)(english) for beams in (1, 5)]

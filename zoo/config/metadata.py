@@ -78,6 +78,7 @@ class About(BaseModel):
     )
     feature_names: list[str] | None = Field(None, description="their names, in order")
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
+    languages: list[str] | None = Field(None, description="that a text is translated from and to")
     transform: Spec = Field("raw", description="what is done to the features first")
     graph: Spec = Field("own", description="the edges: its own, or made of the features")
     encoding: Spec = Field("none", description="the encoding that is put beside them")

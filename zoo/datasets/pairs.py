@@ -75,6 +75,7 @@ class SentencePairs(Separate):
         masks: `train`, `val` and `test`, each (1, N) bool: the files that a pair is from.
         tokenizer: of both languages.
         longest: tokens of a source, or of a target, at most in training; longer sources are cut.
+        languages: of the sources and of the targets.
         batching: the mini-batch strategies that it may be trained by.
     """
 
@@ -94,6 +95,7 @@ class SentencePairs(Separate):
     masks: dict[str, Tensor]
     tokenizer: Tokenizer
     longest: int
+    languages: tuple[str, str]
 
     @property
     def y(self) -> Tensor:
@@ -205,6 +207,7 @@ def read_pairs(
         masks={**masks, "train": masks["train"] & ~long},
         tokenizer=tokenizer,
         longest=longest,
+        languages=both,
     )
 
 

@@ -57,7 +57,8 @@ def texts(
 
     Args:
         path: of the file.
-        vocabulary: tokens at most, learnt from the training texts.
+        vocabulary: tokens at most, learnt from the texts that the file has for training; from all
+            where it has no split of its own.
         longest: tokens of a text that are read, from its beginning.
         window: a token is linked with those at most so many places away.
         skip: tokens 0, s, 2 s, ... are linked with one another; 0 for none, null for the root of

@@ -96,6 +96,11 @@ def _check_task(plan: Plan, task: Task) -> None:
             f"{name} is no model of the task {task.name}, which {plan.dataset['name']} is for; "
             f"choose from {', '.join(sorted(others))}."
         )
+    if MODELS[name].alone and plan.dataset.get("readout") == "class-token":
+        raise ZooError(
+            f"{name} looks at each node by itself, and a class token has no features of its own, "
+            "so that nothing would be learnt; write `readout: mean`."
+        )
     smoothed(task, plan.train["label_smoothing"])
 
 
@@ -125,6 +130,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         features=data.inputs,
         feature_names=list(data.feature_names) if data.feature_names else None,
         labels=list(data.labels) if data.labels else None,
+        languages=list(data.languages) if data.task == TRANSLATION else None,
         transform=data.transform,
         tokenizer=data.tokenizer and data.tokenizer.sha256,
         graph=plan.graph,

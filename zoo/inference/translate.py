@@ -254,8 +254,15 @@ def evaluate_pairs(
         device: as of `Translator`.
 
     Raises:
-        ZooError: as `Translator`.
+        ZooError: as `Translator`, or the pairs are of other languages.
     """
+    ours, theirs = model.about.languages, data.languages
+    if ours and list(theirs) != ours:
+        raise ZooError(
+            f"the weights translate {' to '.join(ours)}, and {data.name} is {' to '.join(theirs)}; "
+            "name pairs of these languages, or say which is which: "
+            f"`{{name: {data.name}, source: {ours[0]}, target: {ours[-1]}}}`."
+        )
     answer = Translator(model, beams=beams, length_penalty=length_penalty, batch_size=batch_size,
                         device=device)  # fmt: skip
     parts = PARTS if part == "all" else (part,)

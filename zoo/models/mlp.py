@@ -22,6 +22,7 @@ class MLP(MessagePassing):
     """
 
     paper = ""
+    alone = True
 
     def __init__(
         self,
