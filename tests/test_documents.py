@@ -2,16 +2,15 @@
 
 import doctest
 import importlib
-import os
 import pkgutil
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import run_preloaded
 
 import zoo
 
@@ -36,13 +35,9 @@ def run(line, folder):
         words = [name for word in words for name in _expanded(word, folder)]
     if words[0] == "zoo":
         short = QUICK if words[1] in ("train", "reproduce", "compare") else []
-        words = [sys.executable, "-m", *words, *short]
-    elif words[0] == "python":
-        words = [sys.executable, *words[1:]]
-    else:
-        raise AssertionError(f"{line}: a page may call zoo and python")
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+        words = ["python", "-m", *words, *short]
+    assert words[0] == "python", f"{line}: a page may call zoo and python"
+    done = run_preloaded(words[1:], folder, PYTHONPATH=str(folder))
     if "ZOO_DATA" in done.stderr and done.returncode == 2:
         return  # a graph that would be downloaded
     allowed = (0, 1) if "reproduce" in words else (0,)
@@ -53,6 +48,20 @@ def _expanded(word, folder):
     """What a shell makes of a pattern that files match."""
     found = sorted(folder.glob(word)) if "*" in word else []
     return map(str, found) if found else [word]
+
+
+def test_a_command_is_run_as_in_a_new_process(tmp_path):
+    code = """if True:
+    import os, sys
+    print(os.getcwd(), os.environ["OWN"], sys.argv[1:])
+    sys.exit(f"{[name for name in sys.modules if name.startswith('zoo')]} {'dgl' in sys.modules}")
+    """
+    done = run_preloaded(["-c", code, "a"], tmp_path, OWN="mine")
+    assert done.returncode == 1 and done.stderr == "[] True\n"
+    assert done.stdout == f"{tmp_path} mine ['a']\n"
+    (tmp_path / "zoo.py").write_text("import os\nos._exit(7 * (__name__ == '__main__'))\n")
+    assert run_preloaded(["-m", "zoo"], tmp_path).returncode == 7
+    assert run_preloaded(["zoo.py"], tmp_path).returncode == 7
 
 
 def agrees_with_the_makefile(line):

@@ -1,11 +1,11 @@
 """The registry: names, near misses, taken names, reloads, and models from other packages."""
 
 import importlib.util
-import subprocess
 import sys
 
 import pytest
 import torch
+from preloaded import run_preloaded
 
 from zoo import registry
 from zoo.errors import ZooError
@@ -153,6 +153,5 @@ def test_models_of_an_installed_package_appear(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-models\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[graph_transformer_zoo.models]\nmine = my_models\n")
     code = "import zoo; assert 'mine' in zoo.list_models(); zoo.create_model('mine', 5, 3)"
-    call = [sys.executable, "-W", "ignore", "-c", f"import sys; sys.path.insert(0, '.'); {code}"]
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+    done = run_preloaded(["-c", code], tmp_path)
     assert done.returncode == 0, done.stderr

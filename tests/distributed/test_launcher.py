@@ -121,17 +121,25 @@ def test_a_network_interface_is_found_by_its_address():
     assert team._interface("203.0.113.1") == ""
 
 
-def test_ctrl_c_is_passed_on_and_ctrl_z_stops_all(tmp_path):
+@pytest.mark.parametrize("when", ["while all are stopped", "later"])
+def test_ctrl_c_is_passed_on_and_ctrl_z_stops_all(when, tmp_path):
     call = [sys.executable, "-W", "ignore", "-c", LAUNCH, str(tmp_path), "sleep"]
-    begun = subprocess.Popen(call, stderr=subprocess.DEVNULL)
+    begun = subprocess.Popen(call, stderr=subprocess.DEVNULL, preexec_fn=hear_ctrl_c)
     pids = started(begun, tmp_path)
     begun.send_signal(signal.SIGTSTP)
     both = [psutil.Process(each) for each in (begun.pid, *pids)]
     until(lambda: all(each.status() == psutil.STATUS_STOPPED for each in both))
-    begun.send_signal(signal.SIGCONT)
-    until(lambda: all(each.status() != psutil.STATUS_STOPPED for each in both))
+    if when == "later":
+        begun.send_signal(signal.SIGCONT)
+        until(lambda: all(each.status() != psutil.STATUS_STOPPED for each in both))
     begun.send_signal(signal.SIGINT)
+    begun.send_signal(signal.SIGCONT)
     assert begun.wait(timeout=20) != 0 and not any(map(alive, pids))
+
+
+def hear_ctrl_c():
+    """A shell tells what it starts in the background, as it may start the tests, to ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def until(done):

@@ -1,8 +1,5 @@
 """Encodings are what dense algebra says they are, on any graph, and are computed only once."""
 
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -10,6 +7,7 @@ import dgl
 import numpy as np
 import pytest
 import torch
+from preloaded import run_preloaded
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import zoo
@@ -501,10 +499,7 @@ def test_another_process_computes_the_same_bytes(tmp_path):
         f"graph = dgl.graph((edges[0], edges[1]), num_nodes={graph.num_nodes()});"
         "print(*(each(graph).numpy().tobytes().hex() for each in (laplacian, random_walk)))"
     )
-    environment = {**os.environ, "ZOO_DATA": str(tmp_path / "other")}
-    command = [sys.executable, "-W", "ignore", str(program)]
-    environment["PYTHONPATH"] = str(Path(positional.__file__).parents[2])
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = run_preloaded([str(program)], tmp_path, ZOO_DATA=str(tmp_path / "other"))
     here = b"".join(encode(graph).numpy().tobytes() for encode in (laplacian, random_walk))
     assert bytes.fromhex(done.stdout) == here
 

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import run_preloaded
 from scipy.stats import ttest_rel
 
 from zoo.errors import ZooError
@@ -319,8 +319,8 @@ def test_a_run_that_does_not_finish(tiny, monkeypatch, tmp_path, code, error):
 
 def test_the_command_prints_one_table(tiny, tmp_path):
     def call(*words):
-        line = [sys.executable, "-m", "zoo", "compare", str(tiny), "--runs", str(tmp_path), *words]
-        return subprocess.run(line, capture_output=True, text=True, check=True)
+        call = ["-m", "zoo", "compare", str(tiny), "--runs", str(tmp_path), *words]
+        return run_preloaded(call, tmp_path)
 
     rows = json.loads(call("--json").stdout)
     assert {each["recipe"] for each in rows} == {"tiny", *(f"{each}-sbm" for each in BASELINES)}

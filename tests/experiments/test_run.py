@@ -1,12 +1,11 @@
 """A run from recipe to folder: what it writes, what it says, and that it repeats to the bit."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from preloaded import run_preloaded
 
 import zoo
 from zoo.errors import ZooError
@@ -87,8 +86,7 @@ def test_the_resolved_recipe_runs_again_and_gives_the_same(runs):
 def test_the_same_seed_in_another_process_gives_the_same(runs, tmp_path):
     here = run_recipe(SMALL, runs=runs)
     code = f"import zoo, json; print(json.dumps(zoo.run_recipe({SMALL!r}, runs={str(runs)!r})))"
-    call = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    done = run_preloaded(["-c", code], tmp_path)
     there = json.loads(done.stdout.splitlines()[-1])
     assert [row["test"] for row in here["seeds"]] == [row["test"] for row in there["seeds"]]
 

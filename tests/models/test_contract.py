@@ -1,10 +1,8 @@
 """The contract, held against every model of the registry with its own attention and with others."""
 
-import subprocess
-import sys
-
 import numpy as np
 import torch
+from preloaded import run_preloaded
 
 import zoo
 from zoo.config.options import options_of
@@ -68,7 +66,6 @@ found = numpy.load("found.npz")
 wrong = [n for n in found if (zoo.predict(zoo.load(n), data).values.numpy() != found[n]).any()]
 sys.exit(f"different: {wrong}" if wrong else 0)
 """
-    call = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+    done = run_preloaded(["-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(found) > 40 and all((abs(each.sum(1) - 1) < 1e-5).all() for each in found.values())

@@ -1,11 +1,10 @@
 """What every model of translation promises, held against all of them that are registered."""
 
 import itertools
-import subprocess
-import sys
 
 import pytest
 import torch
+from preloaded import run_preloaded
 from torch.nn import functional
 
 from zoo.config.options import options_of
@@ -260,8 +259,7 @@ pairs = Pairs({PAIRS.sources}, {PAIRS.targets})
 same = [zoo.load(str(n))(pairs, x).logits.equal(each) for n, each in enumerate(found)]
 sys.exit(0 if all(same) else f"the same: {{same}}")
 """
-    call = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+    done = run_preloaded(["-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(found) >= 10
 

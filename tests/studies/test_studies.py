@@ -2,11 +2,10 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
+from preloaded import run_preloaded
 
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
@@ -117,8 +116,7 @@ def test_it_is_written_down(tmp_path):
 
 def test_the_command(tmp_path):
     words = ["study", "rba-theory", "--quick", "--out", str(tmp_path), "--json"]
-    line = [sys.executable, "-m", "zoo", *words]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = run_preloaded(["-m", "zoo", *words], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(row["agrees"] for row in json.loads(done.stdout)["rows"])
     assert (tmp_path / "rba-theory.png").is_file() and (tmp_path / "rba-theory.csv").is_file()

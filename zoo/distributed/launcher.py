@@ -133,6 +133,7 @@ def _wait(trainers: list[_Process], servers: list[_Process]) -> None:
         except KeyboardInterrupt:
             for each in trainers:
                 each.send(signal.SIGINT)
+                each.send(signal.SIGCONT)  # Ctrl-C may come before `stop` has sent it
 
 
 @contextlib.contextmanager
