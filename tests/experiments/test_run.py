@@ -179,6 +179,8 @@ def test_the_verdict(test, passed):
     summary = {"expect": expect, "test": {"mean": test}, "interrupted": False, "metric": "accuracy"}
     said = verdict(summary)
     assert said[0] == passed and f"{test:.4f}" in said[1] and "a paper" in said[1]
+    summary["expect"] = {**expect, "program": [0.825, 0.0086]}
+    assert verdict(summary)[1].endswith("program itself comes to 0.8250 ± 0.0086.")
 
 
 @pytest.mark.parametrize("test,passed", [(1.9, True), (2.1, True), (2.11, False), (0.0, True)])

@@ -86,6 +86,9 @@ class Expect(_Strict):
     test: NonNegative = Field(description="test metric that the source reports; 1 at most, but mse")
     within: NonNegative = Field(description="how far from `test` still counts as reached")
     source: str = Field(min_length=1, description="where the number is from")
+    program: Annotated[list[NonNegative], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="mean and deviation that the authors' program comes to, run again here"
+    )
     missed: str | None = Field(
         None, description="why what was measured is worse: the cause, or what was tried to find it"
     )

@@ -198,9 +198,11 @@ def results_page(recipes: list[Recipe]) -> str:
         f"{len(judged)} of them beside a published number: {len(judged) - len(missed)} are at most "
         f"as far below it as their recipe allows, {len(missed)} miss it and say why. "
         "`zoo reproduce NAME` repeats a row, `zoo reproduce --all --write` all of them.",
-        "*Measured* is the mean test score ± the standard deviation over seeds, at the epoch of "
-        "the best validation score. *Beside the best* is the difference from the best row of the "
-        "table, in points. The best is bold, whichever model it is.",
+        "*Published* is the number in print, *program* what the authors' program comes to where it "
+        "was run again with the published command. *Measured* is the mean test score ± the "
+        "standard deviation over seeds, at the epoch of the best validation score. *Beside the "
+        "best* is the difference from the best row of the table, in points. The best is bold, "
+        "whichever model it is.",
         _ranks(groups),
         *(_results(name, groups[name]) for name in sorted(groups)),
         "## Numbers that were missed\n" if missed else "",
@@ -215,7 +217,7 @@ def _results(name: str, recipes: list[Recipe]) -> str:
     rows = sorted(recipes, key=lambda each: each.verified.test * (1 if lower else -1))
     best = rows[0].verified.test
     return f"## {name}\n\n" + _table(
-        ["recipe", "published", "measured", "beside the best", "seeds", "seconds", ""],
+        ["recipe", "published", "program", "measured", "beside the best", "seeds", "seconds", ""],
         [_result(each, best, bold=each is rows[0]) for each in rows],
     )
 
@@ -227,6 +229,7 @@ def _result(recipe: Recipe, best: float, *, bold: bool) -> list[str]:
     return [
         f"[{recipe.name}](../recipes/{word(recipe.model)}/{recipe.path.name})",
         f"{expect.test:.4f}" if expect else "",
+        "{:.4f} ± {:.4f}".format(*expect.program) if expect and expect.program else "",
         f"**{score}**" if bold else score,
         "" if bold else f"{100 * (found.test - best):+.2f}",
         str(len(found.seeds)),

@@ -269,6 +269,10 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     if summary["metric"] in LOWER:
         return passed, f"{said}{-better:+.4f}, {expect['within']:g} above is allowed."
     points = f"{100 * better:+.2f} points, {100 * expect['within']:g} below is allowed."
+    if expect.get("program"):
+        points += " The authors' program itself comes to {:.4f} ± {:.4f}.".format(
+            *expect["program"]
+        )
     return passed, said + points
 
 
