@@ -6,6 +6,7 @@ import pkgutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ from safetensors.torch import save_file
 from zoo.errors import ZooError
 from zoo.system import files
 from zoo.system.disk import WriteError, check_space
-from zoo.system.files import draft_folder, remove_drafts, user_path, write_whole
+from zoo.system.files import (
+    cache_folder,
+    data_folders,
+    draft_folder,
+    remove_drafts,
+    user_path,
+    write_whole,
+)
 
 BEGUN = """
 import os, sys, time
@@ -54,6 +62,18 @@ def begun():
     for process in started:
         process.kill()
         process.communicate()
+
+
+def test_graphs_lie_where_they_are_told_to_or_with_the_user(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.delenv("ZOO_DATA")
+    shared = tmp_path / "caches" / "graph-transformer-zoo" / "data"
+    assert data_folders() == [shared] and cache_folder() == shared / "cache"
+    (tmp_path / "data").mkdir()  # as in a checkout
+    assert data_folders() == [Path("data"), shared]
+    monkeypatch.setenv("ZOO_DATA", f"one{os.pathsep}{os.pathsep}two")
+    assert data_folders() == [Path("one"), Path("two")]
 
 
 def test_a_file_is_written_whole(tmp_path):

@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import platformdirs
+
 from zoo.errors import ZooError
 from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, writing
 
@@ -56,12 +58,17 @@ def user_path(text: Path | str) -> Path:
 
 
 def data_folders() -> list[Path]:
-    """Return the folders that are searched for graphs, from `ZOO_DATA` (`a:b:c`; default `data`).
+    """Return the folders that are searched for graphs; the first is written to, the others read.
 
-    The first is written to, the others are only read.
+    They are those of `ZOO_DATA` (`a:b:c`). Where it is not set, `data` in the current folder, if
+    there is one, as in a checkout; then the user's own folder of caches, so that a graph is
+    downloaded once and not once in every folder.
     """
-    words = os.environ.get("ZOO_DATA", "").split(os.pathsep)
-    return [user_path(word) for word in words if word] or [Path("data")]
+    words = [word for word in os.environ.get("ZOO_DATA", "").split(os.pathsep) if word]
+    if words:
+        return [user_path(word) for word in words]
+    own, shared = Path("data"), platformdirs.user_cache_path("graph-transformer-zoo") / "data"
+    return [own, shared] if own.is_dir() else [shared]
 
 
 def data_file(name: str, what: str) -> Path:
