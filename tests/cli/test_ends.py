@@ -213,7 +213,7 @@ def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, command, monk
     monkeypatch.setattr(fit, "_epoch", asked)
     monkeypatch.setattr(common, "_came", [])
     try:
-        code, out, said = command("train", "gcn-digits", "seeds=[0]", "--json")
+        code, out, said = command("train", "gcn-digits", "seeds=[0]", "--json", "--quiet")
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)

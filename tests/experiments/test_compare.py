@@ -44,7 +44,7 @@ def trained(monkeypatch):
     """Train in this process instead of another one, and count what is trained."""
     names = []
 
-    def train(plan, device, runs):
+    def train(plan, device, runs, quiet):
         names.append(plan.recipe.name)
         return run_recipe(plan, device=device, runs=runs)
 

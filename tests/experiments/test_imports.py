@@ -16,6 +16,7 @@ from zoo.config import own_key
 from zoo.config.recipe import recipe_text
 from zoo.experiments import compare as comparing
 from zoo.experiments import imports as imports_of
+from zoo.experiments import launch
 from zoo.experiments.compare import compare, contestants, finished
 from zoo.experiments.launch import train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
@@ -148,7 +149,7 @@ def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, mo
     mine, runs = str(tmp_path / "mine.yaml"), tmp_path / "runs"
     folder = Path(run_recipe(mine, runs=runs)["folder"])
     trained = []
-    monkeypatch.setattr(comparing, "train_apart", lambda plan, device, runs: trained.append(plan))
+    monkeypatch.setattr(comparing, "train_apart", lambda plan, *_, **__: trained.append(plan))
     monkeypatch.setattr(comparing, "BASELINES", ())
     assert ran() == 1
     [row] = compare(contestants([str(folder)]), runs=runs)
@@ -366,8 +367,8 @@ def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, m
 
     plan = resolve(load_recipe({"dataset": "karate", "model": "gcn"}))
     with monkeypatch.context() as here:
-        here.setattr(comparing.subprocess, "run", only_help)
-        assert comparing.train_apart(plan, "cpu", tmp_path) == {"done": True}
+        here.setattr(launch.subprocess, "run", only_help)
+        assert train_apart(plan, "cpu", tmp_path) == {"done": True}
     assert doctor._try("import json; print(json.dumps([]))") == (True, "[]")
     root = Path(comparing.__file__).parents[1]
     called = re.findall(

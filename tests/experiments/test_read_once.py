@@ -65,7 +65,7 @@ def test_a_split_that_is_named_is_shown_without_reading(command, counts):
 
 
 def test_what_is_compared_is_read_once_before_it_is_trained(command, counts, monkeypatch):
-    def trained(plan, device, runs):
+    def trained(plan, device, runs, quiet):
         assert plan.split == "ratio-60-20-20"
         score = {"mean": 0.5, "std": None, "runs": 1}
         cost = {"parameters": 1, "seconds_per_epoch": 1.0, "peak_memory_bytes": 1}

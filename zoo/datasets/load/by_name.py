@@ -40,11 +40,10 @@ TaskName = Literal[tuple(METRICS)]
 
 
 def _builder(name: str) -> Callable[..., Dataset]:
-    known = NAMED[name]
+    what, nodes, first = NAMED[name].what, NAMED[name].nodes, NAMED[name].task
 
-    def build(
-        *, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = known.task
-    ) -> Dataset:
+    def build(*, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = first) -> Dataset:
+        known = NAMED[name]
         path = _find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
             return read_on_disk(path, features=features, task=task)
@@ -52,7 +51,7 @@ def _builder(name: str) -> Callable[..., Dataset]:
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
-        f"{known.what[0].upper()}{known.what[1:]}; {known.nodes:,} nodes.\n\n"
+        f"{what[0].upper()}{what[1:]}; {nodes:,} nodes.\n\n"
         "Args:\n    features: what is done to the features first.\n"
         "    task: what the labels are for, which the metric follows from."
     )
