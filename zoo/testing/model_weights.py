@@ -77,7 +77,7 @@ def it_memorises_the_tiny_graph(case: Case) -> None:
         (loss + output.penalty).backward()
         optimiser.step()
         recent = 0.9 * recent + 0.1 * loss.item()
-        if recent < 0.03:
+        if recent < 0.01:
             break
     found = []
     for _ in range(16):
