@@ -104,7 +104,7 @@ class _Bar(_Lines):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a notebook without widgets has a bar of text
             from tqdm.auto import tqdm
-        self.before, self.skipped = 0, 0
+        self.skipped = 0
         self.bar = tqdm(unit="epoch", dynamic_ncols=True)
 
     def show(self, seed: int, epoch: Any) -> None:

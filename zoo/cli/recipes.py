@@ -189,16 +189,18 @@ def _reproduce_all(
     passed, rows = True, 0
     given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,
              "tell": console.remark}  # fmt: skip
-    for row in reproductions(hours=hours, only=only, **given):
-        passed, rows = passed and row["state"] != "FAIL", rows + 1
-        if as_json:
-            typer.echo(json.dumps(row))
-        else:
-            result_tables.reproduction(row)
+    try:
+        for row in reproductions(hours=hours, only=only, **given):
+            passed, rows = passed and row["state"] != "FAIL", rows + 1
+            if as_json:
+                typer.echo(json.dumps(row))
+            else:
+                result_tables.reproduction(row)
+    except KeyboardInterrupt:
+        console.complain("stopped; what is finished is kept, and what was begun goes on next time.")
+        sys.exit(exit_code())
     if not rows:
-        raise ZooError(
-            f"no recipe with a number to reach is called {only!r}; see `zoo list recipes`."
-        )
+        raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
     sys.exit(0 if passed else 1)
 
 

@@ -256,7 +256,10 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
     common = [name for name in groups if models and all(name in best[model] for model in models)]
     if len(models) < 2 or len(common) < _FEWEST:
         return ""
-    places = {model: [_place(best, models, model, name) for name in common] for model in models}
+    from scipy import stats
+
+    scores = [[-best[model][name] for name in common] for model in models]
+    places = dict(zip(models, stats.rankdata(scores, axis=0).tolist(), strict=True))
     rows = [[model, *_interval(places[model])] for model in sorted(models, key=lambda each:
             statistics.fmean(places[each]))]  # fmt: skip
     return (
@@ -267,13 +270,6 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
 
 
 _FEWEST = 3  # data sets that say something of a model in general
-
-
-def _place(best: dict, models: list[str], model: str, name: str) -> float:
-    """Return the place of a model among others on a data set; equal ones share theirs."""
-    own = best[model][name]
-    better = sum(best[each][name] > own for each in models)
-    return better + (1 + sum(best[each][name] == own for each in models)) / 2
 
 
 def _interval(places: list[float]) -> list[str]:
