@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from zoo.cli import result_tables
 from zoo.config.recipe import Verified
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
@@ -119,3 +120,21 @@ def test_the_checksum_is_that_of_what_is_trained(tmp_path):
     assert training_sha256(load_recipe(path)) == training_sha256(recipe)
     path.write_text(QUICK.format(epochs=7, test=0.5))
     assert training_sha256(load_recipe(path)) != training_sha256(recipe)
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        ({"state": "PASS", "expected": 0.5, "test": 0.6, "std": 0.01, "seconds": 1200},
+         "PASS     one: 0.6000 ± 0.0100, expected 0.5000, 1,200 s"),
+        ({"state": "done", "expected": None, "test": 0.6, "std": None, "seconds": 3},
+         "done     one: 0.6000, 3 s"),
+        ({"state": "too long", "expected": 0.5, "hours": 7.72}, "too long one: takes 7.7 hours"),
+        ({"state": "no data", "expected": None, "sentence": "x"},
+         "no data  one: its data is not here"),
+        ({"state": "error", "expected": 0.5, "sentence": "one failed"}, "error    one: one failed"),
+    ],
+)  # fmt: skip
+def test_a_row_is_a_line(row, line, capsys):
+    result_tables.reproduction({"recipe": "one", **row})
+    assert capsys.readouterr().out == f"{line}\n"

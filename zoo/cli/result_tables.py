@@ -128,7 +128,8 @@ def reproduction(row: dict[str, Any]) -> None:
     said = {"too long": f"takes {row.get('hours', 0):.1f} hours", "no data": "its data is not here"}
     if "test" in row:
         spread = f" ± {row['std']:.4f}" if row["std"] is not None else ""
-        told = f"{row['test']:.4f}{spread}, expected {row['expected']:.4f}, {row['seconds']:,} s"
+        wanted = f", expected {row['expected']:.4f}" if row["expected"] is not None else ""
+        told = f"{row['test']:.4f}{spread}{wanted}, {row['seconds']:,} s"
     else:
         told = said.get(row["state"]) or row["sentence"]
     color = {"PASS": "green", "FAIL": "red", "error": "red"}.get(row["state"], "yellow")

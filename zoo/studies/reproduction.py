@@ -63,10 +63,8 @@ def reproductions(
         write: write what was measured into the files of the recipes.
         tell: called with a sentence before each training.
     """
-    for name in recipe_names():
+    for name in fnmatch.filter(recipe_names(), only):
         recipe = load_recipe(name)
-        if not fnmatch.fnmatch(name, only):
-            continue
         row = {"recipe": name, "expected": recipe.expect and recipe.expect.test}
         try:
             found = _reproduced(resolve(recipe), hours, device, runs, quiet, tell)
