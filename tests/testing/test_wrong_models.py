@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import sys
+import types
 
 import pytest
 import torch
@@ -292,8 +293,12 @@ def test_features_that_do_not_fit_are_answered(given, words, tiny):
         zoo.create_model("gcn", 5, 3)(graph, given(x))
 
 
-def test_errors_that_are_not_understood_stay_what_they_are(tiny, tmp_path):
+@pytest.mark.parametrize("module", [None, types.ModuleType("mine")])
+def test_errors_that_are_not_understood_stay_what_they_are(module, tiny, tmp_path, monkeypatch):
     graph, x, _ = tiny
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    if module is not None:  # one without a file, as that of a session
+        monkeypatch.setitem(sys.modules, "mine", module)
     define({RETURN: "raise RuntimeError('out of memory')"}, tmp_path)
     with pytest.raises(RuntimeError, match="out of memory"):
         zoo.create_model("mine", 5, 3)(graph, x)
