@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from zoo.errors import ZooError
+from zoo.errors import ZooError, file_of
 
 FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 """What torch raises where shapes and types do not fit together."""
@@ -254,19 +254,10 @@ def _of_tokens(x: Tensor, places: int, words: int) -> str | None:
     return f"x has to be {places} tokens from 0 to {words - 1}, made by the model's own vocabulary."
 
 
-def _file_of(kind: type) -> str | None:
-    """Return the file that a class is from, None of one that was typed or is from no module."""
-    try:
-        return inspect.getfile(kind)
-    except (TypeError, OSError):
-        return None
-
-
 def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:
     """Return which part of the model failed at what, from the frames that the error passed."""
     names = {id(module): path for path, module in model.named_modules()}
     place = found = None
-    file = _file_of(type(model))
     for frame in _frames(error.__traceback__):
         values = frame.tb_frame.f_locals
         inherited = frame.tb_frame.f_code.co_qualname == "Model.forward"
@@ -279,8 +270,8 @@ def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:
         owner = values.get("self")
         if id(owner) not in names:
             continue
-        if frame.tb_frame.f_code.co_filename == file:
-            place = f"{file}:{frame.tb_lineno}"
+        if frame.tb_frame.f_code.co_filename == file_of(type(model)):
+            place = f"{file_of(type(model))}:{frame.tb_lineno}"
         tensors = [each for key, each in values.items() if isinstance(each, Tensor)]
         if owner is not model and tensors:
             found = (names[id(owner)], owner, tuple(tensors[0].shape))

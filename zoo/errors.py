@@ -1,6 +1,7 @@
 """The one kind of error that its reader can fix, and the sentence that suggests the right word."""
 
 import difflib
+import inspect
 import sys
 import sysconfig
 import traceback
@@ -117,3 +118,11 @@ def _shortened(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
     return f"{line[: _LONGEST * 2 // 3]} ... {line[-_LONGEST // 3 :]}"
+
+
+def file_of(kind: type) -> str:
+    """Return the file that a class is from; of one that was typed at a prompt, its module."""
+    try:
+        return inspect.getfile(kind)
+    except (TypeError, OSError):
+        return kind.__module__

@@ -25,7 +25,7 @@ from zoo.config.options import (
     Within,
 )
 from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
-from zoo.errors import ZooError
+from zoo.errors import ZooError, file_of
 
 __all__ = [
     "MODELS",
@@ -235,14 +235,7 @@ def discover() -> None:
 
 
 def _identity(model: type) -> tuple[str, str]:
-    return model.__qualname__, _file(model)
-
-
-def _file(model: type) -> str:
-    try:
-        return inspect.getfile(model)
-    except (TypeError, OSError):  # a class typed at a prompt has no file
-        return model.__module__
+    return model.__qualname__, file_of(model)
 
 
 def _place(model: type) -> str:
@@ -250,4 +243,4 @@ def _place(model: type) -> str:
         line = inspect.getsourcelines(model)[1]
     except (TypeError, OSError):
         line = 0
-    return f"{model.__qualname__} ({_file(model)}:{line})"
+    return f"{model.__qualname__} ({file_of(model)}:{line})"
