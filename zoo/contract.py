@@ -230,7 +230,7 @@ def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
     if not isinstance(x, Tensor):
         return f"x is a {type(x).__name__}, not a tensor: write `torch.as_tensor(x).float()`."
     wanted, nodes = model.config["in_dim"], int(sum(graph.batch_num_nodes()))
-    if x.dim() == 1 and x.dtype == torch.int64:
+    if (x.dim() == 1 and x.dtype == torch.int64) or "translation" in type(model).tasks:
         return _of_tokens(x, nodes, wanted)
     if x.dim() != 2 or len(x) != nodes:
         return f"x is {tuple(x.shape)}, and has to be ({nodes}, {wanted}): a row for each node."
@@ -249,9 +249,9 @@ def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
 
 
 def _of_tokens(x: Tensor, places: int, words: int) -> str | None:
-    if len(x) == places and (not places or 0 <= int(x.min()) <= int(x.max()) < words):
+    if x.shape == (places,) and not x.is_floating_point() and ((x >= 0) & (x < words)).all():
         return None
-    return f"x has to be {places} tokens from 0 to {words - 1}, made by the model's own vocabulary."
+    return f"x has to be {places} tokens from 0 to {words - 1}, int64, of the model's vocabulary."
 
 
 def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:

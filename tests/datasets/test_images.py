@@ -6,6 +6,7 @@ import torch
 
 from zoo.datasets.images import patches
 from zoo.datasets.load import dataset_problems, default_split, load_data, own_files
+from zoo.datasets.load.check_samples import check_data
 from zoo.datasets.splits import make_split
 from zoo.errors import ZooError
 from zoo.graphs.sequences import grid_graph
@@ -113,6 +114,15 @@ def test_digits():
     data = load_data("digits-images")
     assert data.inputs == 4 and len(data.y) == 1797 and data.classes == 10
     assert data.graphs.sizes.eq(16).all() and data.x.min() >= 0 and data.x.max() == 1
+
+
+def test_images_and_drawn_graphs_are_checked():
+    found = {each.name: each for each in check_data(load_data("digits-images", patch=2))}
+    assert {each.verdict for each in found.values()} == {"good"}
+    assert found["size"].values == {"samples": 1797, "nodes": 16 * 1797}
+    assert "ratio-70-10-20 deals the labelled samples" in found["split"].found
+    found = {each.name: each for each in check_data(load_data("digits"))}
+    assert found["size"].values == {"nodes": 1797, "edges": 6310, "rows": 6310}
 
 
 def test_mnist(real_graph):

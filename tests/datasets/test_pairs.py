@@ -8,7 +8,8 @@ import torch
 from sentences import sentences, write_pairs
 
 from zoo.datasets.files import text_lines as files
-from zoo.datasets.load import load_data, own_files, read_graph, resolved_dataset
+from zoo.datasets.load import load_data, own_files, read_graph, resolved_dataset, whole_data
+from zoo.datasets.load.check_samples import check_data
 from zoo.datasets.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
 from zoo.datasets.splits import make_split
 from zoo.datasets.tokenizer import BEGIN, END
@@ -102,6 +103,23 @@ def test_options_are_checked_and_written_out(folder):
 def test_it_is_no_graph(folder):
     with pytest.raises(ZooError, match="pairs of sentences and no graph"):
         read_graph(str(folder))
+
+
+def test_what_is_worth_a_look_in_pairs_is_found(folder):
+    english, german = sentences(120, 0)
+    english[3], german[3] = english[2], german[2]  # twice
+    german[5] = english[5]  # not translated
+    german[7] = " ".join(german[:12])  # of other lines
+    write(folder / "train.en.gz", "\n".join(english))
+    write(folder / "train.de.gz", "\n".join(german))
+    write(folder / "test.en.gz", "\n".join([english[0], *sentences(9, 2)[0]]))
+    write(folder / "test.de.gz", "\n".join([german[0], *sentences(9, 2)[1]]))
+    found = {each.name: each for each in check_data(whole_data({"name": str(folder)}))}
+    assert found["repeated pairs"].values["repeated"] >= 1
+    for name in ("repeated pairs", "same on both sides", "unequal lengths", "seen in training"):
+        assert found[name].verdict == "look" and found[name].fix, name
+    assert found["size"].values["test"] == 10
+    assert found["long pairs"].verdict == "good"
 
 
 def said_by(folder, caplog, **options):

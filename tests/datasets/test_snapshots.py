@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.datasets.files.series import NodeSeries, Steps
-from zoo.datasets.load.check_mapped import check_series
+from zoo.datasets.load.check_samples import check_series
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import make_split, split_of
 from zoo.encodings import laplacian

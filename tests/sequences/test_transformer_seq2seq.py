@@ -278,5 +278,6 @@ def test_what_it_cannot_be_made_with():
 
 def test_a_call_with_a_wrong_token_says_so():
     pairs, x = batch()
-    with pytest.raises(ZooError, match="tokens from 0 to 39"):
-        made()(pairs, x + WORDS)
+    for wrong in (x + WORDS, x.double(), x[:, None].float()):
+        with pytest.raises(ZooError, match="tokens from 0 to 39, int64"):
+            made()(pairs, wrong)

@@ -33,10 +33,11 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
-    from zoo.datasets.load import on_disk_folder, read_graph, series_of
+    from zoo.datasets.load import on_disk_folder, read_graph, whole_data
     from zoo.datasets.load.check_in_memory import check_graph
-    from zoo.datasets.load.check_mapped import check_on_disk, check_series
+    from zoo.datasets.load.check_mapped import check_on_disk
     from zoo.datasets.load.check_plot import draw
+    from zoo.datasets.load.check_samples import check_data
     from zoo.system.files import check_place
 
     if plot is not None and plot.suffix != ".png":
@@ -45,11 +46,11 @@ def check(
     folder = on_disk_folder(path)
     if plot is not None:
         check_place(plot)
-    series = series_of(spec)
-    if series is not None and plot is not None:
-        raise ZooError("--plot draws one graph, and this is series in time; leave it out.")
-    parts = None if folder or series else read_graph(spec)
-    found = check_on_disk(folder) if folder else check_series(series) if series else None
+    whole = None if folder else whole_data(spec)
+    if whole is not None and plot is not None:
+        raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
+    parts = None if folder or whole else read_graph(spec)
+    found = check_on_disk(folder) if folder else check_data(whole) if whole else None
     found = check_graph(parts) if found is None else found
     if as_json:
         typer.echo(json.dumps([each._asdict() for each in found]))

@@ -66,16 +66,21 @@ def it_memorises_the_tiny_graph(case: Case) -> None:
     free = {key: 0.0 for key in known if key.startswith("drop") or "dropout" in key}
     model = case.build(**{key: rate for key, rate in free.items() if key not in case.options})
     optimiser = torch.optim.Adam(model.parameter_groups(), lr=0.005)
-    # Random features are drawn anew at every step: their noise is learnt away slowly, and one lucky
-    # draw is no memory. Nor is one random batch in evaluation: each identity deals another one.
-    recent = 1.0
-    for epoch in range(400 if case.options.get("attention") in (None, "native") else 1200):
+    # Random features are drawn anew at every step: their noise is learnt away slowly, by a rate
+    # that falls to 0. One lucky draw is no memory. Nor is one random batch in evaluation: each
+    # identity deals another one.
+    recent, epochs = 1.0, 400 if case.options.get("attention") in (None, "native") else 1200
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda epoch: min(1.0, 2 - 2 * epoch / epochs)
+    )
+    for epoch in range(epochs):
         model.begin_epoch(epoch)
         optimiser.zero_grad()
         output = model.train()(graph, x)
         loss = functional.cross_entropy(output.logits, y)
         (loss + output.penalty).backward()
         optimiser.step()
+        falling.step()
         recent = 0.9 * recent + 0.1 * loss.item()
         if recent < 0.01:
             break

@@ -19,7 +19,7 @@ from zoo.config.options import pick
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import prepare_on_disk, read_graph
 from zoo.datasets.load.check_mapped import check_on_disk
-from zoo.datasets.load.prepare import from_dataset
+from zoo.datasets.load.graph import from_dataset
 from zoo.datasets.mapped import external_sort
 from zoo.datasets.mapped.array_file import ArrayFile, stored
 from zoo.datasets.mapped.sbm import sbm_stream
@@ -636,7 +636,7 @@ def test_nothing_is_left_of_what_was_stopped(error, tmp_path):
 def test_a_killed_writing_is_recognised_and_replaced(tmp_path):
     code = (
         "import sys, time; from zoo.datasets.load import load_graph; "
-        "from zoo.datasets.load.prepare import from_dataset; "
+        "from zoo.datasets.load.graph import from_dataset; "
         "from zoo.datasets.mapped.writer import write_on_disk\n"
         "def slow(size):\n    print('begun', flush=True); time.sleep(60); yield\n"
         "stream = from_dataset(load_graph('karate'))._replace(features=slow)\n"

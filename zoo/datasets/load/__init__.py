@@ -11,8 +11,7 @@ from zoo.datasets.load.by_name import (
     read_graph,
     resolved_dataset,
 )
-from zoo.datasets.load.graph import load_graph, series_of
-from zoo.datasets.load.prepare import STREAMS, prepare_on_disk
+from zoo.datasets.load.graph import STREAMS, load_graph, prepare_on_disk, whole_data
 from zoo.datasets.load.readers import READERS
 
 __all__ = [
@@ -29,5 +28,5 @@ __all__ = [
     "prepare_on_disk",
     "read_graph",
     "resolved_dataset",
-    "series_of",
+    "whole_data",
 ]

@@ -169,13 +169,13 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
     return found + refused
 
 
-def check_balance(arrays: GraphArrays, task: str) -> list[Finding]:
+def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[Finding]:
     """Look at labels that fit their task: how many are known, and of how many each class is."""
     labels = arrays.labels
     known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
     some = known if labels.ndim == 1 else known.any(axis=1)
     values = {"task": task, "labelled": int(some.sum())}
-    text = f"{some.sum():,} of {len(labels):,} nodes ({some.mean():.1%}), {task}"
+    text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
     if not some.any():
         fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
         return [Finding("labels", "look", f"none known, {task}", fix, values)]
@@ -194,10 +194,11 @@ def check_balance(arrays: GraphArrays, task: str) -> list[Finding]:
     text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
     values = {name: int(each) for name, each in zip(names, counts, strict=True)}
     if classes == 1:
-        fix = "there is nothing to tell apart: label nodes of another class"
+        fix = f"there is nothing to tell apart: label {unit} of another class"
         return [*found, Finding("classes", "fix", text, fix, values)]
     few = [names[each] for each in order if counts[each] < _FEW]
-    fix = f"fewer than {_FEW} nodes of {', '.join(few[:5])}: a split may miss them" if few else ""
+    rare = ", ".join(few[:5])
+    fix = f"fewer than {_FEW} {unit} of {rare}: a split may miss them" if few else ""
     share = counts.max() / counts.sum()
     text = f"{classes}: {text}; always the largest is right for {share:.1%}"
     return [*found, Finding("classes", "look" if few else "good", text, fix, values)]

@@ -8,7 +8,6 @@ from tqdm import tqdm
 
 from zoo.datasets import Dataset, GraphArrays
 from zoo.datasets.files.labels import REGRESSION
-from zoo.datasets.files.series import time_names
 from zoo.datasets.load.check_in_memory import (
     QUANTILES,
     Finding,
@@ -23,7 +22,6 @@ from zoo.datasets.mapped.external_sort import ranges
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.mapped.writer import NUMBERS, blocks, sha256
-from zoo.datasets.snapshots import Snapshots
 
 _AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
 
@@ -198,40 +196,3 @@ def _mix(keys: np.ndarray) -> np.ndarray:
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))
-
-
-def check_series(data: Snapshots) -> list[Finding]:
-    """Return all findings on series: their times, edges, and what is unknown, constant or apart."""
-    series, y = data.series, data.series.values[:, :, 0]
-    times, nodes, _ = series.values.shape
-    first, last = time_names(series.times[[0, -1]])
-    size = f"{nodes:,} nodes at {times:,} times, {first} to {last}, in steps of {series.steps.size}"
-    told = f"{', '.join(series.names)}; {series.names[0]} is predicted"
-    counts = [(each.num_edges() - nodes) // 2 for each in data.graphs.graphs]
-    edges = f"{min(counts):,} to {max(counts):,}, of {len(counts):,} graphs in time"
-    edges = f"{counts[0]:,} at all times" if len(counts) == 1 else edges
-    known = [each[np.isfinite(each)] for each in y.T]
-    unknown, never = int(np.isnan(y).sum()), sum(len(each) == 0 for each in known)
-    constant = sum(len(each) > 0 and bool((each == each[0]).all()) for each in known)
-    spread = np.array([each.std() for each in known if len(each)])
-    apart = len(spread) and spread.max() > 10 * np.median(spread) and data.scale == "none"
-    lowest, highest = (
-        (min(map(np.min, filter(len, known))), max(map(np.max, filter(len, known))))
-        if never < nodes
-        else (np.nan, np.nan)
-    )
-    return [
-        Finding("size", "good", size, values={"nodes": nodes, "times": times}),
-        Finding("columns", "good", told, values={"columns": list(series.names)}),
-        none_of("edges", max(counts) == 0, edges, "only attention tells nodes of each other: name "
-                "a table of them, `edges: PATH`", {"edges": max(counts), "graphs": len(counts)}),
-        none_of("unknown", unknown, f"{unknown / y.size:.1%} of {series.names[0]}",
-                "these count in no loss and no score", {"unknown": unknown}),
-        Finding("nodes without a value", "fix" if never == nodes else "look" if never else "good",
-                f"{never:,}", "leave them out: nothing can be learnt of them" if never else "",
-                {"nodes": never}),
-        none_of("constant nodes", constant, f"{constant:,}", "their last value says all of them",
-                {"constant": constant}),
-        none_of("values", int(apart), f"from {lowest:g} to {highest:g}", "nodes differ in scale: "
-                "train with `scale: standard`", {"least": float(lowest), "most": float(highest)}),
-    ]  # fmt: skip

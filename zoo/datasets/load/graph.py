@@ -1,15 +1,34 @@
-"""One graph, or series in time, by name or path: what is neither is refused."""
+"""One graph: loaded by name or from files, and written on disk, also where it is never loaded."""
 
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.config.options import Spec
+import numpy as np
+
+from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.datasets.dataset import Dataset
-from zoo.datasets.load.by_name import load_data
-from zoo.datasets.load.readers import SERIES, whole_reader
-from zoo.datasets.snapshots import SERIES_WORDS, Snapshots
+from zoo.datasets.load.by_name import DATASETS, common_options, load_data
+from zoo.datasets.load.named import NAMED
+from zoo.datasets.load.readers import whole_reader
+from zoo.datasets.mapped.array_folder import array_folder, is_array_folder
+from zoo.datasets.mapped.edge_list import SEPARATORS, edge_list, ending
+from zoo.datasets.mapped.external_sort import ranges
+from zoo.datasets.mapped.sbm import sbm_stream
+from zoo.datasets.mapped.writer import Stream, blocks, write_on_disk
+from zoo.datasets.pairs import SentencePairs
+from zoo.datasets.samples import Samples
+from zoo.datasets.snapshots import Snapshots
 from zoo.errors import ZooError
+from zoo.graphs.adjacency import neighbours
 from zoo.system.files import user_path
+
+STREAMS = Table(
+    "kind of graph", {"sbm": sbm_stream, "edge list": edge_list, "arrays": array_folder}
+)
+"""What is never all in memory while it is written: what it is to function `-> Stream`."""
 
 
 def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
@@ -31,12 +50,103 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
     return data
 
 
-def series_of(spec: dict[str, Any]) -> Snapshots | None:
-    """Return the series in time that a spec names, None where it names something else.
+def whole_data(spec: dict[str, Any]) -> Dataset | SentencePairs | Samples | Snapshots | None:
+    """Return what a spec names where it is no file of a graph, None where it is one.
 
     Raises:
         ZooError: as `load_data`.
     """
+    path, name = user_path(spec["name"]), spec["name"]
+    drawn = name in DATASETS and name not in NAMED and not path.exists()
+    return load_data(spec) if drawn or whole_reader(path, spec) else None
+
+
+def prepare_on_disk(
+    spec: Spec, folder: Path | str, *, half: bool = False, memory: float = 2.0
+) -> None:
+    """Write a graph as an on-disk graph.
+
+    A list of edges, a folder of plain arrays, and `sbm` are read or drawn block by block; all else
+    is loaded first, as `load_graph` does.
+
+    Args:
+        spec: what `load_graph` takes, or a path and options of `STREAMS`; `features: row` divides
+            each row of features by its sum.
+        folder: what to create or replace.
+        half: write fp16 features.
+        memory: GiB of edges to hold at a time.
+
+    Raises:
+        ZooError: the graph cannot be read, or not be written.
+    """
+    spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    options = {"half": half, "memory": memory}
+    kind = _kind(spec)
+    if kind is None:
+        write_on_disk(from_dataset(load_graph(spec))._replace(made=spec), folder, **options)
+        return
+    _check(kind, spec)
+    own = {key: each for key, each in spec.items() if key not in ("name", "features")}
+    source = () if kind == "sbm" else (user_path(spec["name"]), own.pop("task", None))
+    try:
+        stream = STREAMS[kind](*source, **own)._replace(made=spec)
+        write_on_disk(stream, folder, features=spec.get("features", "raw"), **options)
+    except ZooError as error:
+        raise ZooError(f"{spec['name']}: {error}") from None
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise ZooError(
+            f"{spec['name']}: a file is damaged, or may not be read ({error}); fetch it again."
+        ) from None
+    except MemoryError:
+        raise ZooError(
+            f"{spec['name']}: there is not enough memory; write a smaller --memory."
+        ) from None
+
+
+def from_dataset(data: Dataset) -> Stream:
+    """Return a data set that is loaded, or mapped, as a stream."""
+    indptr, indices = (each.numpy() for each in neighbours(data.graph))
+    count, x = len(indptr) - 1, data.x.numpy()
+
+    def edges() -> Iterator[np.ndarray]:
+        for first, last in ranges(indptr):
+            targets = np.repeat(np.arange(first, last), np.diff(indptr[first : last + 1]))
+            sources = indices[indptr[first] : indptr[last]]
+            once = sources < targets  # the other direction and the loops are added again
+            yield np.stack([sources[once], targets[once]], axis=1)
+
+    return Stream(
+        edges,
+        lambda size: (x[block] for block in blocks(count, size)),
+        x.shape[1],
+        data.y.numpy(),
+        data.masks and {part: mask.numpy() for part, mask in data.masks.items()},
+        data.ids,
+        data.labels,
+        data.feature_names,
+        data.task,
+        data.split,
+        data.transform,
+        x.dtype == np.float16,
+    )
+
+
+def _kind(spec: Mapping[str, Any]) -> str | None:
+    """Return the word of `STREAMS` for what a spec names; None for what is loaded."""
     path = user_path(spec["name"])
-    named = spec["name"] in SERIES_WORDS and not path.exists()
-    return load_data(spec) if named or whole_reader(path, spec) in SERIES.values() else None
+    if spec["name"] == "sbm" and not path.exists():
+        return "sbm"
+    if is_array_folder(path):
+        return "arrays"
+    text = path.is_file() and ending(path) in SEPARATORS and "edges" not in spec
+    return "edge list" if text else None
+
+
+def _check(kind: str, spec: Mapping[str, Any]) -> None:
+    common = () if kind == "sbm" else ("task",)
+    given = {key: each for key, each in spec.items() if key != "name"}
+    shared = {key: given.pop(key) for key in ("features", *common) if key in given}
+    wrong = option_problems(kind, STREAMS[kind], given, (), options_of(common_options))
+    wrong += option_problems(kind, common_options, shared, ())
+    if wrong:
+        raise ZooError(f"{spec['name']}: " + " ".join(map(str, wrong)))
