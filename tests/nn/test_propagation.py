@@ -19,7 +19,7 @@ from zoo.graphs.message_passing import (
     weighted_sum,
 )
 from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
-from zoo.system.threads import using_threads
+from zoo.system.environment import using_threads
 from zoo.testing import propagation_promises
 
 BACKENDS = ["_Dgl", "_Torch", "_Bags"]

@@ -152,7 +152,7 @@ def _reproduce(
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run_files import verdict
     from zoo.studies.reproduction import measured, write_verified
-    from zoo.system.threads import using_threads
+    from zoo.system.environment import using_threads
 
     loaded = load_recipe(recipe, overrides, trust=True)
     if loaded.expect is None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from zoo.encodings.chebyshev import Component, Filter, degree_for
-from zoo.system.threads import using_threads
+from zoo.system.environment import using_threads
 
 SOLVED = 3e-6
 """Residual at which the iteration stops: about the accuracy of single precision."""

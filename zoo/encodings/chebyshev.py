@@ -18,7 +18,7 @@ from torch import Tensor
 
 from zoo.graphs.spmm_cpu import Lists, summed
 from zoo.ops.csr import quiet_beta
-from zoo.system.threads import using_threads
+from zoo.system.environment import using_threads
 
 LARGE = 5000
 """Number of nodes above which a component uses single precision and several threads."""

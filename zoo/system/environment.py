@@ -1,13 +1,17 @@
-"""What a run depends on beside its recipe: the device, the versions, the state of the checkout."""
+"""What a run depends on beside its recipe: device, threads, versions, the state of the checkout."""
 
+import contextlib
+import functools
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 from zoo.errors import ZooError
 from zoo.system import allocator, process_group
@@ -56,6 +60,30 @@ def last_digits(device: torch.device) -> dict[str, Any]:
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "packages": {name: installed_version(name) for name in PACKAGES},
     }
+
+
+@contextlib.contextmanager
+def using_threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads inside; None: as many as it does."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(count or threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Let torch, NumPy and SciPy use one thread inside; `using_threads` may give torch more."""
+    with using_threads(1), _linear_algebra().limit(limits=1, user_api="blas"):
+        yield
+
+
+@functools.cache
+def _linear_algebra() -> ThreadpoolController:
+    """Return what the threads of NumPy's and SciPy's libraries are set by; found in 10 ms."""
+    return ThreadpoolController()
 
 
 def installed_version(package: str) -> str | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import ZooError
-from zoo.system.threads import using_threads
+from zoo.system.environment import using_threads
 
 
 class Broken(AssertionError):

@@ -15,9 +15,9 @@ from scipy import sparse
 from scipy.io import savemat
 
 from zoo.datasets.files.prepared import read_prepared
-from zoo.datasets.load import http as downloading
+from zoo.system import http as downloading
 from zoo.datasets.load import load_graph
-from zoo.datasets.load.http import download
+from zoo.system.http import download
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import URLS
 from zoo.errors import ZooError

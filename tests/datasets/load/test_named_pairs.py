@@ -6,7 +6,7 @@ import threading
 import pytest
 from sentences import write_pairs
 
-from zoo.datasets.load import http as downloading
+from zoo.system import http as downloading
 from zoo.datasets.load import load_data, obtain
 from zoo.errors import ZooError
 
