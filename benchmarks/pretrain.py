@@ -1,41 +1,27 @@
-"""Train the pretrained weights that come with the zoo, on the CPU, and write their index.
+"""Make the weights that come with the zoo: of every verified recipe whose weights are small.
 
-    python benchmarks/pretrain.py
+    python benchmarks/pretrain.py [--runs RUNS]
 
-Each recipe is trained with all of its seeds; the one with the best validation score is kept.
+Finished runs are those of `zoo reproduce --all --write`; of each the seed with the best validation
+score is kept, in 16 bits where its scores stay, at most 500 kB each and 8 MB together, the smallest
+first.
 """
 
-import json
-import shutil
-import tempfile
+import argparse
+from pathlib import Path
 
-from zoo.experiments.run import run_recipe
-from zoo.system.files import write_whole
-from zoo.weights.folder import PRETRAINED, WEIGHTS, locate, read_config, sha256_of
+from zoo.cli.hub import verified_runs
+from zoo.inference.publish import publish
+from zoo.weights.folder import WEIGHTS
+from zoo.weights.index import PRETRAINED
 
-RECIPES = ("gcn-digits", "mlp-digits", "sgformer-digits-rba")
-
-
-def pretrain(name: str) -> dict:
-    """Train a recipe, keep the weights of its best seed, and return its entry of the index."""
-    with tempfile.TemporaryDirectory() as runs:
-        summary = run_recipe(name, device="cpu", runs=runs)
-        best = locate(summary["folder"]).folder
-        shutil.copytree(best, PRETRAINED / name, dirs_exist_ok=True)
-    config = read_config(PRETRAINED / name / "config.json")
-    about, weights = config["about"], PRETRAINED / name / WEIGHTS
-    return {
-        "model": config["model"],
-        "data": about.data,
-        "metric": about.metric,
-        "val": about.scores["val"],
-        "test": about.scores["test"],
-        "bytes": weights.stat().st_size,
-        "sha256": sha256_of(weights),
-    }
-
+LARGEST, TOGETHER = 500_000, 8_000_000
 
 if __name__ == "__main__":
-    text = json.dumps({name: pretrain(name) for name in RECIPES}, indent=2) + "\n"
-    write_whole(PRETRAINED / "index.json", lambda path: path.write_text(text))
-    print(text)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    found = verified_runs(parser.parse_args().runs)
+    order = sorted(found, key=lambda name: (found[name][0] / WEIGHTS).stat().st_size)
+    chosen = {name: found[name] for name in order}
+    for row in publish(chosen, PRETRAINED, largest=LARGEST, together=TOGETHER):
+        print(*row.values(), flush=True)

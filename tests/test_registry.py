@@ -11,7 +11,7 @@ from zoo import registry
 from zoo.errors import ZooError
 from zoo.registry import MODELS, Model, register_model
 from zoo.weights.create import create_model, list_models
-from zoo.weights.folder import index
+from zoo.weights.index import index
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,8 @@ from zoo.errors import ZooError
 from zoo.training.fit import fit
 from zoo.weights.create import list_models
 from zoo.weights.finetune import layered, start
-from zoo.weights.folder import PRETRAINED, read_folder
+from zoo.weights.folder import read_folder
+from zoo.weights.index import PRETRAINED
 
 HERE = About(features=4, task="node-classification", encoding={"name": "none"})
 

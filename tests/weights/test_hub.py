@@ -12,7 +12,7 @@ import zoo
 from zoo.datasets.tokenizer import learnt
 from zoo.errors import ZooError
 from zoo.weights import hub
-from zoo.weights.folder import PRETRAINED
+from zoo.weights.index import PRETRAINED
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from zoo.datasets import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
 from zoo.weights import hub
-from zoo.weights.folder import PRETRAINED
+from zoo.weights.index import PRETRAINED
 from zoo.weights.model_card import card
 
 MARK = "my-secret-project"

@@ -18,8 +18,9 @@ import zoo
 from zoo.config.metadata import About
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
-from zoo.weights import folder as weights_folder
-from zoo.weights.folder import index, locate, read_folder, read_weights
+from zoo.weights import index as weights_index
+from zoo.weights.folder import WEIGHTS, read_folder, read_weights
+from zoo.weights.index import index, locate
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "zoo" / "pretrained" / "gcn-digits"
@@ -268,7 +269,7 @@ BROKEN = {
     "another model": (config(model="sgformer"), "not fit|no option"),
     "a weight missing": (state(lambda found: found.pop(HEAD)), "missing"),
     "a weight too many": (state(lambda found: found.update(tail=torch.ones(2))), "tail"),
-    "another type": (state(lambda found: found.update({HEAD: found[HEAD].half()})), "float16"),
+    "another type": (state(lambda found: found.update({HEAD: found[HEAD].double()})), "float64"),
     "whole numbers": (state(lambda found: found.update({HEAD: found[HEAD].long()})), "int64"),
     "another shape": (
         state(lambda found: found.update({HEAD: found[HEAD].T.contiguous()})), "shape",
@@ -330,7 +331,10 @@ def test_a_folder_is_taken_before_a_name(folder, monkeypatch):
 @pytest.mark.parametrize(
     "change,words",
     [
-        (lambda entries: entries["gcn-digits"].update(sha256="0" * 64), "SHA-256"),
+        (lambda entries: entries["gcn-digits"]["files"].update({WEIGHTS: "0" * 64}), "SHA-256"),
+        (lambda entries: entries["gcn-digits"]["files"].update({"../x": "0" * 64}), "damaged"),
+        (lambda entries: entries["gcn-digits"]["files"].pop(WEIGHTS), "damaged"),
+        (lambda entries: entries["gcn-digits"].update(address="file:///etc"), "damaged"),
         (lambda entries: entries.update({"../gcn-digits": entries["gcn-digits"]}), "damaged"),
         (lambda entries: entries["gcn-digits"].pop("model"), "damaged"),
         (lambda entries: entries["gcn-digits"].update(imports=["evil"]), "damaged"),
@@ -342,7 +346,7 @@ def test_a_tampered_index_is_answered(change, words, tmp_path, monkeypatch):
     entries = json.loads((copy / "index.json").read_text())
     change(entries)
     (copy / "index.json").write_text(json.dumps(entries))
-    monkeypatch.setattr(weights_folder, "PRETRAINED", copy)
+    monkeypatch.setattr(weights_index, "PRETRAINED", copy)
     with pytest.raises(ZooError, match=words):
         zoo.load("gcn-digits")
 

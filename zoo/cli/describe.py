@@ -19,7 +19,7 @@ from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS
 from zoo.studies import STUDIES
 from zoo.weights.create import list_models
-from zoo.weights.folder import index
+from zoo.weights.index import index
 from zoo.weights.model_card import citation, summary
 
 Rows = list[dict[str, Any]]

@@ -1,13 +1,15 @@
-"""The commands that talk to the Hugging Face Hub: push and pull."""
+"""The commands that bring weights elsewhere and here: publish, load, push and pull."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from zoo.cli import console
-from zoo.cli.common import typed_path
+from zoo.cli.common import AsJson, typed_path
 from zoo.cli.weights import Unverified, Weights, located
+from zoo.errors import ZooError
 
 app = typer.Typer()
 
@@ -37,3 +39,121 @@ def pull(
 
     download(repository, folder, unverified=unverified)
     console.remark(f"{repository} is in {folder}.")
+
+
+@app.command()
+def load(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of `zoo list models --pretrained`, or a folder.")
+    ],
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Measure the test score too, where the data is here.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring weights here by name, check them, and say what they are.
+
+    What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`, or its address;
+    what is fetched from there is kept beside the data.
+    """
+    from zoo.inference.evaluate import evaluate_part
+    from zoo.weights.folder import CARD, WEIGHTS
+    from zoo.weights.load import load as load_weights
+
+    folder = located(name)
+    model = load_weights(folder)
+    about, scores = model.about, model.about.scores or {}
+    found = {
+        "folder": str(folder),
+        "model": type(model).__name__,
+        "weights": sum(each.numel() for each in model.parameters()),
+        "bytes": (folder / WEIGHTS).stat().st_size,
+        "data": about.data,
+        "metric": about.metric,
+        "test": scores.get("test"),
+        "licence": about.licence,
+        "card": str(folder / CARD),
+    }
+    if evaluate:
+        found["test here"] = evaluate_part(model, None, "test")["score"]
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        for key, each in found.items():
+            console.say(f"{key:<10} {_shown(each)}")
+
+
+@app.command()
+def publish(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]...", help="Runs; left out, those of `runs` whose recipe is verified."
+        ),
+    ] = None,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FOLDER", help="Where to.", callback=typed_path)
+    ] = Path("weights"),
+    largest: Annotated[
+        int | None, typer.Option(min=1, help="Bytes of weights; larger ones are left out.")
+    ] = None,
+    together: Annotated[
+        int | None, typer.Option(min=1, help="Bytes of all; what comes too late is left out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the best seed of each run into one folder, with cards and an index.
+
+    Weights are kept in 16 bits where the scores stay. The folder is ready to be copied to a file
+    server, and what ZOO_WEIGHTS names for `zoo load`.
+    """
+    from zoo.experiments.run_files import read_summary
+    from zoo.inference.publish import publish as write
+
+    if runs:
+        chosen = {read_summary(run)["recipe"]: _best_seed(run) for run in runs}
+    else:
+        chosen = verified_runs(Path("runs"))
+    if not chosen:
+        raise ZooError("no finished run of a verified recipe is in runs; name runs.")
+    found = []
+    for row in write(chosen, to, largest=largest, together=together):
+        found.append(row)
+        done = f"{row['bytes']:,} bytes, {row['bits']} bits" if row["left_out"] is None else "-"
+        said = f"{row['name']}: {row['metric']} {row['test']:.4f}, {done}"
+        console.remark(said if row["left_out"] is None else f"{said}; left out, {row['left_out']}")
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        held = [each for each in found if each["left_out"] is None]
+        size = sum(each["bytes"] for each in held)
+        console.remark(f"{len(held)} weights, {size:,} bytes, are in {to}.")
+
+
+def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
+    """Return the finished runs of verified recipes: name to best seed, and graph of training."""
+    from zoo.config.recipe import recipe_names
+    from zoo.experiments.compare import finished
+    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.studies.reproduction import training_sha256
+
+    recipes = [recipe for recipe in map(load_recipe, recipe_names()) if recipe.verified]
+    known = {
+        each.name: finished(resolve(each), runs)
+        for each in recipes
+        if each.verified.sha256 == training_sha256(each)
+    }
+    return {name: _best_seed(Path(each["folder"])) for name, each in known.items() if each}
+
+
+def _best_seed(run: Path) -> tuple[Path, Any]:
+    from zoo.config.recipe import read_recipe
+    from zoo.weights.index import locate
+
+    return locate(run).folder, read_recipe(run / "recipe.yaml").dataset
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value or "not known")

@@ -200,7 +200,7 @@ def evaluate(
 
 def located(weights: str) -> Path:
     """Return a folder of weights, and say how it was chosen."""
-    from zoo.weights.folder import locate
+    from zoo.weights.index import locate
 
     found = locate(weights)
     if found.why:
@@ -251,7 +251,8 @@ def _device(word: Device):
 def _forecast(weights, data, steps, out, again, device, imports, unverified) -> bool:
     """Tell what a model of forecasts says comes next; False where the weights are of no such."""
     from zoo.inference.evaluate import forecast_of
-    from zoo.weights.folder import CONFIG, locate, read_config
+    from zoo.weights.folder import CONFIG, read_config
+    from zoo.weights.index import locate
 
     folder = locate(weights).folder
     if read_config(folder / CONFIG)["about"].task != "node-forecasting":

@@ -97,6 +97,7 @@ class About(BaseModel):
     seed: Seed | None = Field(None, description="the seed of the recipe that was run")
     scores: dict[str, float] | None = Field(None, description="train, val, test: best epoch")
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")
+    licence: str | None = Field(None, description="of the weights, and of what they learnt from")
 
     @field_validator("recipe")
     @classmethod

@@ -22,8 +22,8 @@ from zoo.encodings.chebyshev import csr_tensor
 from zoo.encodings.laplacian_solvers import first_pairs, quality
 from zoo.errors import ZooError
 from zoo.system.cache import cached
-from zoo.system.memory import available_memory
 from zoo.system.environment import on_one_thread
+from zoo.system.memory import available_memory
 
 VERSION = 7  # part of the key of every cached file: raise it when the numbers change
 

@@ -23,7 +23,8 @@ from zoo.registry import MODELS
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.training.full_batch import TrainingData, identity
-from zoo.weights.folder import WEIGHTS, locate, read_folder, sha256_of
+from zoo.weights.folder import WEIGHTS, read_folder, sha256_of
+from zoo.weights.index import locate
 
 
 class Prepared(NamedTuple):

@@ -33,7 +33,8 @@ from zoo.experiments.imports import Trust, absolute, import_sources
 from zoo.graphs.neighbours import GRAPHS
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit
-from zoo.weights.folder import CONFIG, PRETRAINED, locate, read_config
+from zoo.weights.folder import CONFIG, read_config
+from zoo.weights.index import PRETRAINED, locate
 
 
 def load_recipe(

@@ -34,8 +34,7 @@ from zoo.experiments.run_folder import Record, Tell, new_record, silent
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError
-from zoo.system.environment import choose_device, environment, last_digits
-from zoo.system.environment import using_threads
+from zoo.system.environment import choose_device, environment, last_digits, using_threads
 from zoo.training.checkpoint import EVERY
 from zoo.training.fit import Epoch, Hooks, fit
 from zoo.weights.create import create_model

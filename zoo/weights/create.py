@@ -9,7 +9,8 @@ from zoo.contract import check_head, check_parts
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, discover
 from zoo.weights.bounded import build
-from zoo.weights.folder import Stored, index, locate, read_folder
+from zoo.weights.folder import Stored, read_folder
+from zoo.weights.index import index, locate
 from zoo.weights.transfer import rebuild
 
 

@@ -13,7 +13,8 @@ from zoo.config.metadata import About
 from zoo.config.recipe import StartFrom
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.weights.folder import CONFIG, WEIGHTS, Stored, locate, read_config, read_folder, sha256_of
+from zoo.weights.folder import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
+from zoo.weights.index import locate
 from zoo.weights.transfer import DATA_SIZED, carry_over, listed
 
 Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]

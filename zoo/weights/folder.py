@@ -1,11 +1,10 @@
-"""A folder of weights on disk: reading, writing, and finding it by path, run or name.
+"""A folder of weights on disk: reading and writing.
 
 `model.safetensors` holds the weights; `config.json` the model's name, `in_dim`, `out_dim` and
 options, `sha256` of the weights, and `about`, the metadata; of a model of text `tokenizer.json`
 holds its tokens. Files may come from anywhere: nothing is unpickled, imported or run.
 """
 
-import functools
 import hashlib
 import json
 import os
@@ -14,23 +13,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from torch import Tensor
 
 from zoo.config.metadata import About
-from zoo.config.metrics import gain
 from zoo.config.options import Count, sentence, value_problems
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError
 from zoo.system.files import write_whole
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 CARD = "README.md"
 TOKENIZER = "tokenizer.json"
-
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
-"""The weights that come with the zoo: a folder for each, and `index.json`."""
 
 _LONGEST = 16 * 2**20  # largest file of text in bytes
 
@@ -49,60 +44,6 @@ class Stored(NamedTuple):
     tokenizer: str | None = None
 
 
-class Located(NamedTuple):
-    """A folder of weights, and how it was chosen: empty where it was given."""
-
-    folder: Path
-    why: str
-
-
-class Entry(BaseModel):
-    """Entry of the index of the pretrained weights that come with the zoo."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    model: str = Field(description="name of the model")
-    data: str = Field(description="what they were trained on")
-    metric: str = Field(description="what the scores measure")
-    val: float = Field(description="validation score")
-    test: float = Field(description="test score")
-    bytes: Count = Field(description="size of model.safetensors")
-    sha256: str = Field(description="its checksum")
-
-
-def index() -> dict[str, Entry]:
-    """Return the index of the pretrained weights that come with the zoo, by name.
-
-    Raises:
-        ZooError: the index is damaged.
-    """
-    return _index(PRETRAINED / "index.json")
-
-
-def locate(source: Path | str) -> Located:
-    """Find a folder of weights by its path, by that of a run, or by name.
-
-    An existing path has precedence over a name. Of the seeds of a run, the one with the best
-    validation score is taken.
-
-    Raises:
-        ZooError: there is no such folder or name, or nothing says which seed is best.
-    """
-    folder = Path(os.path.expanduser(source))
-    if os.path.isdir(folder):
-        seeds = sorted(folder.glob(f"seed-*/{CONFIG}"))
-        return (
-            Located(folder, "") if os.path.lexists(folder / CONFIG) or not seeds else _best(seeds)
-        )
-    known = index()
-    if str(source) in known:
-        return Located(PRETRAINED / str(source), "")
-    raise ZooError(
-        f"no weights at {str(source)!r}: name a folder that `zoo.save` wrote, a run, or weights "
-        f"that come with the zoo; {suggestion(source, known)}"
-    )
-
-
 def read_folder(folder: Path, *, unverified: bool = False) -> Stored:
     """Read a folder of weights, without checking that the weights fit the model.
 
@@ -115,8 +56,6 @@ def read_folder(folder: Path, *, unverified: bool = False) -> Stored:
     """
     config = read_config(folder / CONFIG)
     name, about, checksum = config.pop("model"), config.pop("about"), config.pop("sha256", None)
-    if folder.parent == PRETRAINED:
-        checksum = index()[folder.name].sha256
     state = read_weights(folder / WEIGHTS)
     if checksum is None and not unverified:
         raise ZooError(
@@ -143,7 +82,9 @@ def write_folder(
     if tokenizer is not None:
         write_whole(folder / TOKENIZER, lambda path: path.write_text(tokenizer, encoding="utf-8"))
     write_whole(folder / WEIGHTS, lambda path: safetensors.torch.save_file(state, path))
-    text = json.dumps({**config, "sha256": sha256_of(folder / WEIGHTS)}, indent=2) + "\n"
+    checksum, size = sha256_of(folder / WEIGHTS), (folder / WEIGHTS).stat().st_size
+    text = json.dumps({**config, "sha256": checksum}, indent=2) + "\n"
+    card += f"\n## Weights\n\n`{WEIGHTS}`, {size:,} bytes, SHA-256 `{checksum}`\n"
     write_whole(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
     write_whole(folder / CARD, lambda path: path.write_text(card, encoding="utf-8"))
 
@@ -167,7 +108,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         ZooError: the file is missing or holds no model.
     """
-    data = _json(path)
+    data = read_json(path)
     plain = isinstance(data, dict) and isinstance(data.get("model"), str)
     sizes = ("in_dim", "out_dim")
     if not plain or any(value_problems(Count, data.get(size), (size,)) for size in sizes):
@@ -204,37 +145,12 @@ def _tokenizer(folder: Path, sha256: str | None) -> str | None:
     return text
 
 
-def _best(configs: list[Path]) -> Located:
-    """Choose the seed with the best validation score; the first of several."""
-    if len(configs) == 1:
-        return Located(configs[0].parent, f"the only seed of {configs[0].parent.parent}")
-    abouts = {path.parent: read_config(path)["about"] for path in configs}
-    scores = {folder: about.scores or {} for folder, about in abouts.items()}
-    silent = [folder.name for folder, score in scores.items() if "val" not in score]
-    if silent:
-        raise ZooError(
-            f"{configs[0].parent.parent} does not say which of its seeds is best ({silent[0]} has "
-            f"no validation score); name one, such as {configs[0].parent}."
-        )
-    best = max(scores, key=lambda each: gain(abouts[each].metric, scores[each]["val"]))
-    score = scores[best]["val"]
-    return Located(best, f"best of {len(scores)} seeds by its validation score, {score:.4f}")
+def read_json(path: Path) -> Any:
+    """Read a file of JSON that is not too long.
 
-
-@functools.cache
-def _index(path: Path) -> dict[str, Entry]:
-    data = _json(path)
-    wrong = [] if isinstance(data, dict) else [path.name]
-    wrong = wrong or [name for name in data if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)]
-    try:
-        if not wrong:
-            return {name: Entry.model_validate(entry) for name, entry in data.items()}
-    except ValidationError as error:
-        wrong = [sentence(error.errors()[0])]
-    raise ZooError(f"{path} is damaged ({wrong[0]}): install the zoo again.")
-
-
-def _json(path: Path) -> Any:
+    Raises:
+        ZooError: it is missing, damaged or too long.
+    """
     try:
         return json.loads(_text(path))
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,8 @@ from zoo.config.metadata import About
 from zoo.errors import ZooError
 from zoo.registry import Model, discover, name_of
 from zoo.weights.create import restore
-from zoo.weights.folder import locate, read_folder, read_weights, write_folder
+from zoo.weights.folder import read_folder, read_weights, write_folder
+from zoo.weights.index import locate
 from zoo.weights.model_card import card
 from zoo.weights.transfer import transfer
 

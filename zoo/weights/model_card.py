@@ -64,6 +64,8 @@ def _data(model: Model, about: About) -> str:
     lines += [f"- gives: {model.config['out_dim']} {gives}"]
     if about.labels:
         lines += [f"- classes: {', '.join(map(_plain, about.labels))}"]
+    if about.licence:
+        lines += [f"- licence: {_plain(about.licence)}"]
     return "## Data\n\n" + "\n".join(lines)
 
 

@@ -137,6 +137,8 @@ def carry_over(
 def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
     """Check a state dict against a model: complete, of the right shapes and types, and finite.
 
+    Weights of 32 bits may be kept in 16.
+
     Raises:
         ZooError: a name, a shape or a type that does not fit, or a number that is not finite.
     """
@@ -148,7 +150,8 @@ def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
             "of one save."
         )
     for name, each in state.items():
-        if each.dtype != own[name].dtype:
+        kept_in_half = (each.dtype, own[name].dtype) == (torch.float16, torch.float32)
+        if each.dtype != own[name].dtype and not kept_in_half:
             kinds = (str(tensor.dtype).removeprefix("torch.") for tensor in (each, own[name]))
             raise ZooError("{} is of type {} and should be {}.".format(name, *kinds))
         if not torch.isfinite(each).all():

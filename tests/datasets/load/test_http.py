@@ -15,13 +15,13 @@ from scipy import sparse
 from scipy.io import savemat
 
 from zoo.datasets.files.prepared import read_prepared
-from zoo.system import http as downloading
 from zoo.datasets.load import load_graph
-from zoo.system.http import download
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import URLS
 from zoo.errors import ZooError
+from zoo.system import http as downloading
 from zoo.system.disk import WriteError
+from zoo.system.http import download
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 

@@ -6,9 +6,9 @@ import threading
 import pytest
 from sentences import write_pairs
 
-from zoo.system import http as downloading
 from zoo.datasets.load import load_data, obtain
 from zoo.errors import ZooError
+from zoo.system import http as downloading
 
 PUBLISHED = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 

@@ -142,6 +142,27 @@ NAMED = {
 }
 # fmt: on
 
+_OF_COLLECTION = {
+    "planetoid": "MIT (repository)",
+    "gnn-benchmark": "MIT (repository)",
+    "wikics": "MIT (repository)",
+    "heterophilous": "MIT (repository)",
+}
+
+LICENCES = {
+    **{
+        name: _OF_COLLECTION[graph.source.collection]
+        for name, graph in NAMED.items()
+        if graph.source and graph.source.collection in _OF_COLLECTION
+    },
+    "ogbn-arxiv": "ODC-BY",
+    "ogbn-papers100M": "ODC-BY",
+    "ogbn-products": "Amazon licence",
+    "ogbn-proteins": "CC-0",
+    "digits": "CC BY 4.0 (UCI)",
+}
+"""The licence of each data set whose publisher states one; `data/README.md` says more."""
+
 
 def multi30k_en_de(
     *,

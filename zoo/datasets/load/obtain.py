@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import KEYS, write_prepared
-from zoo.system.http import download
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
 from zoo.system.files import data_folders, draft_folder
+from zoo.system.http import download
 
 URLS = {
     "planetoid": "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data",

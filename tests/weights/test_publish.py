@@ -1,0 +1,174 @@
+"""Weights written to be published, and brought here by name."""
+
+import contextlib
+import functools
+import http.server
+import json
+import shutil
+import threading
+
+import pytest
+import torch
+
+import zoo
+from zoo.cli.app import main
+from zoo.errors import ZooError
+from zoo.inference.evaluate import evaluate_part
+from zoo.inference.publish import publish
+from zoo.weights import index as weights_index
+from zoo.weights.folder import read_folder
+from zoo.weights.index import locate
+
+RECIPE = {
+    "dataset": {"name": "digits", "split": "ratio-60-20-20"},
+    "model": {"name": "gcn", "dim": 16},
+    "train": {"epochs": 12, "lr": 0.02},
+    "seeds": [0, 1],
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return zoo.run_recipe(RECIPE, runs=tmp_path_factory.mktemp("runs"), device="cpu")["folder"]
+
+
+@pytest.fixture(scope="module")
+def shelf(run, tmp_path_factory):
+    """A folder of published weights."""
+    folder = tmp_path_factory.mktemp("published")
+    [row] = publish({"small-digits": (locate(run).folder, None)}, folder)
+    assert row["left_out"] is None and row["bits"] == 16
+    return folder
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """A cache of one's own, and nothing known of an index."""
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("ZOO_OFFLINE", raising=False)
+    for each in (weights_index._index, weights_index._latest):
+        each.cache_clear()
+    yield monkeypatch
+    for each in (weights_index._index, weights_index._latest):
+        each.cache_clear()
+
+
+def test_half_the_bytes_and_the_same_scores(run, shelf):
+    own, kept = locate(run).folder, shelf / "small-digits"
+    state = read_folder(kept).state
+    assert {each.dtype for each in state.values() if each.is_floating_point()} == {torch.float16}
+    model = zoo.load(kept)
+    assert {each.dtype for each in model.parameters()} == {torch.float32}
+    for part in ("val", "test"):
+        score = evaluate_part(model, None, part)["score"]
+        assert score == pytest.approx(zoo.load(own).about.scores[part], abs=0.5e-4)
+    again = zoo.create_model("gcn", pretrained=kept)
+    assert torch.equal(again.head.weight, model.head.weight)
+    card = (kept / "README.md").read_text()
+    entry = json.loads((shelf / "index.json").read_text())["small-digits"]
+    assert "CC BY 4.0" in card and entry["files"]["model.safetensors"] in card
+
+
+def test_weights_whose_score_changes_keep_32_bits(run, tmp_path):
+    model = zoo.load(locate(run).folder)
+    with torch.no_grad():
+        model.head.weight.mul_(1e7)  # beyond the largest number of 16 bits
+        model.head.bias.mul_(1e7)
+    zoo.save(model, tmp_path / "large")
+    [row] = publish({"large": (tmp_path / "large", None)}, tmp_path / "to")
+    assert row["bits"] == 32
+    assert read_folder(tmp_path / "to" / "large").state["head.weight"].dtype == torch.float32
+
+
+def test_scores_are_measured_again_before_anything_is_published(run, tmp_path):
+    model = zoo.load(locate(run).folder)
+    wrong = model.about.model_copy(update={"scores": {"val": 0.5, "test": 0.99}})
+    zoo.save(model, tmp_path / "wrong", wrong)
+    with pytest.raises(ZooError, match="it was trained on other data"):
+        list(publish({"wrong": (tmp_path / "wrong", None)}, tmp_path / "to"))
+    zoo.save(model, tmp_path / "silent", wrong.model_copy(update={"scores": None}))
+    with pytest.raises(ZooError, match="no scores of validation and test"):
+        list(publish({"silent": (tmp_path / "silent", None)}, tmp_path / "to"))
+    assert not (tmp_path / "to").exists()
+
+
+def test_what_is_too_large_is_left_out(run, tmp_path):
+    source = (locate(run).folder, None)
+    [row] = publish({"a": source}, tmp_path, largest=100)
+    assert row["left_out"] == "larger than 100 bytes" and not (tmp_path / "a").exists()
+    first, second = publish({"a": source, "b": source}, tmp_path, together=5000)
+    assert first["left_out"] is None and "all together" in second["left_out"]
+
+
+def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
+    with pytest.raises(ZooError, match="no weights at 'small-digits'"):
+        zoo.load("small-digits")
+    fresh.setenv("ZOO_WEIGHTS", str(shelf))
+    assert locate("small-digits").folder == shelf / "small-digits"
+    fresh.setattr("sys.argv", ["zoo", "load", "small-digits", "--evaluate", "--json"])
+    with contextlib.suppress(SystemExit):
+        main()
+    found = json.loads(capsys.readouterr().out)
+    assert found["test here"] == pytest.approx(found["test"], abs=0.5e-4)
+    assert found["licence"].endswith("CC BY 4.0 (UCI)")
+    damaged = shutil.copytree(shelf, tmp_path / "damaged")
+    (damaged / "small-digits" / "config.json").write_text("{}")
+    fresh.setenv("ZOO_WEIGHTS", str(damaged))
+    with pytest.raises(ZooError, match="config.json is not the file that index.json names"):
+        zoo.load("small-digits")
+    fresh.setenv("ZOO_WEIGHTS", str(tmp_path / "nowhere"))
+    with pytest.raises(ZooError, match="index.json is missing"):
+        zoo.load("small-digits")
+    assert zoo.load("gcn-digits").about.data == "digits"  # what comes with the zoo needs no other
+
+
+@pytest.fixture
+def server(shelf):
+    asked = []
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, text, *values):
+            asked.append(self.path)
+
+    handler = functools.partial(Quiet, directory=str(shelf))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{served.server_port}", asked
+        served.shutdown()
+
+
+def test_a_file_server_is_asked_once(server, shelf, fresh):
+    address, asked = server
+    fresh.setenv("ZOO_WEIGHTS", address)
+    found = locate("small-digits")
+    assert found.why == f"of {address}" and found.folder != shelf / "small-digits"
+    assert torch.equal(zoo.load("small-digits").head.weight,
+                       zoo.load(shelf / "small-digits").head.weight)  # fmt: skip
+    assert asked.count("/small-digits/model.safetensors") == asked.count("/index.json") == 1
+    weights_index._latest.cache_clear()
+    fresh.setenv("ZOO_OFFLINE", "1")
+    assert zoo.load("small-digits").about.data == "digits"  # all of it is here
+    (found.folder / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ZooError, match="Copy the folder again"):
+        zoo.load("small-digits")
+
+
+def test_what_changed_on_the_way_is_refused(shelf, fresh, tmp_path, server):
+    other = shutil.copytree(shelf, tmp_path / "other")
+    entries = json.loads((other / "index.json").read_text())
+    entries["small-digits"]["address"] = f"{server[0]}/small-digits"
+    entries["small-digits"]["files"]["config.json"] = "0" * 64
+    (other / "index.json").write_text(json.dumps(entries))
+    fresh.setenv("ZOO_WEIGHTS", str(other))
+    with pytest.raises(ZooError, match="checksum"):
+        zoo.load("small-digits")
+    left = {each.name for each in (tmp_path / "data").rglob("*") if each.is_file()}
+    assert "model.safetensors" not in left
+
+
+def test_the_command_writes_runs(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["zoo", "publish", run, "--to", str(tmp_path / "to"), "--json"])
+    with contextlib.suppress(SystemExit):
+        main()
+    [row] = json.loads(capsys.readouterr().out)
+    assert (tmp_path / "to" / row["name"] / "README.md").is_file()

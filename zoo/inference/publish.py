@@ -1,0 +1,129 @@
+"""Weights made ready to be published: as small as their scores allow, with cards and an index.
+
+A weight is written in 16 bits where the model then scores what it scored, to the fourth decimal, on
+validation and on test. The folder that comes of it is what `ZOO_WEIGHTS` names: it may be copied to
+a file server as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.config.options import Spec
+from zoo.datasets.load.named import LICENCES
+from zoo.errors import ZooError
+from zoo.inference.evaluate import evaluate_part
+from zoo.registry import Model
+from zoo.system.files import write_whole
+from zoo.weights.folder import WEIGHTS, read_json, sha256_of
+from zoo.weights.index import FILES, INDEX, Entry
+from zoo.weights.load import load, save
+
+PARTS = ("val", "test")
+
+
+def publish(
+    chosen: Mapping[str, tuple[Path, Spec | None]],
+    folder: Path,
+    *,
+    largest: int | None = None,
+    together: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Write weights into a folder, each under its name, and their index as they come.
+
+    What the index has under other names stays in it.
+
+    Args:
+        chosen: name to the folder of weights, and the graph of training as the run names it.
+        folder: where they are written.
+        largest: bytes of weights that one may have; larger ones are left out.
+        together: bytes that all may have; those that come too late are left out.
+
+    Yields:
+        A row for each: `name`, `bytes`, `bits`, `metric`, `test`, and `left_out`, why or None.
+
+    Raises:
+        ZooError: weights are damaged, or do not score what they say they do.
+    """
+    path = folder / INDEX
+    entries = dict(read_json(path)) if path.is_file() else {}
+    for name, (source, trained_on) in chosen.items():
+        model = load(source)
+        bits = _shrink(model, source, trained_on)
+        size = sum(each.nbytes for each in model.state_dict().values())
+        held = sum(each["bytes"] for own, each in entries.items() if own != name)
+        left_out = None
+        if largest is not None and size > largest:
+            left_out = f"larger than {largest:,} bytes"
+        elif together is not None and held + size > together:
+            left_out = f"all together would be larger than {together:,} bytes"
+        about = model.about
+        row = {"name": name, "bytes": size, "bits": bits, "metric": about.metric}
+        yield {**row, "test": about.scores["test"], "left_out": left_out}
+        if left_out is None:
+            save(model, folder / name, about.model_copy(update={"licence": _licence(about.data)}))
+            entries[name] = _entry(folder / name, model).model_dump(exclude_none=True)
+            text = json.dumps(dict(sorted(entries.items())), indent=2) + "\n"
+            write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
+
+
+def _shrink(model: Model, source: Path, trained_on: Spec | None) -> int:
+    """Round weights to 16 bits where scores stay, and return how many bits they have."""
+    scores = model.about.scores or {}
+    if not set(PARTS) <= set(scores):
+        raise ZooError(f"{source} says no scores of validation and test; train it by a recipe.")
+    whole = {key: each.clone() for key, each in model.state_dict().items()}
+    found = _scores(model, trained_on)
+    if not _same(found, scores):
+        raise ZooError(
+            f"{source} scores {found}, and says {scores}: it was trained on other data, or with "
+            "another version of the zoo. Train it again."
+        )
+    rounded = {key: _rounded(each) for key, each in whole.items()}
+    model.load_state_dict(rounded)
+    if all(map(_finite, rounded.values())) and _same(_scores(model, trained_on), scores):
+        model.half()
+        return 16
+    model.load_state_dict(whole)
+    return 32
+
+
+def _scores(model: Model, trained_on: Spec | None) -> dict[str, float]:
+    return {
+        part: evaluate_part(model, None, part, trained_on=trained_on)["score"] for part in PARTS
+    }
+
+
+def _same(found: Mapping[str, float], said: Mapping[str, float]) -> bool:
+    return all(abs(found[part] - said[part]) < 0.5e-4 for part in PARTS)
+
+
+def _rounded(weight: Tensor) -> Tensor:
+    return weight.half().to(weight.dtype) if weight.dtype == torch.float32 else weight
+
+
+def _finite(weight: Tensor) -> bool:
+    return bool(weight.isfinite().all())
+
+
+def _licence(data: str | None) -> str:
+    return f"weights MIT, as the zoo; data {LICENCES.get(data or '', 'not stated')}"
+
+
+def _entry(folder: Path, model: Model) -> Entry:
+    about = model.about
+    return Entry(
+        model=(about.recipe or {}).get("model", {}).get("name", ""),
+        data=about.data,
+        metric=about.metric,
+        val=about.scores["val"],
+        test=about.scores["test"],
+        bytes=(folder / WEIGHTS).stat().st_size,
+        files={file: sha256_of(folder / file) for file in FILES if (folder / file).is_file()},
+    )
