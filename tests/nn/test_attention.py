@@ -587,3 +587,15 @@ def test_a_divisor_that_vanishes_has_no_gradient(base):
     # What is left is the gradient of the numerator over the smallest divisor.
     least = torch.finfo(q.dtype).tiny if base == "none" else 6e-6
     torch.testing.assert_close(of_q, (v.sum() * k / least).expand_as(q) * 1.0)
+
+
+def test_more_sets_than_a_grid_of_cuda_has_blocks(monkeypatch):
+    q, k, v = (torch.randn(7, 3, 2, 4, requires_grad=True) for _ in range(3))
+
+    def found():
+        out = softmax(q, k, v)
+        return out, *torch.autograd.grad(out.square().sum(), (q, k, v))
+
+    at_once = found()
+    monkeypatch.setattr("zoo.nn.attention.MOST_SETS", 3)
+    assert all(torch.equal(*each) for each in zip(found(), at_once, strict=True))

@@ -29,7 +29,7 @@ from zoo.datasets.files.labels import (
     TRANSLATION,
 )
 from zoo.errors import ZooError
-from zoo.ops.cross_entropy import cross_entropy
+from zoo.ops import losses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,12 +61,12 @@ def node_classification() -> Task:
 
 def node_binary() -> Task:
     """One of two classes, from one logit: binary cross entropy, ROC-AUC."""
-    return _task(BINARY, _binary_loss, _binary_auc, _one)
+    return _task(BINARY, losses.binary_cross_entropy, _binary_auc, _one)
 
 
 def node_multilabel() -> Task:
     """Many yes-or-no targets of a node: binary cross entropy, mean ROC-AUC."""
-    return _task(MULTILABEL, _multilabel_loss, _multilabel_auc, _same)
+    return _task(MULTILABEL, losses.multilabel_cross_entropy, _multilabel_auc, _same)
 
 
 def node_regression() -> Task:
@@ -74,7 +74,7 @@ def node_regression() -> Task:
 
     Nothing is standardised: the loss has the unit of the targets, squared.
     """
-    return _task(REGRESSION, _squared_error, r_squared, _same)
+    return _task(REGRESSION, losses.squared_error, r_squared, _same)
 
 
 def graph_classification() -> Task:
@@ -95,7 +95,7 @@ def translation() -> Task:
 def node_forecasting() -> Task:
     """The next numbers of each node: mean squared error, and beside it the mean absolute one."""
     others = {MAE: mean_absolute_error}
-    return Task(FORECASTING, MSE, _squared_error, mean_squared_error, _same, others)
+    return Task(FORECASTING, MSE, losses.squared_error, mean_squared_error, _same, others)
 
 
 TASKS = Table(
@@ -137,7 +137,7 @@ def with_loss(task: Task, loss: Loss) -> Task:
         return task
     if task.name not in (CLASSIFICATION, BINARY, GRAPHS, SEQUENCES):
         raise ZooError(f"`loss: {loss}` is for classes, and the task is {task.name}; leave it out.")
-    own = {"cross-entropy": _cross_entropy, "one-hot": _one_hot_loss}[loss]
+    own = {"cross-entropy": _cross_entropy, "one-hot": losses.one_hot_cross_entropy}[loss]
     return dataclasses.replace(task, loss=own, outputs=_same)
 
 
@@ -166,10 +166,29 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
     Raises:
         ZooError: a logit is not finite, or no node is labelled.
     """
-    logits, y = _labelled(logits, y)
-    return (logits.argmax(dim=1) == y).double().mean().item()
+    known = y >= 0
+    right = (logits.argmax(dim=1) == y) & known
+    # One number after the other would be waited for, where they are on a GPU.
+    counts = right.sum(), known.sum(), torch.isfinite(logits).all().long()
+    hits, labelled, finite = torch.stack(counts).tolist()
+    if not labelled:
+        raise ZooError(_NO_LABEL)
+    if not finite:
+        raise ZooError(_NOT_FINITE)
+    return hits / labelled
 
 
+def _on_cpu(metric: Callable[[Tensor, Tensor], float]) -> Callable[[Tensor, Tensor], float]:
+    """Compute a metric on the CPU: a GPU is waited for twice, and not for each of its numbers."""
+
+    @functools.wraps(metric)
+    def computed(logits: Tensor, y: Tensor) -> float:
+        return metric(logits.cpu(), y.cpu())
+
+    return computed
+
+
+@_on_cpu
 def r_squared(logits: Tensor, y: Tensor) -> float:
     """Return the mean over targets of 1 - squared error / squared distance from their mean.
 
@@ -198,11 +217,13 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     return (1 - error[told] / spread[told]).mean().item()
 
 
+@_on_cpu
 def mean_squared_error(logits: Tensor, y: Tensor) -> float:
     """Return the mean of (logits - y)^2, both (B, T), where y is known: it is NaN elsewhere."""
     return _errors(logits, y).square().mean().item()
 
 
+@_on_cpu
 def mean_absolute_error(logits: Tensor, y: Tensor) -> float:
     """Return the mean of |logits - y|, both (B, T), where y is known: it is NaN elsewhere."""
     return _errors(logits, y).abs().mean().item()
@@ -216,37 +237,19 @@ def _errors(logits: Tensor, y: Tensor) -> Tensor:
     return logits[known].double() - y[known].double()
 
 
-def _squared_error(logits: Tensor, y: Tensor) -> Tensor:
-    y = y.reshape(len(y), -1)
-    known = ~y.isnan()
-    return functional.mse_loss(logits.float()[known], y[known])
-
-
 def _cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
     if smoothing:
-        return cross_entropy(logits, y, smoothing)
+        return losses.cross_entropy(logits, y, smoothing)
     return functional.cross_entropy(logits.float(), y, ignore_index=-1)
 
 
-def _binary_loss(logits: Tensor, y: Tensor) -> Tensor:
-    known = y >= 0
-    scores = logits.float().squeeze(-1)[known]
-    return functional.binary_cross_entropy_with_logits(scores, y[known].float())
-
-
-def _one_hot_loss(logits: Tensor, y: Tensor) -> Tensor:
-    known = y >= 0
-    labels = functional.one_hot(y[known], logits.shape[1]).float()
-    return functional.binary_cross_entropy_with_logits(logits.float()[known], labels)
-
-
-def _multilabel_loss(logits: Tensor, y: Tensor) -> Tensor:
-    known = ~y.isnan()
-    return functional.binary_cross_entropy_with_logits(logits.float()[known], y[known])
-
-
+@_on_cpu
 def _binary_auc(logits: Tensor, y: Tensor) -> float:
-    logits, y = _labelled(logits, y)
+    known = y >= 0
+    if not known.any():
+        raise ZooError(_NO_LABEL)
+    _check_finite(logits)
+    logits, y = logits[known], y[known]
     if (y == y[0]).all():
         raise ZooError(
             f"ROC-AUC compares two classes, and all {len(y)} nodes of this part of the split have "
@@ -255,6 +258,7 @@ def _binary_auc(logits: Tensor, y: Tensor) -> float:
     return _auc(logits[:, -1] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0], y)
 
 
+@_on_cpu
 def _multilabel_auc(logits: Tensor, y: Tensor) -> float:
     _check_finite(logits)
     known = ~y.isnan()
@@ -274,23 +278,17 @@ def _auc(scores: Tensor, y: Tensor) -> float:
     return float(roc_auc_score(y.cpu().numpy(), scores.float().detach().cpu().numpy()))
 
 
-def _labelled(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    known = y >= 0
-    if not known.any():
-        raise ZooError(
-            "none of the nodes that a score is asked for has a label; use another split."
-        )
-    _check_finite(logits)
-    return logits[known], y[known]
-
-
 def _check_finite(logits: Tensor) -> None:
     if not torch.isfinite(logits).all():
-        raise ZooError(
-            "the model's output is not finite, so that nothing can be measured; train with a "
-            "smaller train.lr, or with train.clip=1."
-        )
+        raise ZooError(_NOT_FINITE)
 
+
+_NO_LABEL = "none of the nodes that a score is asked for has a label; use another split."
+
+_NOT_FINITE = (
+    "the model's output is not finite, so that nothing can be measured; train with a smaller "
+    "train.lr, or with train.clip=1."
+)
 
 _same = int  # as many outputs as classes
 

@@ -19,7 +19,7 @@ from zoo.errors import ZooError
 from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists
 from zoo.ops.csr import quiet_beta
-from zoo.system.memory import available_memory
+from zoo.system.memory import available_memory, upload
 
 
 def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
@@ -103,6 +103,23 @@ def matrices(graph: dgl.DGLGraph, device, dtype: torch.dtype) -> tuple[Tensor, T
     return _matrices(graph, device, dtype)
 
 
+def questions(graph: Graph) -> list[Callable[[Graph], object]]:
+    """Return what has been asked about a graph so far, as functions that ask it about another."""
+    return [
+        functools.partial(_ask, look_up, arguments)
+        for look_up, known in _LOOK_UPS
+        for arguments in [*known.get(graph, (None, ()))[1]]
+    ]
+
+
+def _ask(look_up: Callable, arguments: tuple, graph: Graph) -> None:
+    look_up(graph, *arguments)
+
+
+_LOOK_UPS: list[tuple[Callable, weakref.WeakKeyDictionary]] = []
+"""What is found once per graph, and all that is known of it."""
+
+
 def _per_graph(compute: Callable) -> Callable:
     """Compute once per graph and arguments; forget with the graph, or when its edges change."""
     known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -117,12 +134,13 @@ def _per_graph(compute: Callable) -> Callable:
             results[arguments] = compute(graph, *arguments)
         return results[arguments]
 
+    _LOOK_UPS.append((look_up, known))
     return look_up
 
 
 @_per_graph
 def _degrees(graph, device: torch.device) -> Tensor:
-    return graph.in_degrees().to(device).float().clamp(min=1)
+    return upload(graph.in_degrees(), device).float().clamp(min=1)
 
 
 @_per_graph
@@ -131,13 +149,13 @@ def _out_degrees(graph, device: torch.device) -> Tensor:
         found = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
     else:
         found = graph.out_degrees()
-    return found.to(device).float().clamp(min=1)
+    return upload(found, device).float().clamp(min=1)
 
 
 @_per_graph
 def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
-    tails, tips = graph.edges()
-    return tails.to(device).long(), tips.to(device).long()
+    tails, tips = (upload(each, device).long() for each in graph.edges())
+    return tails, tips
 
 
 @_per_graph
@@ -183,24 +201,21 @@ def lists(graph: dgl.DGLGraph, against: bool) -> Lists:
 
 @_per_graph
 def _matrices(graph, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """One tensor serves as both where the edges are symmetric."""
+    """One tensor serves as both where the edges are symmetric: compared before they are copied."""
     n, m = graph.num_dst_nodes(), graph.num_src_nodes()
+    into, out = (graph.adj_tensors(form)[:2] for form in ("csc", "csr"))
+    symmetric = all(torch.equal(one, other) for one, other in zip(into, out, strict=True))
+    matrix = _of_ones(*into, (n, m), device, dtype)
+    return matrix, matrix if symmetric else _of_ones(*out, (m, n), device, dtype)
+
+
+def _of_ones(
+    offsets: Tensor, indices: Tensor, size: tuple[int, int], device: torch.device, dtype
+) -> Tensor:
+    """Return a CSR matrix of ones."""
+    offsets, indices = upload(offsets, device), upload(indices, device)
+    values = torch.ones(len(indices), dtype=dtype, device=device)
     with quiet_beta():
-        into, out = (
-            torch.sparse_csr_tensor(
-                offsets,
-                indices,
-                torch.ones(len(indices), dtype=dtype),
-                size,
-                device=device,
-                check_invariants=False,
-            )
-            for size, (offsets, indices, _) in (
-                ((n, m), graph.adj_tensors("csc")),
-                ((m, n), graph.adj_tensors("csr")),
-            )
+        return torch.sparse_csr_tensor(
+            offsets, indices, values, size, device=device, check_invariants=False
         )
-    symmetric = torch.equal(into.crow_indices(), out.crow_indices()) and torch.equal(
-        into.col_indices(), out.col_indices()
-    )
-    return into, into if symmetric else out

@@ -246,7 +246,8 @@ class Kernel(nn.Module):
 
     def draw(self) -> None:
         """Draw the directions of training anew; the global generator seeds them, by one draw."""
-        self.drawn = random_directions(*self.directions.shape, int(torch.randint(2**62, ())))
+        seed, device = int(torch.randint(2**62, ())), self.directions.device
+        self.drawn = random_directions(*self.directions.shape, seed, device)
 
     def present(self) -> Tensor:
         """Return the directions of the present mode, (M, D)."""

@@ -131,6 +131,8 @@ class Polynormer(Model):
         self.head_local = Linear(dim, out_dim) if local_epochs else None
         self.head_global = Linear(dim, out_dim)
         self.register_buffer("global_phase", torch.tensor(local_epochs == 0))
+        self._begun = local_epochs == 0  # the buffer on the host, who need not ask a GPU for it
+        self.register_load_state_dict_post_hook(_read_phase)
 
     @property
     def head(self) -> nn.Module:
@@ -155,10 +157,11 @@ class Polynormer(Model):
         """Begin the global phase when its time has come; it never ends, not on a new graph."""
         if epoch >= self.local_epochs:
             self.global_phase.fill_(True)
+            self._begun = True
 
     def _in_global_phase(self) -> bool:
         # Without a local head there is no local phase, whatever weights were loaded.
-        return self.head_local is None or bool(self.global_phase)
+        return self.head_local is None or self._begun
 
     def _local(self, graph, x: Tensor) -> Tensor:
         x = self.dropout(self.stem(x))
@@ -167,6 +170,11 @@ class Polynormer(Model):
             x = layer(graph, x, gate)
             total = x if total is None else total + x
         return total
+
+
+def _read_phase(model: Polynormer, keys: object) -> None:
+    """Take over the phase of weights that were loaded."""
+    model._begun = bool(model.global_phase)
 
 
 class LocalLayer(nn.Module):

@@ -51,12 +51,12 @@ from zoo.nn.propagation import (
 )
 from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
 from zoo.nn.random_features import RandomKernel, performer, random_directions
-from zoo.ops.cross_entropy import cross_entropy
 from zoo.ops.dropout import Dropout, ReluDropout, ReluDropoutAdd
 from zoo.ops.global_sums import by_sums, count_nodes, sum_over_nodes
 from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
 from zoo.ops.linear import HeadIdentity, HeadLinear, Linear
 from zoo.ops.linear_attention import linear_attention
+from zoo.ops.losses import cross_entropy
 from zoo.ops.precision import in_fp32
 from zoo.ops.random_order import seed_of
 

@@ -15,6 +15,7 @@ from zoo.graphs.shard import Graph, sums_over
 from zoo.nn.attention import ATTENTIONS, Attention
 from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
+from zoo.system.memory import upload
 
 
 class Attend(nn.Module):
@@ -81,9 +82,7 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
     sizes = [size for size in node_counts(graph) if size]  # an empty graph has no rows
     if len(sizes) <= 1:
         return function(*tensors)
-    counts = torch.tensor(sizes, device=tensors[0].device)
-    owner = torch.repeat_interleave(counts)  # (N,) the graph of each row
-    order = torch.argsort(counts[owner], stable=True)
+    order, back = _by_size(tuple(sizes), tensors[0].device)
     rows = [each.index_select(0, order) for each in tensors]
     outs, start = [], 0
     for size in sorted(set(sizes)):
@@ -91,7 +90,17 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
         sets = (each[start:stop].unflatten(0, (-1, size)) for each in rows)
         outs.append(function(*sets).flatten(0, 1))
         start = stop
-    return torch.cat(outs).index_select(0, torch.argsort(order))
+    return torch.cat(outs).index_select(0, back)
+
+
+@functools.lru_cache(4)  # layers of a step ask for the same
+@torch.inference_mode(False)
+def _by_size(sizes: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the rows (N,) of graphs of these sizes, by the size of theirs, and the way back."""
+    counts = torch.tensor(sizes)
+    owner = torch.repeat_interleave(counts)  # (N,) the graph of each row
+    order = torch.argsort(counts[owner], stable=True)
+    return upload(order, device), upload(torch.argsort(order), device)
 
 
 _NOT_BY_SUMS = (

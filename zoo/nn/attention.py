@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Literal
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -34,6 +35,9 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 QueryKeyNorm = Literal["frobenius", "row"]
 
+MOST_SETS = 65_535
+"""Sets in one call of torch's kernels, as many blocks as a grid of CUDA has in one direction."""
+
 
 def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attend to all nodes, weighted by the softmax over j of q_i . k_j / sqrt(D); torch's kernels.
@@ -45,7 +49,10 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     sets, width = math.prod(v.shape[:-3]), max(q.shape[-1], v.shape[-1])
     padded = (_padded(each, width) for each in (q, k, v))
     four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in padded)
-    out = functional.scaled_dot_product_attention(*four, scale=q.shape[-1] ** -0.5)
+    some = zip(*(each.split(MOST_SETS) for each in four), strict=True)
+    scale = q.shape[-1] ** -0.5
+    outs = [functional.scaled_dot_product_attention(*each, scale=scale) for each in some]
+    out = outs[0] if len(outs) == 1 else torch.cat(outs)
     return out.transpose(1, 2)[..., : v.shape[-1]].reshape(v.shape)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from zoo.graphs.adjacency import ends, tips
 from zoo.graphs.message_passing import edge_dot
@@ -37,6 +41,10 @@ def _log_mass(queries: Tensor, keys: Tensor) -> Tensor:
     return (queries + keys.logsumexp(-3, keepdim=True)).logsumexp(-1, keepdim=True)
 
 
+again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+"""Call a function now, and once more for its gradient: nothing is kept meanwhile."""
+
+_NUMBERS = 2**26  # of the rows of edges that exist at a time, (B, H, M)
 _LEAST = 1e-30  # of a product of features; below it, single precision leaves less than is needed
 
 
@@ -44,14 +52,27 @@ def _log_scores(graph: Graph, queries: Tensor, keys: Tensor) -> Tensor:
     """Return log f(q_v) f(k_u), (E, H), for edges u -> v and log f of both (N, H, M).
 
     The features are divided by the largest of their node first. Where the largest of u and v are so
-    different that nothing is left of the product, it is worked out from the logarithms.
+    different that nothing is left of the product, it is worked out from the logarithms; on a GPU
+    all are, where the host would have to wait for the number of these.
     """
     tails, heads = ends(graph, queries.device)
+    if not queries.is_cpu:
+        return _from_logarithms(queries, keys, tails, heads)
     tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
     products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
     found = products.clamp(min=_LEAST).log() + (peaks[tails] + tops[heads]).squeeze(-1)
     small = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
     if not len(small):
         return found
-    exact = queries[heads[small]] + keys[tails[small]]
-    return found.index_copy(0, small, exact.logsumexp(-1))
+    return found.index_copy(0, small, _of_pairs(queries, keys, tails[small], heads[small]))
+
+
+def _of_pairs(queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor) -> Tensor:
+    return (queries[heads] + keys[tails]).logsumexp(-1)
+
+
+def _from_logarithms(queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor) -> Tensor:
+    """Return the scores, some edges at a time, whose rows are gathered again for the gradient."""
+    size = max(1, _NUMBERS // max(1, queries.shape[1:].numel()))
+    some = zip(tails.split(size), heads.split(size), strict=True)
+    return torch.cat([again(_of_pairs, queries, keys, *each) for each in some])

@@ -24,6 +24,7 @@ from zoo.ops.chunked_attention import (
 )
 from zoo.ops.global_sums import Sums, is_by_sums
 from zoo.ops.random_order import random_order, seed_of
+from zoo.system.memory import upload
 
 Share = Literal["none", "replicated", "local"]
 """How several processes divide the batches among them, see `RandomBatchAttention`."""
@@ -131,7 +132,7 @@ class RandomBatchAttention(nn.Module):
             order = random_order(n, seed, device=q.device)
             return self._in_batches(q, k, v, order, seed)
         # Drawn on the CPU, so that a model answers the same wherever it is loaded.
-        orders = (random_order(n, seed_of(key)).to(q.device) for key in self.keys)
+        orders = (upload(random_order(n, seed_of(key)), q.device) for key in self.keys)
         outs = [self._in_batches(q, k, v, order) for order in orders]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 

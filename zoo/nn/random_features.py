@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.ops.precision import in_fp32
+from zoo.system.memory import upload
 
 _MOST_NUMBERS = 2**25  # whose QR decomposition takes about ten seconds
 
@@ -29,7 +30,8 @@ class RandomKernel(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
         seed = int(torch.randint(2**62, ())) if self.training else self.seed
-        return self.kernel(q, k, v, random_directions(self.count, q.shape[-1], seed))
+        w = random_directions(self.count, q.shape[-1], seed, q.device)
+        return self.kernel(q, k, v, w)
 
 
 @in_fp32
@@ -59,7 +61,9 @@ def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
     return torch.einsum("...nhm,...hmd->...nhd", shares, averages)
 
 
-def random_directions(count: int, dim: int, seed: int) -> Tensor:
+def random_directions(
+    count: int, dim: int, seed: int, device: torch.device | str = "cpu"
+) -> Tensor:
     """Return random directions (count, dim) in double precision: orthogonal random features.
 
     Each one is a standard Gaussian; those of a block of `dim` are orthogonal, which lowers the
@@ -77,4 +81,4 @@ def random_directions(count: int, dim: int, seed: int) -> Tensor:
     # LAPACK fixes signs as it likes; with those of Gram-Schmidt the basis is uniform.
     basis = basis * triangle.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
     lengths = torch.randn(count, dim, generator=generator, dtype=torch.double).norm(dim=1)
-    return basis.mT.reshape(-1, dim)[:count] * lengths.unsqueeze(1)
+    return upload(basis.mT.reshape(-1, dim)[:count] * lengths.unsqueeze(1), device)

@@ -263,6 +263,7 @@ def _drawing(seed: int | None, start: int, device: torch.device) -> Iterator[Non
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed((seed + start) % 2**63)
-        if devices:
-            torch.cuda.manual_seed((seed + start) % 2**63)
+        for each in devices:
+            with torch.cuda.device(each):  # the one of this process, which need not be the first
+                torch.cuda.manual_seed((seed + start) % 2**63)
         yield

@@ -68,7 +68,8 @@ def linear_mean_of_maps(q: Projected, k: Projected, v: Projected, base: str) -> 
 def _with_bias(of: Projected, gram: Tensor) -> Tensor:
     """Return [W, b] of each head, (H, d, D + 1), fp64: the sums of these are over few numbers."""
     if of.weight is None:
-        return torch.eye(len(gram) - 1, len(gram)).to(gram).expand(of.heads, -1, -1)
+        width, like = len(gram), {"dtype": gram.dtype, "device": gram.device}
+        return torch.eye(width - 1, width, **like).expand(of.heads, -1, -1)
     both = torch.cat([of.weight, of.bias.unsqueeze(1)], dim=1)
     return both.double().unflatten(0, (of.heads, -1))
 

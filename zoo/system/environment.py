@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 import platform
 import subprocess
 import sys
@@ -23,10 +24,10 @@ PACKAGES = ("graph-transformer-zoo", "torch", "dgl", "numpy", "scipy", "scikit-l
 def choose_device(word: str) -> torch.device:
     """Return the device of a word: `auto` (CUDA where there is one), `cpu` or `cuda`.
 
-    Of several processes each gets a CUDA device of its own, as far as they go round.
+    Of several processes each gets a CUDA device of its own.
 
     Raises:
-        ZooError: another word, or no CUDA device where one is asked for.
+        ZooError: another word, no CUDA device where one is asked for, or fewer than processes.
     """
     if word not in ("auto", "cpu", "cuda"):
         raise ZooError(f"no device is called {word!r}; write `auto`, `cpu` or `cuda`.")
@@ -35,8 +36,23 @@ def choose_device(word: str) -> torch.device:
     found = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(found if word == "auto" else word)
     if device.type == "cuda" and process_group.count() > 1:
-        return torch.device("cuda", process_group.rank() % torch.cuda.device_count())
+        return torch.device("cuda", _own_gpu())
     return device
+
+
+def _own_gpu() -> int:
+    """Return the number of this process's GPU among those of its machine."""
+    own, here = process_group.rank(), process_group.count()
+    own, here = (int(os.environ.get(f"LOCAL_{word}", number))
+                 for word, number in (("RANK", own), ("WORLD_SIZE", here)))  # fmt: skip
+    there = torch.cuda.device_count()
+    if here > there:
+        raise ZooError(
+            f"{here} processes want a GPU each, and torch sees {there} on this machine: NCCL, by "
+            f"which they talk, has no two of them on one. Write `--processes {there}`, or "
+            "`--device cpu`."
+        )
+    return own
 
 
 def environment(device: torch.device) -> dict[str, Any]:

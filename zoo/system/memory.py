@@ -1,4 +1,4 @@
-"""Memory: how much a run has held, how much a call holds, how much there is."""
+"""Memory: how much a run has held, how much a call holds, how much there is; copies to a GPU."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ from zoo.system import allocator
 
 if TYPE_CHECKING:
     import torch
+
+
+def upload(x: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+    """Return a tensor on a device. The host does not wait for a GPU, which copies it later.
+
+    It is copied to pinned memory first, which torch keeps until the GPU has read it.
+    """
+    if x.is_cpu and str(device).startswith("cuda"):
+        return x.pin_memory().to(device, non_blocking=True)
+    return x.to(device)
 
 
 def out_of_memory(error: BaseException) -> bool:

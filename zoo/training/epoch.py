@@ -47,7 +47,7 @@ class Steps:
     Args:
         model: what is trained, on the device.
         on: what it learns from.
-        precision: `fp32`, or `bf16` for automatic mixed precision.
+        precision: `fp32`, or `bf16` for automatic mixed precision; `tf32` is the caller's to set.
         clip: largest norm of the gradient.
         device: where.
         batching: the mini-batch strategy, a word of `zoo.training.mini_batch.BATCHING`.
@@ -122,7 +122,7 @@ class Steps:
             ZooError: the loss is not finite.
         """
         self.model.train()
-        losses: list[float] = []
+        losses = _Losses(epoch, optimiser)
         found: Tensor | None = None
         for part in self.over.parts(epoch):
             if found is None:
@@ -133,11 +133,11 @@ class Steps:
             loss.backward()
             found = loss.detach() if found is None else found + loss.detach()
             if part.last:
-                losses.append(_finite(self.over.total(found), epoch, optimiser))
+                losses.append(self.over.total(found))
                 pace(part.until)
                 self._step(optimiser)
                 found = None
-        return statistics.fmean(losses)
+        return losses.mean()
 
     def evaluate(self) -> Score:
         """Run inference once; return the metric as a function of the part: train, val or test.
@@ -174,11 +174,43 @@ def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     return infer(model, over, precision, lambda answer: over.logits(answer, over.train))
 
 
-def _finite(loss: float, epoch: int, optimiser: torch.optim.Optimizer) -> float:
-    if math.isfinite(loss):
-        return loss
-    rate = optimiser.param_groups[-1]["lr"]
-    raise ZooError(
-        f"the loss became {loss} in epoch {epoch} at a learning rate of {rate:g}. "
-        f"Write a smaller one, `train.lr={rate / 10:g}`, or limit the gradient, `train.clip=1`."
-    )
+class _Losses:
+    """The losses of an epoch's steps. Of a GPU each is read when the next step is under way.
+
+    Raises:
+        ZooError: one that is read is not finite.
+    """
+
+    def __init__(self, epoch: int, optimiser: torch.optim.Optimizer):
+        self.epoch, self.optimiser = epoch, optimiser
+        self.read: list[float] = []
+        self._late: tuple[Tensor, torch.cuda.Event] | None = None
+
+    def append(self, loss: Tensor) -> None:
+        """Read a loss on the CPU; of a GPU, begin to copy it, and read the one before."""
+        if loss.is_cpu:
+            return self._keep(loss.item())
+        before, ready = self._late, torch.cuda.Event()
+        self._late = loss.to("cpu", non_blocking=True), ready
+        ready.record(torch.cuda.current_stream(loss.device))
+        self._wait(before)
+
+    def mean(self) -> float:
+        """Return the mean of all."""
+        self._wait(self._late)
+        return statistics.fmean(self.read)
+
+    def _wait(self, late: tuple[Tensor, torch.cuda.Event] | None) -> None:
+        if late is not None:
+            late[1].synchronize()
+            self._keep(late[0].item())
+
+    def _keep(self, loss: float) -> None:
+        self.read.append(loss)
+        if math.isfinite(loss):
+            return
+        rate = self.optimiser.param_groups[-1]["lr"]
+        raise ZooError(
+            f"the loss became {loss} in epoch {self.epoch} at a learning rate of {rate:g}. "
+            f"Write a smaller one, `train.lr={rate / 10:g}`, or limit the gradient, `train.clip=1`."
+        )

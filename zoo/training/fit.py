@@ -18,7 +18,7 @@ from zoo.registry import Model
 from zoo.system.memory import available_memory
 from zoo.training.checkpoint import Best, Checkpoint
 from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData, training_alone
+from zoo.training.full_batch import TrainingData, products_in, training_alone
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.training.schedules import SCHEDULES
@@ -94,7 +94,7 @@ def fit(
     evaluate_from: Number = 0,
     batching: Annotated[Spec, BATCHING] = "full",
     evaluate: Literal["full", "layerwise", "batches"] = "full",
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32",
     loss: Loss = "task",
     label_smoothing: Rate = 0.0,
     inductive: bool = False,
@@ -120,7 +120,8 @@ def fit(
         batching: mini-batch strategy: the `full` graph in one step, or batches of nodes.
         evaluate: `full`, on the whole graph at once (on the CPU where training goes in batches);
             `layerwise`, the same in bounded memory; or in `batches`, as training does.
-        precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32.
+        precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32; `tf32` has GPUs
+            round what they multiply to 10 bits, and is `fp32` on a CPU.
         loss: what is minimised: that of the `task`; or, with a logit for each class, the
             `cross-entropy` of a softmax, or the binary cross entropy of `one-hot` labels.
         label_smoothing: share of each label that is spread over all classes, in the loss.
@@ -153,7 +154,8 @@ def fit(
     try:
         while (epoch := len(state.seconds)) < epochs and state.best.stale(epoch) <= wait:
             due = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
-            told = _epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor)
+            with products_in(precision):
+                told = _epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor)
             last = epoch + 1 == epochs or state.best.stale(epoch + 1) > wait
             hooks.watch(told._replace(last=last))
             if hooks.checkpoint:

@@ -21,6 +21,7 @@ from zoo.graphs.shard import Graph, Shard
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
+from zoo.system.memory import upload
 
 _AHEAD = 2
 """Batches that are made while a step is taken."""
@@ -118,14 +119,14 @@ class Whole:
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), for a function that answers for a graph."""
-        return answer(self.data.graph, self.data.x)[nodes.to(self.device)]
+        return answer(self.data.graph, self.data.x)[upload(nodes, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Answer for the nodes of all parts at once; return the metric of each part."""
         parts = [getattr(on.split, each) for each in PARTS]
         nodes = torch.cat(parts)
         logits = infer(model, self, precision, lambda answer: self.logits(answer, nodes))
-        y = on.data.y[nodes].to(logits.device)
+        y = upload(on.data.y[nodes], logits.device)
         sizes = [len(each) for each in parts]
         pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
         return lambda part: on.task.metric(*pairs[part])
@@ -133,9 +134,9 @@ class Whole:
     def combine(self, model: nn.Module) -> None:
         """Reduce gradients over processes. No-op: they are identical on every rank."""
 
-    def total(self, loss: Tensor) -> float:
+    def total(self, loss: Tensor) -> Tensor:
         """Return the loss of all processes."""
-        return loss.item()
+        return loss
 
 
 class Apart:
@@ -163,9 +164,9 @@ class Divided(Whole):
         process_group.sum_gradients(model.parameters())
         process_group.average_buffers(model)
 
-    def total(self, loss: Tensor) -> float:
+    def total(self, loss: Tensor) -> Tensor:
         """Return the loss of all processes."""
-        return process_group.total(loss).item()
+        return process_group.total(loss)
 
 
 class Shared(Divided):
@@ -195,8 +196,8 @@ class Shared(Divided):
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), which every process gets."""
-        own = self.fixed.nodes.to(self.device)
-        return self.fixed.in_place(answer(self.fixed, self.data.x[own]))[nodes.to(self.device)]
+        own, nodes = (upload(each, self.device) for each in (self.fixed.nodes, nodes))
+        return self.fixed.in_place(answer(self.fixed, self.data.x[own]))[nodes]
 
     def _deal(self, number: int) -> Shard:
         order = random_order(len(self.data.x), seed_of((self.seed, number)))
@@ -205,7 +206,8 @@ class Shared(Divided):
 
 def moved(data: Dataset, device: torch.device | str) -> Dataset:
     """Return the data on a device, in fp32; the graph stays where DGL can hold it."""
-    parts = {"x": data.x.to(device, torch.float32), "y": data.y.to(device)}
+    # Half precision is widened there: half as much is copied.
+    parts = {"x": data.x.to(device).float(), "y": data.y.to(device)}
     return dataclasses.replace(data, **parts, graph=place(data.graph, device))
 
 
@@ -225,8 +227,19 @@ def evaluating(model: Model, device: torch.device, precision: str) -> Iterator[N
     model.to(trained_on)
 
 
+@contextlib.contextmanager
+def products_in(precision: str) -> Iterator[None]:
+    """Let GPUs round what they multiply to TF32, 10 bits of each fraction, if it is asked for."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = before or precision == "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Return the context of automatic mixed precision, `bf16`, or of none, `fp32`."""
+    """Return the context of automatic mixed precision, `bf16`, or of none."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 

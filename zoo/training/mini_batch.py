@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,13 +20,14 @@ from zoo.canonical_form import derived
 from zoo.config.options import MOST, Count, Table
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import neighbours, questions
 from zoo.graphs.message_passing import place
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
+from zoo.system.memory import upload
 from zoo.training.full_batch import Divided, Part, Whole, ahead
 from zoo.training.sample_batches import SampleBatches, SnapshotBatches
 from zoo.training.token_batches import TokenBatches
@@ -43,7 +44,10 @@ class Batches(Divided):
 
     Attributes:
         waited: seconds that steps have waited for batches.
+        asked: what the model asks about a graph, as far as it is known from the last batch.
     """
+
+    asked: Sequence[Callable[[Graph], object]] = ()
 
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, per_step: int):
         self.data, self.device, self.per_step = data, torch.device(device), per_step
@@ -57,7 +61,10 @@ class Batches(Divided):
         """Give this process its batches of an epoch; any without training nodes is left out."""
         batches = self._planned(seed_of((self.seed, epoch)))
         with_training = [each for each in batches if self.training[each].any()]
-        return self._ahead(lambda work: self._part(*work), self._dealt(with_training, epoch))
+        dealt = self._dealt(with_training, epoch)
+        for part in self._ahead(lambda work: self._part(*work), dealt):
+            yield part
+            self.asked = questions(part.graph)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
@@ -68,12 +75,12 @@ class Batches(Divided):
         for chosen, graph, x, rows in self._ahead(self._asked, own):
             found = answer(graph, x)[rows]
             room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
-            wanted = contained(chosen, asked)
+            wanted = contained(chosen, asked).nonzero().squeeze(1)
             places = torch.searchsorted(asked, chosen[wanted])
-            room[places.to(self.device)] = found[wanted.to(self.device)]
+            room[upload(places, self.device)] = found[upload(wanted, self.device)]
         if process_group.rank() >= len(batches):
             room.zero_()  # others have answered
-        return process_group.total(room)[back.to(self.device)]
+        return process_group.total(room)[upload(back, self.device)]
 
     def _planned(self, seed: int) -> list[Tensor]:
         """Return the nodes of each batch of an epoch, in any order."""
@@ -105,18 +112,25 @@ class Batches(Divided):
         chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, seed)
         rows = torch.searchsorted(nodes, chosen[self.training[chosen]])
-        x, y = self._rows(nodes), self.data.y[nodes].to(self.device)
-        graph = place(graph, self.device)
-        return Part(graph, x, y, rows.to(self.device), weight, weight, seed, last, until)
+        x, graph = self._rows(nodes), self._placed(graph)
+        y, rows = (upload(each, self.device) for each in (self.data.y[nodes], rows))
+        return Part(graph, x, y, rows, weight, weight, seed, last, until)
 
     def _asked(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
         chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, self.seed)
-        rows = torch.searchsorted(nodes, chosen).to(self.device)
-        return chosen, place(graph, self.device), self._rows(nodes), rows
+        rows = upload(torch.searchsorted(nodes, chosen), self.device)
+        return chosen, self._placed(graph), self._rows(nodes), rows
+
+    def _placed(self, graph: Graph) -> Graph:
+        """Return a graph on the device; on a GPU with all that was asked about the last one."""
+        graph = place(graph, self.device)
+        for ask in self.asked if self.device.type == "cuda" else ():
+            ask(graph)
+        return graph
 
     def _rows(self, nodes: Tensor) -> Tensor:
-        return self.data.x[nodes].float().to(self.device)
+        return upload(self.data.x[nodes], self.device).float()
 
     def _ahead(self, make: Callable, items: Iterable) -> Iterator:
         """Give what is made of each item by a thread, and count how long is waited for it."""
@@ -246,7 +260,7 @@ class Distributed(Neighbours):
         return walked(ask.degrees, ask.tails, chosen, self.fanouts, seed, kind)
 
     def _rows(self, nodes: Tensor) -> Tensor:
-        return self.servers.rows(nodes).float().to(self.device)
+        return upload(self.servers.rows(nodes), self.device).float()
 
 
 BATCHING = Table(

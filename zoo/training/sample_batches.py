@@ -21,6 +21,7 @@ from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
+from zoo.system.memory import upload
 from zoo.training.full_batch import Divided, Part, Score, TrainingData, ahead, infer
 
 DEFAULT = 128
@@ -73,10 +74,10 @@ class SampleBatches(Divided):
         for chosen, (graph, x) in self.made(lambda each: (each, self._made(each)), own):
             found = self.data.reader(chosen)(answer(graph, x))
             room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
-            room[torch.searchsorted(asked, chosen).to(self.device)] = found
+            room[upload(torch.searchsorted(asked, chosen), self.device)] = found
         if process_group.rank() >= len(batches):
             room.zero_()  # others have answered
-        return process_group.total(room)[back.to(self.device)]
+        return process_group.total(room)[upload(back, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Return the metric of a part, whose samples are answered for when it is asked for."""
@@ -84,7 +85,7 @@ class SampleBatches(Divided):
         def score(part: str) -> float:
             chosen = getattr(on.split, part)
             logits = infer(model, self, precision, lambda answer: self.logits(answer, chosen))
-            return on.task.metric(logits, on.data.y[chosen].to(logits.device))
+            return on.task.metric(logits, upload(on.data.y[chosen], logits.device))
 
         return score
 
@@ -136,13 +137,13 @@ class SampleBatches(Divided):
 
     def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
         graph, x = self._made(chosen)
-        y = self.data.y[chosen].to(self.device)
+        y = upload(self.data.y[chosen], self.device)
         rows, read = torch.arange(len(chosen), device=self.device), self.data.reader(chosen)
         return Part(graph, x, y, rows, weight, weight, seed, last, until, read=read)
 
     def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)
-        return place(graph, self.device), x.to(self.device)
+        return place(graph, self.device), upload(x, self.device)
 
 
 class SnapshotBatches(SampleBatches):
@@ -182,5 +183,5 @@ class SnapshotBatches(SampleBatches):
 
     def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
         part = super()._part(chosen, weight, seed, last, until)
-        y = self.data.scaled_targets(chosen).to(self.device)
+        y = upload(self.data.scaled_targets(chosen), self.device)
         return part._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))

@@ -1,11 +1,12 @@
-"""Cross entropy equals torch's, whatever is unknown, however many rows there are."""
+"""Losses equal torch's, whatever is unknown, however many rows there are."""
 
 import pytest
 import torch
+from pretended_cuda import bare, pretended_cuda
 from torch.nn import functional
 
-from zoo.ops import chunks
-from zoo.ops.cross_entropy import cross_entropy
+from zoo.ops import chunks, losses
+from zoo.ops.losses import cross_entropy
 from zoo.testing.attentions import peak_bytes
 
 
@@ -91,3 +92,40 @@ def test_one_gradient_of_the_size_of_the_logits_is_all_that_is_held():
         return peak_bytes(lambda: torch.autograd.grad(loss(logits, y, 0.1), logits)) / size
 
     assert of(cross_entropy) < 1.3 < 2 < of(of_torch)
+
+
+BINARY = functional.binary_cross_entropy_with_logits
+OTHERS = {
+    losses.squared_error: (functional.mse_loss, lambda y: y, torch.nan),
+    losses.multilabel_cross_entropy: (BINARY, lambda y: (y > 0).float(), torch.nan),
+    losses.binary_cross_entropy: (BINARY, lambda y: (y[:, 0] > 0).long(), -1),
+    losses.one_hot_cross_entropy: (BINARY, lambda y: y.argmax(1), -1),
+}
+
+
+@pytest.mark.parametrize("loss", OTHERS, ids=lambda each: each.__name__)
+def test_what_is_unknown_counts_for_nothing_on_either_device(loss):
+    """To the bit the loss of the known on a CPU, and without looking for them on a GPU."""
+    plain, labels, unknown = OTHERS[loss]
+    logits, y = torch.randn(9, 4, requires_grad=True), labels(torch.randn(9, 4))
+    y[3] = unknown
+    y[5, ...] = unknown
+    known = (y == y) & (y != -1)
+    if loss is losses.binary_cross_entropy:
+        expected = plain(logits[:, 0][known], y[known].float())
+        found, rows = loss(logits[:, :1], y), logits[:, :1]
+    elif loss is losses.one_hot_cross_entropy:
+        expected = plain(logits[known], functional.one_hot(y[known], 4).float())
+        found, rows = loss(logits, y), logits
+    else:
+        expected, found, rows = plain(logits[known], y[known]), loss(logits, y), logits
+    gradients = [torch.autograd.grad(each, logits)[0] for each in (found, expected)]
+    assert torch.equal(found, expected) and torch.equal(*gradients)
+    with pretended_cuda() as gpu:
+        there = rows.detach().to("cuda").requires_grad_()
+        late = loss(there, y.to("cuda"))
+        gpu.take()
+        late.backward()
+        assert not gpu.take()
+    torch.testing.assert_close(bare(late.detach()), expected)
+    torch.testing.assert_close(bare(there.grad), gradients[1][:, : rows.shape[1]])

@@ -1,0 +1,211 @@
+"""Every model on a GPU: error, milliseconds of a step, memory, and where the host waits.
+
+For each model with each attention and propagation: the largest relative error of logits and
+gradients against the CPU in double precision, on a small graph; then steps of training as
+`zoo train` takes them, in fp32, with products in TF32 and in bf16, the most memory held, and the
+lines of the zoo at which the host waits in a step and in an evaluation. Beside them PyTorch
+Geometric's models of the same name, width and depth, where it is installed.
+
+    python benchmarks/gpu.py [--nodes 169343] [--models sgformer,gcn]
+"""
+
+import argparse
+import contextlib
+import copy
+import itertools
+import statistics
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
+
+import torch
+from graphs import canonical, power_law
+from sgformer_step import peer
+from torch.nn import functional
+
+from zoo.canonical_form import remember
+from zoo.config.options import options_of, pick
+from zoo.datasets import Dataset
+from zoo.datasets.splits import PARTS, Split
+from zoo.datasets.tasks import TASKS
+from zoo.graphs.message_passing import place
+from zoo.registry import MODELS
+from zoo.training.epoch import Steps
+from zoo.training.full_batch import TrainingData, products_in
+from zoo.weights.create import create_model, list_models
+
+FEATURES, CLASSES, DIM, LAYERS = 128, 40, 64, 3
+RBA = {"name": "rba", "size": 256}
+ATTENTIONS = ("native", "linear", "performer", RBA, {**RBA, "inner": "softmax"})
+"""Softmax over all nodes is left out: it is quadratic."""
+
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+
+def data_of(nodes: int) -> TrainingData:
+    """Return a power-law graph of about seven edges for each node, half of them labelled."""
+    graph = remember(canonical(power_law(nodes, 7 * nodes), nodes))
+    torch.manual_seed(0)
+    x, y = torch.randn(nodes, FEATURES), torch.randint(CLASSES, (nodes,))
+    task = "node-classification"
+    data = Dataset("power law", graph, x, y, task, "accuracy", "random", None, CLASSES)
+    parts = torch.randperm(nodes).split([nodes // 2, nodes // 4, nodes - nodes // 2 - nodes // 4])
+    return TrainingData(data, Split(*parts, "random"), pick(TASKS, task))
+
+
+def combinations(names: list[str]) -> Iterator[tuple[str, dict]]:
+    """Give every model with every attention and propagation."""
+    for name in names:
+        known = options_of(MODELS[name])
+        choices = {"attention": ATTENTIONS, "propagation": ("gcn", "mean", "gat")}
+        choices = {word: found for word, found in choices.items() if word in known}
+        for chosen in itertools.product(*choices.values()):
+            yield name, dict(zip(choices, chosen, strict=True))
+
+
+def created(name: str, options: dict) -> torch.nn.Module:
+    """Return a model of the zoo, always with the same weights."""
+    torch.manual_seed(0)
+    size = {"dim": DIM} if "dim" in options_of(MODELS[name]) else {}
+    return create_model(name, FEATURES, CLASSES, **size, **options)
+
+
+def error(model, small: Dataset, device: torch.device) -> float:
+    """Return the largest error of logits and gradients, relative to those of the CPU in fp64."""
+
+    def found(model, graph, x):
+        logits, penalty = model(graph, x)
+        (logits.square().mean() + penalty).backward()
+        every = [logits.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+        return [each.double().cpu() for each in every]
+
+    exact = found(copy.deepcopy(model).double().eval(), small.graph, small.x.double())
+    there = copy.deepcopy(model).to(device).eval()
+    ours = found(there, place(small.graph, device), small.x.to(device))
+    pairs = zip(ours, exact, strict=True)
+    return max(((a - b).norm() / (b.norm() + 1e-6)).item() for a, b in pairs)
+
+
+def milliseconds(step, device: torch.device, rounds: int = 10) -> float:
+    """Return the median time of a step, after three to warm up."""
+    found = []
+    for _ in range(rounds + 3):
+        wait(device)
+        start = time.perf_counter()
+        step()
+        wait(device)
+        found.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(found[3:])
+
+
+def wait(device: torch.device) -> None:
+    """Wait for the GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@contextlib.contextmanager
+def waits(device: torch.device) -> Iterator[Counter]:
+    """Count the places at which the host waits, by the first line of the zoo on the stack.
+
+    Waiting for an event, as for the loss, is not among what torch warns of.
+    """
+    found: Counter = Counter()
+
+    def note(*_, **__):
+        frame = sys._getframe(1)
+        while frame.f_back and "/zoo/" not in frame.f_code.co_filename:
+            frame = frame.f_back
+        found[f"{frame.f_code.co_filename.rpartition('/zoo/')[2]}:{frame.f_lineno}"] += 1
+
+    if device.type != "cuda":
+        yield found
+        return
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("always", "called a synchronizing")
+            warnings.showwarning = note
+            yield found
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, device) -> dict:
+    """Return the figures of one combination."""
+    model = created(name, options)
+    row: dict = {"error": error(model, small.data, device)}
+    for precision in PRECISIONS:
+        steps = Steps(model.to(device), large, precision=precision, device=device)
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        with products_in(precision):
+            row[f"{precision} ms"] = milliseconds(partial(steps.train, optimiser, 0), device)
+        if precision == "fp32" and device.type == "cuda":
+            row["MiB"] = torch.cuda.max_memory_allocated(device) / 2**20
+    with waits(device) as found:
+        steps.train(optimiser, 0)
+    row["waits of a step"] = dict(found)
+    with waits(device) as found:
+        score = steps.evaluate()
+        for part in PARTS:
+            score(part)
+    row["of an evaluation"] = dict(found)
+    return row
+
+
+def peer_of(name: str, large: TrainingData, device: torch.device) -> float | None:
+    """Return the milliseconds of PyTorch Geometric's model of that name, None without one."""
+    names = {"gcn": "GCN", "gat": "GAT", "sage": "GraphSAGE"}
+    if find_spec("torch_geometric") is None or name not in [*names, "sgformer"]:
+        return None
+    from torch_geometric.nn import models
+
+    data = large.data
+    x, y, ends = data.x.to(device), data.y.to(device), torch.stack(data.graph.edges()).to(device)
+    rows, batch = large.split.train.to(device), torch.zeros(len(x), dtype=torch.long, device=device)
+    if name == "sgformer":
+        model = peer(FEATURES, DIM).to(device)
+    else:
+        model = getattr(models, names[name])(FEATURES, DIM, LAYERS, CLASSES).to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step():
+        optimiser.zero_grad(set_to_none=True)
+        logits = model(x, ends, batch) if name == "sgformer" else model(x, ends)
+        loss = functional.cross_entropy(logits[rows], y[rows])
+        loss.backward()
+        optimiser.step()
+        return loss.item()
+
+    return milliseconds(step, device)
+
+
+def main() -> None:
+    """Print a line for each combination."""
+    ask = argparse.ArgumentParser()
+    ask.add_argument("--device", default="cuda", help="another one tries the script, no more")
+    ask.add_argument("--nodes", type=int, default=20_000)
+    ask.add_argument("--models", default=",".join(list_models(task="node-classification")))
+    asked = ask.parse_args()
+    if asked.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("benchmarks/gpu.py needs an NVIDIA GPU, and torch sees none here.")
+    device = torch.device(asked.device)
+    small, large = data_of(300), data_of(asked.nodes)
+    for name, options in combinations(asked.models.split(",")):
+        row = row_of(name, options, small, large, device)
+        cells = [f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()]
+        print(name, *(f"{k}={v}" for k, v in options.items()), "|", *cells, flush=True)
+    for name in asked.models.split(","):
+        if (found := peer_of(name, large, device)) is not None:
+            print(f"{name} of PyTorch Geometric: fp32 {found:.3g} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Training and inference on a GPU: nothing mixed, few waits, the numbers of the CPU.
+
+Without a GPU it is a pretended one. `make slow` takes every model, attention and propagation.
+"""
+
+import dataclasses
+import itertools
+from collections import Counter
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pretended_cuda as pretended
+import pytest
+import torch
+from pretended_cuda import CUDA, Mixed, OnCuda, bare, pretended_cuda
+
+import zoo
+from zoo.config.options import options_of, pick
+from zoo.datasets import Dataset
+from zoo.datasets.files.labels import METRICS
+from zoo.datasets.splits import Split
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import degrees, questions
+from zoo.graphs.examples import preferential_attachment
+from zoo.graphs.message_passing import place
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.ops.chunked_attention import _drawing
+from zoo.registry import MODELS
+from zoo.testing.cases import attention_specs
+from zoo.training.checkpoint import Checkpoint
+from zoo.training.fit import Hooks, fit
+from zoo.training.full_batch import TrainingData, moved
+from zoo.training.mini_batch import RandomNodes
+from zoo.weights.create import create_model, list_models
+
+NODES, FEATURES, CLASSES = 24, 5, 3
+RBA: dict[str, Any] = {"name": "rba", "size": 8}
+MEAN = {**RBA, "inference": "mean", "draws": 2}
+SMALL = {"dim": 4, "layers": 1, "local_layers": 1, "global_layers": 1}
+
+GRAPH = preferential_attachment(NODES)
+
+
+class Case(NamedTuple):
+    """What is trained, and how often the host may wait for a step and for an evaluation."""
+
+    model: str
+    options: dict[str, Any] = {}  # noqa: RUF012 (never written)
+    train: dict[str, Any] = {}  # noqa: RUF012
+    task: str = "node-classification"
+    step: int = 1  # the loss
+    evaluation: int = 3  # once for each part
+
+    def __str__(self):
+        words = [self.model, *self.options.items(), *self.train.items(), self.task]
+        return "-".join("".join(c for c in str(each) if c.isalnum()) for each in words)
+
+    def build(self):
+        torch.manual_seed(2)
+        known = options_of(MODELS[self.model])
+        small = {name: value for name, value in SMALL.items() if name in known}
+        outputs = pick(TASKS, self.task).outputs(CLASSES)
+        return create_model(self.model, FEATURES, outputs, **{**small, **self.options})
+
+    def data(self):
+        torch.manual_seed(1)
+        y = {
+            "node-classification": torch.arange(NODES) % CLASSES,
+            "node-binary": torch.arange(NODES) % 2,
+            "node-multilabel": torch.randint(2, (NODES, CLASSES)).float(),
+            "node-regression": torch.randn(NODES, CLASSES),
+        }[self.task]
+        x = torch.randn(NODES, FEATURES)
+        metric = METRICS[self.task]
+        data = Dataset("made", GRAPH, x, y, self.task, metric, "random", None, CLASSES)
+        order = torch.randperm(NODES)
+        parts = [each.sort().values for each in order.split([12, 6, 6])]
+        return TrainingData(data, Split(*parts, "random"), pick(TASKS, self.task))
+
+
+OF_BATCHES = {"batching": {"name": "random-nodes", "size": NODES}}
+SAMPLED = {"batching": {"name": "neighbours", "size": 12, "fanouts": [3]}, "evaluate": "batches"}
+
+MODELS_TRIED = [
+    Case("gcn"),
+    Case("gat"),
+    Case("sage"),
+    Case("mlp"),
+    Case("sgformer"),
+    Case("transformer", {"attention": {**MEAN, "inner": "performer"}}),
+    Case("difformer", {"attention": {**RBA, "inner": "softmax", "recompute": True}}),
+    Case("graphgps", {"attention": "linear", "propagation": "mean"}),
+    Case("nodeformer", {"redraw": "step"}),
+    Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
+    Case("htgn", {"kernel": "sine"}),
+]
+
+MODES_TRIED = [
+    Case("gcn", train={"loss": "one-hot", "precision": "tf32"}),
+    Case("gcn", train={"label_smoothing": 0.1, "precision": "bf16", "clip": 1.0}),
+    # Of a metric of the CPU two tensors are copied.
+    Case("gcn", task="node-binary", evaluation=6),
+    Case("gcn", task="node-multilabel", evaluation=6),
+    Case("gcn", task="node-regression", evaluation=6),
+    Case("gcn", train=OF_BATCHES, evaluation=0),  # on the CPU
+    Case("difformer", train=OF_BATCHES, evaluation=0),
+    Case("gat", train=SAMPLED),
+]
+
+
+def all_of_them():
+    """Every model with every attention and propagation."""
+    more = [MEAN, {**RBA, "recompute": True}]
+    for name in list_models(task="node-classification"):
+        known = options_of(MODELS[name])
+        choices = {"attention": [*attention_specs(), *more], "propagation": list(PROPAGATIONS)}
+        choices = {word: found for word, found in choices.items() if word in known}
+        for chosen in itertools.product(*choices.values()):
+            yield Case(name, dict(zip(choices, chosen, strict=True)))
+
+
+COMBINATIONS = [*all_of_them()]
+
+
+def waits_of(case, model, checkpoint=None, epochs=4):
+    """Train on the pretended GPU; return the waits of a steady step and of an evaluation."""
+    told = []
+    hooks = Hooks(watch=lambda epoch: told.append(gpu.take()), checkpoint=checkpoint)
+    with pretended_cuda() as gpu:
+        fit(model, case.data(), hooks, "cuda", epochs=epochs, evaluate_every=2, **case.train)
+    step, both = told[-2:]
+    return step, both - step
+
+
+def hold(case):
+    """Train, count and return the model."""
+    model = case.build()
+    step, evaluation = waits_of(case, model)
+    assert step.total() <= case.step, f"in a step the host waits at {dict(step)}"
+    assert evaluation.total() <= case.evaluation, f"in an evaluation it waits at {dict(evaluation)}"
+    with pretended_cuda():
+        return model.to("cpu")
+
+
+def compare(case, model, cuda, most):
+    """Compare logits and gradients on a GPU with those of the CPU in double precision."""
+    data, model = case.data().data, model.eval()
+    expected = values(model.double(), data.graph, data.x.double())
+    with cuda:
+        model.float().to("cuda")
+        found = values(model, place(data.graph, "cuda"), data.x.to("cuda"))
+        found = [each.cpu().double() for each in found]
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() <= most * (other.norm() + 1), case
+
+
+def values(model, graph, x):
+    """The logits, and the gradient of each weight."""
+    for each in model.parameters():
+        each.grad = None
+    logits, penalty = model(graph, x)
+    (logits.square().mean() + penalty).backward()
+    return [logits.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+
+
+@pytest.mark.parametrize("case", MODELS_TRIED + MODES_TRIED, ids=str)
+def test_a_step_waits_once(case):
+    model = hold(case)
+    if case in MODELS_TRIED:
+        compare(case, model, pretended_cuda(), 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", COMBINATIONS, ids=str)
+def test_a_step_of_every_combination_waits_once(case):
+    compare(case, hold(case), pretended_cuda(), 1e-4)
+
+
+def test_every_model_attention_and_propagation_is_tried():
+    assert {case.model for case in MODELS_TRIED} == set(list_models(task="node-classification"))
+    assert {
+        str(case.options["attention"]) for case in COMBINATIONS if "attention" in case.options
+    } >= {str(each) for each in attention_specs()}
+    assert {case.options.get("propagation") for case in COMBINATIONS} == {None, *PROPAGATIONS}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_real_gpu_finds_what_the_cpu_does():
+    """Single precision, whose order of sums differs, against double precision on the CPU."""
+    for case in COMBINATIONS:
+        compare(case, case.build(), nullcontext(), 1e-3)
+
+
+def test_predictions_and_a_resumed_training(tmp_path):
+    case = Case("transformer", {"attention": RBA})
+    whole, stopped = case.build(), case.build()
+    waits_of(case, whole)
+    waits_of(case, stopped, Checkpoint(tmp_path / "state.pt", every=0), epochs=2)
+    waits_of(case, stopped, Checkpoint(tmp_path / "state.pt", every=0))
+    for one, other in zip(whole.parameters(), stopped.parameters(), strict=True):
+        assert torch.equal(bare(one), bare(other))
+    data = dataclasses.replace(case.data().data, ids=None)
+    with pretended_cuda():
+        found = [
+            zoo.predict(whole, data, device="cuda", batch_size=size).values for size in (None, 10)
+        ]
+        whole.to("cpu")
+    for size, each in zip((None, 10), found, strict=True):
+        torch.testing.assert_close(each, zoo.predict(whole, data, batch_size=size).values)
+
+
+def test_a_loss_that_is_read_late_ends_training_all_the_same():
+    for batching in ("full", {"name": "random-nodes", "size": 8}):
+        case = Case("gcn", train={"batching": batching, "lr": 1e30, "evaluate_from": 9})
+        with pytest.raises(ZooError, match=r"the loss became \w+ in epoch \d at a learning rate"):
+            waits_of(case, case.build())
+
+
+def test_the_pretended_gpu_refuses_and_counts():
+    """What the other tests rely on."""
+    with pretended_cuda() as gpu:
+        x, y = torch.ones(3, device="cuda"), torch.ones(3)
+        assert x.device == CUDA and (x + x).is_cuda and (x * torch.tensor(2.0)).device == CUDA
+        for mixed in (lambda: x + y, lambda: y[x.long()], lambda: torch.cat([x, y])):
+            with pytest.raises(Mixed):
+                mixed()
+        with pytest.raises(TypeError if not isinstance(x, OnCuda) else Mixed):
+            x.numpy()
+        assert not gpu.take()
+        for wait in (
+            x.sum().item,
+            x.tolist,
+            x.nonzero,
+            x.cpu,
+            lambda: x[x > 0],
+            lambda: bool(x.any()),
+            lambda: y.to("cuda"),
+            lambda: y.to("cuda", non_blocking=True),
+            lambda: x.copy_(y),
+            lambda: torch.tensor([1.0], device="cuda"),
+        ):
+            wait()
+            assert gpu.take().total() == 1, wait
+        y.pin_memory().to("cuda", non_blocking=True)
+        x.to("cpu", non_blocking=True)
+        assert gpu.take() == Counter()
+
+
+def test_draws_are_of_the_gpu_that_the_process_has():
+    """Also of the second one: the present device of torch is the first."""
+    entered = []
+    with (
+        pretended_cuda(),
+        mock.patch.object(torch.cuda, "device", lambda each: entered.append(each) or nullcontext()),
+        mock.patch.object(torch.cuda, "manual_seed", entered.append),
+        _drawing(5, 2, torch.device("cuda", 1)),
+    ):
+        assert entered == [torch.device("cuda", 1), 7]
+
+
+def test_half_precision_is_widened_on_the_gpu():
+    data = dataclasses.replace(Case("gcn").data().data)
+    half = dataclasses.replace(data, x=data.x.half())
+    copied = []
+    with (
+        pretended_cuda(),
+        mock.patch.object(pretended, "to_cuda", lambda x: copied.append(x.dtype) or OnCuda(x)),
+    ):
+        there = moved(half, "cuda")
+        assert there.x.dtype == torch.float32 and torch.float32 not in copied
+    assert torch.float16 in copied and torch.equal(bare(there.x), half.x.float())
+
+
+def test_tf32_is_of_the_training_alone():
+    seen = []
+    case = Case("mlp", train={"precision": "tf32"})
+    hooks = Hooks(begin=lambda _: seen.append(torch.backends.cuda.matmul.allow_tf32))
+    model = case.build()
+    model.register_forward_hook(lambda *_: seen.append(torch.backends.cuda.matmul.allow_tf32))
+    fit(model, case.data(), hooks, epochs=1, precision="tf32")
+    assert seen[0] is False and all(seen[1:]) and len(seen) > 2
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_what_is_asked_about_a_batch_is_found_by_the_thread_that_makes_it():
+    on, known = Case("gcn").data(), []
+    with pretended_cuda():
+        for part in RandomNodes(on.data, on.split.train, "cuda", size=4).parts(0):
+            known.append(len(questions(part.graph)))
+            degrees(part.graph, part.x.device)
+    assert len(known) > 3 and not known[0] and known[-1] == 1
