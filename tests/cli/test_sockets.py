@@ -48,11 +48,13 @@ COMMANDS = [
     ("finetune", "weights", "--data", "own", "train.epochs=2"),
     ("push", "weights", "someone/something"),
     ("pull", "someone/something", "pulled"),
+    ("load", "gcn-digits", "--evaluate"),
+    ("publish", "--to", "published"),
     ("pages", "."),
 ]  # fmt: skip
 
-OFFLINE = ("push", "pull", "pages")
-"""Those that end with an error here, without a network or beside no recipes."""
+OFFLINE = ("push", "pull", "pages", "publish")
+"""Those that end with an error here, without a network, or beside no recipes or verified runs."""
 
 
 def names(command, before=""):

@@ -19,7 +19,7 @@ from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS
 from zoo.studies import STUDIES
 from zoo.weights.create import list_models
-from zoo.weights.index import index
+from zoo.weights.index import published
 from zoo.weights.model_card import citation, summary
 
 Rows = list[dict[str, Any]]
@@ -34,7 +34,7 @@ def models() -> Rows:
 
 
 def pretrained() -> Rows:
-    """Return a row per weights that come with the zoo."""
+    """Return a row per weights that have a name: with the zoo, or in the folder of ZOO_WEIGHTS."""
     return [
         {
             "name": name,
@@ -44,7 +44,7 @@ def pretrained() -> Rows:
             "test": round(each.test, 4),
             "kB": round(each.bytes / 1000),
         }
-        for name, each in index().items()
+        for name, each in published().items()
     ]
 
 
