@@ -14,6 +14,7 @@ import pretended_cuda as pretended
 import pytest
 import torch
 from pretended_cuda import CUDA, Mixed, OnCuda, bare, pretended_cuda
+from torch.nn import functional
 
 import zoo
 from zoo.config.options import options_of, pick
@@ -22,9 +23,10 @@ from zoo.datasets.files.labels import METRICS
 from zoo.datasets.splits import Split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import degrees, questions
+from zoo.graphs.adjacency import degrees, matrices, questions
 from zoo.graphs.examples import preferential_attachment
 from zoo.graphs.message_passing import place
+from zoo.nn.attention import softmax
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing
 from zoo.registry import MODELS
@@ -291,3 +293,26 @@ def test_what_is_asked_about_a_batch_is_found_by_the_thread_that_makes_it():
             known.append(len(questions(part.graph)))
             degrees(part.graph, part.x.device)
     assert len(known) > 3 and not known[0] and known[-1] == 1
+
+
+def test_kernels_of_a_gpu_get_widths_that_they_take(monkeypatch):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 12, 2, 5).unbind()
+    own, widths = functional.scaled_dot_product_attention, []
+
+    def seen(q, k, v, **options):
+        widths.append((q.shape[-1], v.shape[-1]))
+        return own(q, k, v, **options)
+
+    monkeypatch.setattr("zoo.nn.attention.functional.scaled_dot_product_attention", seen)
+    expected = softmax(q, k, v)
+    with pretended_cuda():
+        found = bare(softmax(*(each.to(CUDA) for each in (q, k, v))))
+    assert widths == [(5, 5), (8, 8)] and torch.allclose(found, expected, atol=1e-6)
+
+
+def test_numbers_of_edges_on_a_gpu_are_of_32_bits():
+    with pretended_cuda():
+        for each in matrices(GRAPH, CUDA, torch.float32):
+            assert {each.crow_indices().dtype, each.col_indices().dtype} == {torch.int32}
+    assert matrices(GRAPH, torch.device("cpu"), torch.float32)[0].col_indices().dtype == torch.int64

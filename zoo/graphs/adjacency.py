@@ -212,7 +212,9 @@ def _matrices(graph, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, 
 def _of_ones(
     offsets: Tensor, indices: Tensor, size: tuple[int, int], device: torch.device, dtype
 ) -> Tensor:
-    """Return a CSR matrix of ones."""
+    """Return a CSR matrix of ones; on a GPU with numbers of 32 bits, where these are enough."""
+    if device.type == "cuda" and len(indices) < 2**31:
+        offsets, indices = offsets.int(), indices.int()
     offsets, indices = upload(offsets, device), upload(indices, device)
     values = torch.ones(len(indices), dtype=dtype, device=device)
     with quiet_beta():

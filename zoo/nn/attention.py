@@ -45,8 +45,9 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     Quadratic in N. "Attention is all you need" (arXiv 1706.03762), equation 1.
     """
     # The kernels that never store the N x N scores want exactly four dimensions, (S, H, N, D), and
-    # one width D; columns of zeros change no score.
+    # one width D, on a GPU a multiple of 8; columns of zeros change no score.
     sets, width = math.prod(v.shape[:-3]), max(q.shape[-1], v.shape[-1])
+    width = -(-width // 8) * 8 if v.is_cuda else width
     padded = (_padded(each, width) for each in (q, k, v))
     four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in padded)
     some = zip(*(each.split(MOST_SETS) for each in four), strict=True)
