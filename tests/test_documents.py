@@ -17,6 +17,8 @@ import zoo
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUICK = ["train.epochs=2", "seeds=[0]"]
+LONG = re.compile(r"zoo (compare|check)|--processes")
+"""Lines that take half a minute each: of `make slow`."""
 
 
 @pytest.fixture
@@ -76,14 +78,14 @@ def agrees_with_the_makefile(line):
     assert line in makefile or "download.pytorch.org" in line, f"{line}: not in the Makefile"
 
 
-def sections():
+def sections(long=False):
     """Every section of every page that has something to run, with what was written above it."""
     for page in ("README.md", "CONTRIBUTING.md", "data/README.md", "docs/forecasting.md"):
         above = []
         for section in re.split(r"^## ", (ROOT / page).read_text(), flags=re.MULTILINE):
             blocks = FENCE.findall(section)
             title = section.partition("\n")[0]
-            if blocks:
+            if blocks and (not long or LONG.search(section)):
                 yield pytest.param(page, above, blocks, id=f"{page}: {title}")
             above = [*above, *(block for block in blocks if block[1])]
 
@@ -99,13 +101,24 @@ def write(where, text, folder):
 
 @pytest.mark.parametrize(("page", "above", "blocks"), list(sections()))
 def test_a_page_does_what_it_says(page, above, blocks, checkout):
+    follow(page, above, blocks, checkout, lambda line: not LONG.search(line))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "above", "blocks"), list(sections(long=True)))
+def test_a_page_does_what_it_says_at_length(page, above, blocks, checkout):
+    follow(page, above, blocks, checkout, lambda line: True)
+
+
+def follow(page, above, blocks, checkout, wanted):
+    """Write and run what a section says, those lines of it that are wanted."""
     for _, where, text in above:
         write(where, text, checkout)
     for kind, where, text in blocks:
         if where:
             write(where, text, checkout)
         elif kind == "console":
-            for line in text.splitlines():
+            for line in filter(wanted, text.splitlines()):
                 run(line, checkout)
         elif kind == "python":
             run(f"python -c {shlex.quote(text)}", checkout)
