@@ -82,6 +82,7 @@ class Model(nn.Module):
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
         alone: whether it answers for each node from that node's features alone.
+        search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
     """
 
     paper: ClassVar[str] = ""
@@ -95,6 +96,7 @@ class Model(nn.Module):
         "node-forecasting",
     )
     alone: ClassVar[bool] = False
+    search: ClassVar[dict[str, Any]] = {}
     head: nn.Module
     config: dict[str, Any]
     about: About = About()

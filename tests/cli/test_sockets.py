@@ -48,6 +48,7 @@ COMMANDS = [
     ("finetune", "weights", "--data", "own", "train.epochs=2"),
     ("push", "weights", "someone/something"),
     ("pull", "someone/something", "pulled"),
+    ("tune", "mlp", "train.epochs=2", "--data", "karate", "--trials", "1", "--splits", "1"),
     ("load", "gcn-digits", "--evaluate"),
     ("publish", "--to", "published"),
     ("pages", "."),

@@ -173,6 +173,8 @@ def walked():
     for each in ("dataset", "graph", "encoding", "model", "train", "seeds", "start_from", "expect"):
         yield KARATE, (each,)
     yield KARATE, ("imports",)
+    yield KARATE, ("search",)
+    yield {**KARATE, "search": {"train.lr": [0.1, 0.2]}}, ("search", "train.lr")
     for each in ("weights", "freeze", "lr_decay"):
         yield {**KARATE, "start_from": {"weights": "gcn-digits"}}, ("start_from", each)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import check, console, data, hub, recipes, result_tables, weights
+from zoo.cli import authors, console, data, hub, recipes, result_tables, weights
 from zoo.cli.common import (
     AsJson,
     Device,
@@ -40,7 +40,7 @@ app = typer.Typer(
 app.add_typer(weights.app)
 app.add_typer(hub.app)
 app.add_typer(data.app, name="data")
-app.command()(check.check)
+app.add_typer(authors.app)
 app.add_typer(recipes.app)
 
 

@@ -1,4 +1,4 @@
-"""The commands of recipes beside train: compare, show, estimate ...; finetune makes one."""
+"""The commands that train beside `zoo train`: compare, reproduce and finetune."""
 
 import json
 import sys
@@ -14,9 +14,7 @@ from zoo.cli.common import (
     DeviceName,
     Overrides,
     Quiet,
-    RecipeName,
     Runs,
-    Trust,
     exit_code,
     spec_of,
     tell,
@@ -91,21 +89,6 @@ def compare(
         typer.echo(json.dumps(found))
     else:
         result_tables.comparison(found)
-
-
-@app.command()
-def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) -> None:
-    """Print a recipe with the value of every option."""
-    from zoo.config.recipe import recipe_text
-    from zoo.experiments.resolve import load_recipe, write_out
-
-    loaded = load_recipe(recipe, overrides or [], trust=trust)
-    typer.echo(recipe_text(write_out(loaded, trust)), nl=False)
-    if loaded.imports and not trust:
-        console.remark(
-            f"imports were not run ({', '.join(loaded.imports)}): what only they define is as it "
-            "is written, unchecked; --trust runs them."
-        )
 
 
 @app.command()
@@ -202,56 +185,6 @@ def _reproduce_all(
     if not rows:
         raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
     sys.exit(0 if passed else 1)
-
-
-@app.command()
-def estimate(
-    recipe: RecipeName, overrides: Overrides = None, trust: Trust = False, as_json: AsJson = False
-) -> None:
-    """Say how much memory a recipe will take, from small graphs of the same kind."""
-    from zoo.experiments.estimate_memory import estimate as estimated
-    from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.system.allocator import keep_freed_memory
-
-    keep_freed_memory()  # as in training
-    loaded = load_recipe(recipe, overrides or [], trust=trust)
-    if loaded.imports and not trust:
-        raise ZooError(
-            f"{recipe} imports code, {', '.join(loaded.imports)}, which an estimate has to run: it "
-            "makes the model and trains it for some steps. Read it, and write `--trust`."
-        )
-    found = estimated(resolve(loaded, trust))
-    if as_json:
-        typer.echo(json.dumps(found._asdict()))
-    else:
-        result_tables.estimate(found)
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON schema of recipes, for editors."""
-    from zoo.experiments.resolve import schema as recipe_schema
-
-    typer.echo(json.dumps(recipe_schema(), indent=2))
-
-
-@app.command()
-def pages(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="Holds a folder of recipes for each model.", callback=typed_path
-        ),
-    ] = Path("recipes"),
-) -> None:
-    """Write the README.md of each model's folder of recipes, from recipes and docstrings."""
-    from zoo.experiments.recipe_pages import write_pages
-
-    changed = write_pages(folder)
-    for path in changed:
-        console.remark(f"written: {path}")
-    if not changed:
-        console.remark("every page is up to date")
 
 
 @app.command()

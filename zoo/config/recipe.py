@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from zoo.config.options import Count, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
+from zoo.config.search import Search
 from zoo.config.yaml_lines import Draft, read, recipe_text
 from zoo.errors import FIRST, Problem, ZooError, brief, suggestion, unknown
 
@@ -47,13 +48,14 @@ def _day(text: str) -> str:
     return text
 
 
-SAID = ("expect", "verified", "differs")
+SAID = ("expect", "verified", "differs", "search")
 """Keys of what a recipe says of itself, which no training depends on."""
 
 _MOST_OVERRIDES = 1000
 
 _Named = Annotated[Spec, BeforeValidator(_named)]
 _Seeds = Annotated[list[Seed], AfterValidator(_distinct)]
+_Texts = list[Annotated[str, Field(min_length=1)]]
 
 
 class _Strict(BaseModel):
@@ -126,12 +128,9 @@ class Contents(_Strict):
     start_from: StartFrom | None = Field(None, description="weights to begin with: fine-tuning")
     expect: Expect | None = Field(None, description="the number that the recipe should reach")
     verified: Verified | None = Field(None, description="what was measured here, null if nothing")
-    differs: list[Annotated[str, Field(min_length=1)]] = Field(
-        [], description="where the recipe is not what its source says, a sentence each"
-    )
-    imports: list[Annotated[str, Field(min_length=1)]] = Field(
-        [], description="Python files, relative to the recipe's folder, or modules to import first"
-    )
+    differs: _Texts = Field([], description="where it is not what its source says, in sentences")
+    search: Search = Field({}, description="what `zoo tune` tries beside the model's own ranges")
+    imports: _Texts = Field([], description="modules, or files beside the recipe, to import first")
 
 
 class Recipe(Contents):
@@ -147,7 +146,7 @@ class Recipe(Contents):
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
         empty = {key: None for key in ("start_from", "expect", "verified")}
-        empty |= {"graph": "own", "differs": [], "imports": []}
+        empty |= {"graph": "own", "differs": [], "imports": [], "search": {}}
         return {key: value for key, value in data.items() if empty.get(key, ...) != value}
 
     def text(self) -> str:

@@ -190,7 +190,7 @@ def _run(
     prepared = prepare(plan)
     with torch.random.fork_rng(devices=[]):
         # What is wrong with the model is found before anything is written.
-        model, start = _build(prepared)
+        model, start = build(prepared)
     with find() as record:
         process_group.tell_run(record.folder)
         try:
@@ -252,7 +252,8 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _build(prepared: Prepared) -> tuple[Model, Start | None]:
+def build(prepared: Prepared) -> tuple[Model, Start | None]:
+    """Return a new model of a plan, and what it starts from where that is other weights."""
     recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     name = options.pop("name")
@@ -277,7 +278,7 @@ def _train(
     past: dict[int, int],
 ) -> tuple[dict[str, Any], Model]:
     seed_everything(seed)
-    model, start = _build(prepared)
+    model, start = build(prepared)
 
     def report(epoch: Epoch) -> None:
         record.metrics.add({"seed": seed, **epoch._asdict()})

@@ -24,7 +24,7 @@ departs from the authors' programs:
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +87,15 @@ class DIFFormer(Model):
     """
 
     paper = "DIFFormer: Transformers Induced by Energy Constrained Diffusion (arXiv 2301.09474)"
+    search: ClassVar = {
+        "dim": [32, 64, 128],
+        "layers": {"low": 1, "high": 8},
+        "kernel": ["simple", "sigmoid"],
+        "alpha": {"low": 0.1, "high": 0.9},
+        "norm": ["none", "layer"],
+        "dropout": {"low": 0.0, "high": 0.8},
+        "use_weight": [False, True],
+    }
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ departs from the authors' program:
 - A width that the heads do not divide is rounded up.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import Tensor, nn
 
@@ -58,6 +58,13 @@ class GraphGPS(Model):
     """
 
     paper = "Recipe for a General, Powerful, Scalable Graph Transformer (arXiv 2205.12454)"
+    search: ClassVar = {
+        "dim": [64, 128, 256],
+        "layers": {"low": 1, "high": 4},
+        "heads": [1, 4],
+        "norm": ["batch", "layer"],
+        "dropout": {"low": 0.0, "high": 0.8},
+    }
 
     def __init__(
         self,

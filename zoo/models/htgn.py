@@ -24,7 +24,7 @@ graphs. How the gaps are filled:
   after its ReLU, and inside the feed-forward.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +104,11 @@ class HTGN(Model):
     """
 
     paper = "HTGN, a public design note"
+    search: ClassVar = {
+        "dim": [32, 64, 128],
+        "layers": {"low": 1, "high": 4},
+        "dropout": {"low": 0.0, "high": 0.8},
+    }
 
     def __init__(
         self,

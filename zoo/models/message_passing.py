@@ -1,5 +1,7 @@
 """What GCN, GraphSAGE, GAT and the perceptron share: a stack of graph convolutions."""
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from zoo.nn import Convolution, Dropout, FeatureLinear, Linear, Projection, ReluDropout, build_norm
@@ -19,6 +21,13 @@ class MessagePassing(Model):
     """
 
     paper = "Classic GNNs are Strong Baselines (arXiv 2406.08993)"
+    search: ClassVar = {
+        "dim": [64, 128, 256],
+        "layers": {"low": 1, "high": 5},
+        "dropout": {"low": 0.0, "high": 0.8},
+        "norm": ["none", "batch", "layer"],
+        "residual": [False, True],
+    }
 
     def __init__(
         self,

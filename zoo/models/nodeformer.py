@@ -22,7 +22,7 @@
   are not offered for inspection.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +104,14 @@ class NodeFormer(Model):
     """
 
     paper = "NodeFormer: A Scalable Graph Structure Learning Transformer (arXiv 2306.08385)"
+    search: ClassVar = {
+        "dim": [32, 64, 128],
+        "layers": {"low": 1, "high": 3},
+        "orders": {"low": 1, "high": 3},
+        "norm": ["none", "layer"],
+        "dropout": {"low": 0.0, "high": 0.8},
+        "edge_loss": [0.0, 0.01, 0.1, 1.0],
+    }
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ program for medium graphs. Where it departs from the authors' program, and where
 """
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +81,15 @@ class Polynormer(Model):
     """
 
     paper = "Polynormer: Polynomial-Expressive Graph Transformer (arXiv 2403.01232)"
+    search: ClassVar = {
+        "dim": [64, 128, 256],
+        "local_layers": {"low": 1, "high": 7},
+        "global_layers": {"low": 1, "high": 3},
+        "heads": [1, 4, 8],
+        "norm": ["none", "batch", "layer"],
+        "input_dropout": {"low": 0.0, "high": 0.5},
+        "dropout": {"low": 0.0, "high": 0.7},
+    }
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ options of this one model. Where it departs from them:
 """
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +87,16 @@ class SGFormer(Model):
     """
 
     paper = "SGFormer: Simplifying and Empowering Transformers (arXiv 2306.10759)"
+    search: ClassVar = {
+        "dim": [32, 64, 128, 256],
+        "dropout": {"low": 0.0, "high": 0.8},
+        "norm": ["none", "layer"],
+        "qk_norm": ["frobenius", "row"],
+        "graph_layers": {"low": 1, "high": 5},
+        "graph_norm": ["none", "batch"],
+        "graph_dropout": {"low": 0.0, "high": 0.8},
+        "graph_weight": {"low": 0.1, "high": 0.9},
+    }
 
     def __init__(
         self,

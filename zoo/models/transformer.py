@@ -12,7 +12,7 @@ Where it departs from the paper:
 - A width that the heads do not divide is rounded up.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import Tensor, nn
 
@@ -54,6 +54,12 @@ class Transformer(Model):
     """
 
     paper = "Attention Is All You Need (arXiv 1706.03762)"
+    search: ClassVar = {
+        "dim": [64, 128, 256],
+        "layers": {"low": 1, "high": 4},
+        "heads": [1, 4],
+        "dropout": {"low": 0.0, "high": 0.8},
+    }
 
     def __init__(
         self,

@@ -2,11 +2,10 @@
 
 from zoo.config.options import Table
 from zoo.studies.batching import batching_study
-from zoo.studies.control import rba_control
 from zoo.studies.cost import rba_cost
 from zoo.studies.devices import rba_devices
 from zoo.studies.energy import difformer_energy
-from zoo.studies.evaluation import rba_evaluation
+from zoo.studies.random_batches import rba_control, rba_evaluation
 from zoo.studies.study import Row, Series, Study, write_study
 from zoo.studies.theory import rba_theory
 from zoo.studies.transfer import transfer_study

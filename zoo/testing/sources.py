@@ -1,120 +1,29 @@
-"""The command `zoo check`: the promises of a model, or of every model that a file registers."""
+"""The models that a name, a file or a notebook stands for: what `zoo check` holds to promises."""
+
+from __future__ import annotations
 
 import ast
 import json
 import sys
-import time
-from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
 
-import typer
-
-from zoo.cli import console
-from zoo.cli.common import AsJson
-from zoo.errors import ZooError
-
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL_OR_FILE", help="A word of `zoo list models`, or a .py or .ipynb file."
-    ),
-]
+from zoo.errors import ZooError, unknown
+from zoo.registry import MODELS
+from zoo.weights.create import list_models
 
 
-def check(target: Target, as_json: AsJson = False) -> None:
-    """Hold a model to what every model promises; exit code 1 where a promise is broken.
-
-    Of a file every model that it registers is checked. Of a notebook, imports,
-    functions, classes and plain assignments are run, and nothing else.
-    """
-    start, found = time.perf_counter(), []
-    tell = console.remark if as_json else console.say
-    try:
-        names = _models_of(target)
-    except _Refused as error:
-        names = []
-        found.append(_line(target, "it_can_be_registered", [(target, str(error))], 0.0))
-        _tell_promise(found[-1], set(), tell)
-    for name in names:
-        tell(f"{name}:")
-        said: set[str] = set()
-        for row in _checked(name):
-            found.append(row)
-            _tell_promise(row, said, tell)
-    broken = [row for row in found if row["broken"]]
-    seconds = time.perf_counter() - start
-    if as_json:
-        summary = {"promises": found, "kept": not broken, "seconds": round(seconds, 1)}
-        typer.echo(json.dumps(summary))
-    elif broken:
-        more = "; fix them to see the others" if found[-1]["promise"] != LAST else ""
-        tell(f"{len(broken)} of {len(found)} promises are broken, in {seconds:.0f} s{more}.")
-    else:
-        tell(f"{', '.join(names)} keeps all {len(found)} promises, in {seconds:.0f} s.")
-    sys.exit(1 if broken else 0)
-
-
-def _checked(name: str) -> Iterator[dict[str, Any]]:
-    """Check a registered model and give a row for each promise, as soon as it is known."""
-    from zoo.testing import model_promises
-
-    for promise, cases in groupby(model_promises(name), lambda each: each.name):
-        start = time.perf_counter()
-        said = [(each.of, each.broken()) for each in cases]
-        row = _line(name, promise, said, time.perf_counter() - start)
-        yield row
-        if promise in FIRST and len(row["broken"]) == row["cases"]:
-            return
-
-
-FIRST = "it_can_be_made", "one_row_of_finite_logits_per_node"
-"""Promises without which every other is broken for the same reason."""
-
-LAST = "it_says_what_it_is"
-
-
-def _line(model: str, promise: str, said: list, seconds: float) -> dict[str, Any]:
-    broken = [{"of": of, "said": text} for of, text in said if text is not None]
-    return {
-        "model": model,
-        "promise": promise,
-        "cases": len(said),
-        "broken": broken,
-        "seconds": round(seconds, 1),
-    }
-
-
-def _tell_promise(row: dict[str, Any], said: set[str], tell) -> None:
-    """Say one promise: a line if it is kept, else also what is wrong, once for each text."""
-    cases = "" if row["cases"] == 1 else f", {row['cases']} cases"
-    words = row["promise"].replace("_", " ")
-    tell(f"  {'broken' if row['broken'] else 'kept  '}  {words}{cases} ({row['seconds']:.1f} s)")
-    for text, those in groupby(row["broken"], lambda each: each["said"]):
-        of = [each["of"] for each in those]
-        more = f" and {len(of) - 2} more" if len(of) > 2 else ""
-        shown = "as above" if text in said else text
-        tell(f"          {', '.join(of[:2])}{more}: {shown}")
-        said.add(text)
-
-
-class _Refused(Exception):
+class RefusedModel(Exception):
     """A model of a file that the registry did not take."""
 
 
-def _models_of(target: str) -> list[str]:
+def models_of(target: str) -> list[str]:
     """Return the names of the models to check: one that is registered, or all of a file.
 
     Raises:
-        _Refused: a model of the file cannot be registered.
+        RefusedModel: a model of the file cannot be registered.
         ZooError: there is no such model or file, it fails, or registers no model.
     """
-    from zoo.errors import unknown
-    from zoo.registry import MODELS
-    from zoo.weights.create import list_models
-
     path, known = Path(target), list_models()
     if path.suffix not in SOURCES:
         if target not in known:
@@ -145,7 +54,7 @@ def _run(path: Path, source: ast.Module) -> None:
     try:
         exec(compile(source, module.__file__, "exec"), module.__dict__)
     except ZooError as error:
-        raise _Refused(str(error)) from error
+        raise RefusedModel(str(error)) from error
     except Exception as error:  # a user's file may raise anything
         raise ZooError(
             f"{path} cannot be run: {type(error).__name__}: {error} (line "

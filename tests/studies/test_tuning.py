@@ -1,0 +1,174 @@
+"""Settings are chosen by validation; what was tried is kept, whatever ends the study."""
+
+import json
+import sqlite3
+import sys
+
+import pytest
+
+from zoo.cli.app import main
+from zoo.config.options import options_of, value_problems
+from zoo.config.search import Search, changed
+from zoo.datasets.splits import split_of
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe
+from zoo.registry import MODELS
+from zoo.studies import tuning
+from zoo.studies.tuning import Tuning, search_of
+from zoo.weights.create import list_models
+
+RECIPE = {
+    "dataset": {"name": "sbm", "nodes": 120, "split": "ratio-60-20-20"},
+    "model": {"name": "gcn", "dim": 8},
+    "train": {"epochs": 4, "lr": 0.01},
+    "search": {"model.dim": [4, 8], "model.norm": ["none", "batch"]},
+}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    found = Tuning(tmp_path_factory.mktemp("study"), load_recipe(RECIPE), splits=2, device="cpu")
+    found.run(4)
+    return found
+
+
+def test_the_first_trial_is_the_recipe_as_it_is(study):
+    first = study.trials()[0]
+    assert first.settings["train.lr"] == 0.01 and first.settings["model.dim"] == 8
+    assert first.state == "complete" and first.splits == 2 and first.std is not None
+    assert study.best().val == max(each.val for each in study.trials() if each.state == "complete")
+
+
+def test_a_block_of_the_recipe_says_what_is_tried(study):
+    space = search_of(load_recipe(RECIPE))
+    assert space["model.dim"] == [4, 8] and "model.layers" in space and "train.lr" in space
+    for each in study.trials():
+        assert each.settings["model.dim"] in (4, 8) and 1 <= each.settings["model.layers"] <= 5
+        assert float(f"{each.settings['train.lr']:.4g}") == each.settings["train.lr"]
+
+
+def test_what_is_written_can_be_trained_and_says_where_it_is_from(study):
+    summary = study.score()
+    recipe = load_recipe(study.folder / "best.yaml")
+    best = study.best()
+    assert recipe.model["dim"] == best.settings["model.dim"] and recipe.seeds == [0, 1]
+    assert not recipe.search and f"trial {best.number}." in (study.folder / "best.yaml").read_text()
+    scores = [each["val"] for each in summary["seeds"]]
+    assert sum(scores) / 2 == pytest.approx(best.val)  # the very training of the trial
+    written = {path.name for path in study.write()}
+    assert written == {"best.yaml", "trials-table.csv", "trials-lines.csv", "trials.png"}
+
+
+def test_no_test_score_is_kept(study):
+    database = sqlite3.connect(study.folder / "trials.db")
+    kept = {key for (key,) in database.execute("select key from trial_user_attributes")}
+    assert kept == {"val", "seconds"}
+
+
+def test_a_study_goes_on_where_it_was(study):
+    before = study.trials()
+    study.study.ask()  # a trial whose process was killed
+    again = Tuning(study.folder, device="cpu")
+    told = []
+    again.run(len(before) + 1, tell=lambda trial, best: told.append(trial))
+    assert again.trials()[:-1] == before and len(told) == 1
+    again.run(len(before))  # there is nothing left to try
+    assert len(again.trials()) == len(before) + 1
+    with pytest.raises(ZooError, match="write `--resume"):
+        Tuning(study.folder, load_recipe(RECIPE))
+
+
+def test_settings_that_cannot_be_trained_are_left_behind(tmp_path):
+    broken = {**RECIPE, "search": {"train.lr": [0.01, 1e30], "model.norm": ["none", "batch"]}}
+    found = Tuning(tmp_path / "some", load_recipe(broken), splits=1, device="cpu")
+    found.study.enqueue_trial({"train.lr": "1e+30"})
+    found.run(3)
+    assert "failed" in {each.state for each in found.trials()} and found.best().val is not None
+    never = {**RECIPE, "train": {"epochs": 4, "lr": 1e30}, "search": {"train.lr": [1e30, 2e30]}}
+    with pytest.raises(ZooError, match="smaller train.lr"):
+        Tuning(tmp_path / "none", load_recipe(never), splits=1, device="cpu").run(9)
+
+
+def test_what_is_worse_on_the_first_splits_is_given_up(tmp_path, monkeypatch):
+    found = Tuning(tmp_path / "study", load_recipe(RECIPE), splits=8, device="cpu")
+    scores = iter([[0.9] * 8, [0.1] * 8])
+    monkeypatch.setattr(found, "_scores", lambda prepared: iter(next(scores)))
+    found.run(2)
+    first, second = found.trials()
+    assert first.state == "complete" and second.state == "pruned" and second.splits < 8
+
+
+def test_data_is_read_once_unless_settings_change_it(study, monkeypatch):
+    monkeypatch.setattr(tuning, "prepare", lambda plan: pytest.fail("read again"))
+    study._prepared({"train.lr": 0.5, "model.dim": 4})
+    with pytest.raises(pytest.fail.Exception, match="read again"):
+        study._prepared({"dataset.nodes": 100})
+    assert split_of(study.prepared.data, "ratio-60-20-20", 0).sha256 == (
+        study.prepared.splits[0].sha256
+    )
+
+
+@pytest.mark.parametrize("name", [each for each in list_models() if MODELS[each].search])
+def test_every_model_can_be_made_of_what_it_says_is_worth_trying(name):
+    model, known = MODELS[name], options_of(MODELS[name])
+    own = {key: each for key, each in model.search.items() if key in known}
+    assert "dim" in own
+    assert not value_problems(Search, {f"model.{key}": each for key, each in own.items()}, ())
+    base = {"dataset": "karate", "model": name}
+    ends = [
+        [each["low"], each["high"]] if isinstance(each, dict) else each for each in own.values()
+    ]
+    for at in range(max(map(len, ends))):
+        tried = {f"model.{key}": each[at % len(each)] for key, each in zip(own, ends, strict=True)}
+        load_recipe(changed(base, tried))
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"model.dim": [8]}, "search.model.dim"),
+        ({"model.nosuch": [1, 2]}, "nosuch"),
+        ({"seeds": [1, 2]}, "search"),
+        ({"train.lr": {"low": 1, "high": 0.1}}, "less than `high`"),
+        ({"train.lr": {"low": 0, "high": 0.1, "log": True}}, "above 0"),
+        ({"train.lr": 0.1}, "search.train.lr"),
+    ],
+)
+def test_what_cannot_be_tried_is_said(search, said, tmp_path):
+    with pytest.raises(ZooError, match=said):
+        Tuning(tmp_path / "study", load_recipe({**RECIPE, "search": search}))
+    assert not (tmp_path / "study").exists()
+
+
+def ended(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["zoo", *words])
+    code = 0
+    try:
+        main()
+    except SystemExit as error:
+        code = error.code
+    return code, capsys.readouterr()
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["tune", "mlp", "train.epochs=2", "--data", "karate", "--trials", "2", "--splits", "1"]
+    code, said = ended([*words, "--json"], monkeypatch, capsys)
+    [summary] = json.loads(said.out)
+    assert not code and summary["test"]["runs"] == 1 and "trial 1: " in said.err
+    [folder] = (tmp_path / "runs").glob("tune-mlp-*")
+    code, said = ended(["tune", "--resume", str(folder), "--trials", "3"], monkeypatch, capsys)
+    assert not code and "what the settings matter" in said.out and "as it was" in said.out
+    for wrong, why in (
+        (["tune"], "name a recipe"),
+        (["tune", "mlp"], "zoo tune mlp --data DATASET"),
+        (["tune", "--resume", "nowhere"], "no study was begun in nowhere"),
+    ):
+        code, said = ended(wrong, monkeypatch, capsys)
+        assert code == 2 and why in " ".join(said.err.split())
+
+
+def test_optuna_is_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ZooError, match=r"graph-transformer-zoo\[tune\]"):
+        Tuning(tmp_path / "study", load_recipe(RECIPE))

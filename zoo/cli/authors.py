@@ -1,0 +1,298 @@
+"""The commands for those who write models and recipes: check, show, estimate, tune, ..."""
+
+import datetime
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoo.cli import console, result_tables
+from zoo.cli.common import (
+    AsJson,
+    Device,
+    DeviceName,
+    Overrides,
+    Quiet,
+    RecipeName,
+    Runs,
+    Trust,
+    spec_of,
+    typed_path,
+)
+from zoo.errors import ZooError
+
+app = typer.Typer()
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL_OR_FILE", help="A word of `zoo list models`, or a .py or .ipynb file."
+    ),
+]
+
+
+@app.command()
+def check(target: Target, as_json: AsJson = False) -> None:
+    """Hold a model to what every model promises; exit code 1 where a promise is broken.
+
+    Of a file every model that it registers is checked. Of a notebook, imports,
+    functions, classes and plain assignments are run, and nothing else.
+    """
+    from zoo.testing.sources import RefusedModel, models_of
+
+    start, found = time.perf_counter(), []
+    tell = console.remark if as_json else console.say
+    try:
+        names = models_of(target)
+    except RefusedModel as error:
+        names = []
+        found.append(_line(target, "it_can_be_registered", [(target, str(error))], 0.0))
+        _tell_promise(found[-1], set(), tell)
+    for name in names:
+        tell(f"{name}:")
+        said: set[str] = set()
+        for row in _checked(name):
+            found.append(row)
+            _tell_promise(row, said, tell)
+    broken = [row for row in found if row["broken"]]
+    seconds = time.perf_counter() - start
+    if as_json:
+        summary = {"promises": found, "kept": not broken, "seconds": round(seconds, 1)}
+        typer.echo(json.dumps(summary))
+    elif broken:
+        more = "; fix them to see the others" if found[-1]["promise"] != LAST else ""
+        tell(f"{len(broken)} of {len(found)} promises are broken, in {seconds:.0f} s{more}.")
+    else:
+        tell(f"{', '.join(names)} keeps all {len(found)} promises, in {seconds:.0f} s.")
+    sys.exit(1 if broken else 0)
+
+
+def _checked(name: str) -> Iterator[dict[str, Any]]:
+    """Check a registered model and give a row for each promise, as soon as it is known."""
+    from zoo.testing import model_promises
+
+    for promise, cases in groupby(model_promises(name), lambda each: each.name):
+        start = time.perf_counter()
+        said = [(each.of, each.broken()) for each in cases]
+        row = _line(name, promise, said, time.perf_counter() - start)
+        yield row
+        if promise in FIRST and len(row["broken"]) == row["cases"]:
+            return
+
+
+FIRST = "it_can_be_made", "one_row_of_finite_logits_per_node"
+"""Promises without which every other is broken for the same reason."""
+
+LAST = "it_says_what_it_is"
+
+
+def _line(model: str, promise: str, said: list, seconds: float) -> dict[str, Any]:
+    broken = [{"of": of, "said": text} for of, text in said if text is not None]
+    return {
+        "model": model,
+        "promise": promise,
+        "cases": len(said),
+        "broken": broken,
+        "seconds": round(seconds, 1),
+    }
+
+
+def _tell_promise(row: dict[str, Any], said: set[str], tell) -> None:
+    """Say one promise: a line if it is kept, else also what is wrong, once for each text."""
+    cases = "" if row["cases"] == 1 else f", {row['cases']} cases"
+    words = row["promise"].replace("_", " ")
+    tell(f"  {'broken' if row['broken'] else 'kept  '}  {words}{cases} ({row['seconds']:.1f} s)")
+    for text, those in groupby(row["broken"], lambda each: each["said"]):
+        of = [each["of"] for each in those]
+        more = f" and {len(of) - 2} more" if len(of) > 2 else ""
+        shown = "as above" if text in said else text
+        tell(f"          {', '.join(of[:2])}{more}: {shown}")
+        said.add(text)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of recipes, for editors."""
+    from zoo.experiments.resolve import schema as recipe_schema
+
+    typer.echo(json.dumps(recipe_schema(), indent=2))
+
+
+@app.command()
+def pages(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Holds a folder of recipes for each model.", callback=typed_path
+        ),
+    ] = Path("recipes"),
+) -> None:
+    """Write the README.md of each model's folder of recipes, from recipes and docstrings."""
+    from zoo.experiments.recipe_pages import write_pages
+
+    changed = write_pages(folder)
+    for path in changed:
+        console.remark(f"written: {path}")
+    if not changed:
+        console.remark("every page is up to date")
+
+
+@app.command()
+def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) -> None:
+    """Print a recipe with the value of every option."""
+    from zoo.config.recipe import recipe_text
+    from zoo.experiments.resolve import load_recipe, write_out
+
+    loaded = load_recipe(recipe, overrides or [], trust=trust)
+    typer.echo(recipe_text(write_out(loaded, trust)), nl=False)
+    if loaded.imports and not trust:
+        console.remark(
+            f"imports were not run ({', '.join(loaded.imports)}): what only they define is as it "
+            "is written, unchecked; --trust runs them."
+        )
+
+
+@app.command()
+def estimate(
+    recipe: RecipeName, overrides: Overrides = None, trust: Trust = False, as_json: AsJson = False
+) -> None:
+    """Say how much memory a recipe will take, from small graphs of the same kind."""
+    from zoo.experiments.estimate_memory import estimate as estimated
+    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.system.allocator import keep_freed_memory
+
+    keep_freed_memory()  # as in training
+    loaded = load_recipe(recipe, overrides or [], trust=trust)
+    if loaded.imports and not trust:
+        raise ZooError(
+            f"{recipe} imports code, {', '.join(loaded.imports)}, which an estimate has to run: it "
+            "makes the model and trains it for some steps. Read it, and write `--trust`."
+        )
+    found = estimated(resolve(loaded, trust))
+    if as_json:
+        typer.echo(json.dumps(found._asdict()))
+    else:
+        result_tables.estimate(found)
+
+
+@app.command()
+def tune(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE|MODEL]", help="What to begin with.")
+    ] = None,
+    overrides: Overrides = None,
+    data: Annotated[str | None, typer.Option("--data", help="The data set, as of `embed`.")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Several models, such as sgformer,gcn,mlp: tune each.")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="How many settings to try.")] = 40,
+    hours: Annotated[float, typer.Option(min=0, help="After which no trial is begun.")] = math.inf,
+    splits: Annotated[int, typer.Option(min=1, help="Seeds that every trial is trained with.")] = 5,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="STUDY", help="Go on in its folder.", callback=typed_path),
+    ] = None,
+    device: DeviceName = Device.auto,
+    runs: Runs = Path("runs"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find settings for a graph by validation, and score the best on test once.
+
+    What is tried is what the model says is worth trying, changed by a block `search:` of the
+    recipe. Ctrl-C and kill -9 lose one trial: --resume goes on, also in several processes at once.
+    """
+    if sum(each is not None for each in (recipe, models, resume)) != 1:
+        raise ZooError(
+            "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
+            "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY`."
+        )
+    from zoo.studies.tuning import Tuning
+
+    if resume is None:
+        given = spec_of(data) if data else None
+        plans = [_to_tune(each, overrides, given) for each in (models or recipe).split(",")]
+        made = [(_new_study(runs, each.name), each, splits) for each in plans]
+    else:
+        made = [(resume,)]
+    found = []
+    for each in made:
+        study = Tuning(*each, device=device.value)
+        console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
+        try:
+            study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
+        except KeyboardInterrupt:
+            console.remark(f"`zoo tune --resume {study.folder}` goes on.")
+            raise
+        found.append(study.score())
+        if not as_json:
+            _tell_study(study, found[-1])
+    if as_json:
+        typer.echo(json.dumps(found))
+    elif len(found) > 1:
+        from zoo.experiments.compare import compare, contestants
+
+        result_tables.comparison(compare(contestants([each["folder"] for each in found])))
+
+
+def _to_tune(source: str, overrides: list[str] | None, data: Any):
+    """Return a recipe, or that of a model with its default options, on a data set."""
+    from zoo.experiments.compare import UNTUNED
+    from zoo.experiments.resolve import load_recipe
+    from zoo.registry import MODELS, discover
+
+    discover()
+    model = source in MODELS
+    if model and data is None:
+        raise ZooError(f"{source} is a model: write `zoo tune {source} --data DATASET`.")
+    train = {"epochs": 500, **UNTUNED}
+    begin = {"dataset": data, "model": {"name": source}, "train": train} if model else source
+    recipe = load_recipe(begin, overrides or [], trust=True)
+    if data is not None and not model:
+        recipe = load_recipe({**recipe.plain(), "dataset": data}, trust=True)
+    return recipe.model_copy(update={"name": Path(source).stem})
+
+
+def _new_study(runs: Path, name: str) -> Path:
+    return runs / f"tune-{name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _tell_trial(trial, best) -> None:
+    """Print a line on a trial that has ended."""
+    console.remark(
+        f"trial {trial.number}: {trial.state} {_score(trial)}, {trial.splits} splits, "
+        f"{trial.seconds:.1f} s; best {best.val:.4f}, trial {best.number}"
+    )
+
+
+def _tell_study(study, summary: dict[str, Any]) -> None:
+    """Print the best trials, what the settings matter, and the score of the best on test."""
+    trials = study.trials()
+    done = sorted((each for each in trials if each.state == "complete"), key=study.gain)
+    shown = [{"trial": each.number, "validation": _score(each), **_short(each.settings)}
+             for each in done[:-6:-1]]  # fmt: skip
+    console.rows([{"": key, **{f"{n + 1}.": each[key] for n, each in enumerate(shown)}}
+                  for key in shown[0]])  # fmt: skip
+    matters = ", ".join(f"{key} {each}" for key, each in _short(study.importance()).items())
+    console.say(f"what the settings matter: {matters or 'too few trials to tell'}")
+    begun = next((_score(each) for each in trials if each.number == 0), "")
+    test, std = summary["test"]["mean"], summary["test"]["std"]
+    console.say(f"validation {begun} as it was, {_score(study.best())} tuned; "
+                f"test {test:.4f} ± {std or 0:.4f}")  # fmt: skip
+    console.remark(f"written: {', '.join(map(str, study.write()))}")
+
+
+def _score(trial) -> str:
+    score = "" if trial.val is None else f"{trial.val:.4f}"
+    return score if trial.std is None else f"{score} ± {trial.std:.4f}"
+
+
+def _short(found: dict[str, Any]) -> dict[str, str]:
+    return {key.removeprefix("model."): f"{each:.3g}" if isinstance(each, float) else str(each)
+            for key, each in found.items()}  # fmt: skip

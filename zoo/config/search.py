@@ -1,0 +1,88 @@
+"""What `zoo tune` may change: a key of a recipe, and the values that are worth trying."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Key = Annotated[str, StringConstraints(pattern=r"^(model|train|encoding|dataset)(\.\w+)+$")]
+
+
+class Range(BaseModel):
+    """Numbers from `low` to `high`: whole ones where both are; `log`, as many below as above."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    low: int | float = Field(description="the lowest")
+    high: int | float = Field(description="the highest")
+    log: bool = Field(False, description="whether ratios count, and not differences")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError("write a `low` that is less than `high`")
+        if self.log and self.low <= 0:
+            raise ValueError("ratios need a `low` above 0; leave `log` out")
+        return self
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole ones."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether a value is one of its numbers."""
+        number = type(value) is int or (type(value) is float and not self.whole)
+        return number and self.low <= value <= self.high
+
+
+Search = dict[Key, Range | Annotated[list[Any], Field(min_length=2)]]
+"""Dotted key, such as `train.lr`, to a range, or to the list of what it may be."""
+
+
+def changed(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain data of a recipe with other values at some dotted keys."""
+    data = {key: each for key, each in data.items() if key != "search"}
+    for key, value in settings.items():
+        first, *rest, last = key.split(".")
+        into = data[first] = _mapping(data.get(first, {}))
+        for each in rest:
+            into[each] = into = _mapping(into.get(each, {}))
+        into[last] = value
+    return data
+
+
+def at(data: Mapping[str, Any], key: str) -> Any:
+    """Return what is at a dotted key, None where nothing is."""
+    found: Any = data
+    for each in key.split("."):
+        found = found.get(each) if isinstance(found, Mapping) else None
+    return found
+
+
+def _mapping(spec: Any) -> dict[str, Any]:
+    return dict(spec) if isinstance(spec, Mapping) else {"name": spec}
+
+
+def suggested(trial: Any, key: str, space: Range | list[Any]) -> Any:
+    """Return the value that a trial of Optuna suggests for a key of a recipe."""
+    if not isinstance(space, Range):
+        words = [json.dumps(each) for each in space]
+        return value_of(space, trial.suggest_categorical(key, words))
+    suggest = trial.suggest_int if space.whole else trial.suggest_float
+    return value_of(space, suggest(key, space.low, space.high, log=space.log))
+
+
+def value_of(space: Range | list[Any], found: Any) -> Any:
+    """Return the value of a recipe for one of Optuna: four digits of it are enough."""
+    if not isinstance(space, Range):
+        return json.loads(found)
+    return found if space.whole else float(f"{found:.4g}")
+
+
+def plain(space: Range | list[Any]) -> Any:
+    """Return what a recipe says of a range, or of a list."""
+    return space.model_dump(exclude_defaults=True) if isinstance(space, Range) else space

@@ -1,0 +1,294 @@
+"""Settings for one's own graph: `zoo tune`, by Optuna, which is an optional extra.
+
+Each trial trains a recipe with other settings on several splits, and is given up where it is worse
+on the splits so far than the best one (Wilcoxon's test). Its score is the mean validation score;
+test scores are neither looked at nor kept. All is in a folder: the recipe that was begun with, the
+trials in SQLite, and in the end the best recipe and its run, which scores the test part once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from zoo.config.metrics import gain
+from zoo.config.options import options_of
+from zoo.config.recipe import Recipe, recipe_text
+from zoo.config.search import Range, Search, at, changed, plain, suggested, value_of
+from zoo.errors import ZooError
+from zoo.experiments.prepare import Prepared, prepare
+from zoo.experiments.resolve import load_recipe, resolve, write_out
+from zoo.experiments.run import build, run_recipe, seed_everything
+from zoo.registry import MODELS
+from zoo.studies.study import Series, Study, write_study
+from zoo.system.environment import choose_device
+from zoo.system.files import write_whole
+from zoo.training.fit import fit
+
+TRAINING: dict[str, Any] = {
+    "train.lr": {"low": 0.0005, "high": 0.03, "log": True},
+    "train.weight_decay": {"low": 1e-5, "high": 1e-2, "log": True},
+}
+"""What is tried of every training."""
+
+RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
+
+_DATA = ("dataset", "graph", "encoding")
+
+
+class Trial(NamedTuple):
+    """A trial that has ended.
+
+    Attributes:
+        number: from 0, which is the recipe as it was.
+        state: `complete`, `pruned` or `failed`.
+        val: mean validation score over the splits it was trained on, None of a failed one.
+        std: their standard deviation.
+        splits: how many these are.
+        seconds: that it took.
+        settings: key of the recipe to the value that was tried.
+    """
+
+    number: int
+    state: str
+    val: float | None
+    std: float | None
+    splits: int
+    seconds: float
+    settings: dict[str, Any]
+
+
+def search_of(recipe: Recipe) -> Search:
+    """Return what is tried of a recipe: the training's, the model's own, and its `search:`."""
+    model = resolve(recipe, trust=True).model["name"]
+    known = options_of(MODELS[model])
+    own = {f"model.{key}": each for key, each in MODELS[model].search.items() if key in known}
+    given = {key: each for key, each in recipe.model_dump()["search"].items()}
+    data = {**recipe.plain(), "search": {**TRAINING, **own, **given}}
+    return load_recipe(data, trust=True).search
+
+
+class Tuning:
+    """A study of one recipe, in a folder of its own.
+
+    Args:
+        folder: what was begun there goes on.
+        recipe: what to begin with; None where it was begun.
+        splits: on how many every trial is trained.
+        device: `auto`, `cpu` or `cuda`.
+
+    Raises:
+        ZooError: Optuna is missing, nothing was begun in the folder or something else was, or the
+            recipe cannot be trained.
+    """
+
+    def __init__(
+        self, folder: Path, recipe: Recipe | None = None, splits: int = 5, device: str = "auto"
+    ):
+        self.optuna, self.folder, self.device = _optuna(), folder, device
+        begun = folder / RECIPE
+        if begun.is_file() == (recipe is not None):
+            raise ZooError(
+                f"a study was begun in {folder}; write `--resume {folder}`, or another folder."
+                if recipe is not None
+                else f"no study was begun in {folder}; write `zoo tune RECIPE`."
+            )
+        if recipe is not None:
+            data = {**recipe.plain(), "search": search_of(recipe), "seeds": list(range(splits))}
+            data["search"] = {key: plain(each) for key, each in data["search"].items()}
+            for key in ("expect", "verified", "differs"):
+                data.pop(key, None)
+            for key, each in load_recipe(data, trust=True).search.items():
+                tried = each.low if isinstance(each, Range) else each[0]
+                load_recipe(changed(data, {key: tried}), trust=True)  # there is such an option
+            write_whole(begun, lambda path: path.write_text(recipe_text(data), encoding="utf-8"))
+        self.recipe = load_recipe(begun, trust=True)
+        self.prepared = prepare(resolve(self.recipe, trust=True))
+        self.metric = self.prepared.data.metric
+        self.study = self._study()
+
+    def run(
+        self,
+        trials: int = 40,
+        hours: float = math.inf,
+        tell: Callable[[Trial, Trial], None] = lambda trial, best: None,
+    ) -> None:
+        """Try settings until so many trials have ended, those of before included.
+
+        Args:
+            trials: how many.
+            hours: after which no trial is begun.
+            tell: called after each trial, with it and the best so far.
+
+        Raises:
+            ZooError: every trial has failed: why.
+        """
+        end = time.monotonic() + 3600 * hours
+        failed: list[ZooError] = []
+        while len(self.trials()) < trials and time.monotonic() < end:
+            self.study.optimize(lambda each: self._try(each, failed), n_trials=1, catch=(ZooError,))
+            done = self.trials()
+            if len(failed) == len(done) >= 3:
+                raise failed[0]
+            if best := self.best():
+                tell(done[-1], best)
+        if self.best() is None:
+            raise failed[0] if failed else ZooError(f"no trial has ended in {self.folder}.")
+
+    def trials(self) -> list[Trial]:
+        """Return the trials that have ended, in this order."""
+        ended = [each for each in self.study.get_trials(deepcopy=False) if each.state.is_finished()]
+        return [self._told(each) for each in sorted(ended, key=lambda each: each.datetime_complete)]
+
+    def best(self) -> Trial | None:
+        """Return the trial with the best validation score, None where none is complete."""
+        done = [each for each in self.trials() if each.state == "complete"]
+        return max(done, key=self.gain, default=None)
+
+    def importance(self) -> dict[str, float]:
+        """Return how much of the spread of scores each setting explains, the most first."""
+        with contextlib.suppress(ValueError, RuntimeError):  # too few trials, or all alike
+            return dict(self.optuna.importance.get_param_importances(self.study))
+        return {}
+
+    def best_recipe(self) -> dict[str, Any]:
+        """Return the recipe with the best settings, as plain data."""
+        return changed(self.recipe.plain(), self.best().settings)
+
+    def write_best(self) -> Path:
+        """Write the best recipe, and where it is from."""
+        best, path = self.best(), self.folder / BEST
+        text = (
+            f"# Tuned on {len(self.trials())} trials; validation {self.metric} {best.val:.4f} over "
+            f"{best.splits} splits, trial {best.number}.\n{recipe_text(self.best_recipe())}"
+        )
+        write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+        return path
+
+    def write(self) -> list[Path]:
+        """Write the best recipe, the trials as a table, and a picture of the best score so far."""
+        trials, best = self.trials(), []
+        for each in trials:
+            better = each.state == "complete" and (
+                not best or self.gain(each) > self.gain(best[-1])
+            )
+            best.append(each if better else best[-1] if best else each)
+        numbers = [float(each) for each in range(1, len(trials) + 1)]
+        line = {"best so far": (numbers, [each.val or math.nan for each in best])}
+        margins = {"best so far": [each.std or 0.0 for each in best]}
+        title = f"Validation {self.metric}, {self.folder.name}"
+        plot = Series(title, "trials", line, flat=True, margins=margins)
+        table = [{**each._asdict(), "settings": json.dumps(each.settings)} for each in trials]
+        return [self.write_best(), *write_study(Study("trials", [], [plot], table), self.folder)]
+
+    def gain(self, trial: Trial) -> float:
+        """Return the validation score of a trial as a number of which more is better."""
+        return gain(self.metric, trial.val)
+
+    def score(self, **watched: Any) -> dict[str, Any]:
+        """Train the best recipe and return the summary of its run: its test score, for once."""
+        recipe = load_recipe(self.write_best(), trust=True)
+        return run_recipe(recipe, device=self.device, runs=self.folder, **watched)
+
+    def _study(self):
+        optuna = self.optuna
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+        retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=1)
+        storage = optuna.storages.RDBStorage(
+            f"sqlite:///{(self.folder / TRIALS).absolute()}",
+            heartbeat_interval=30,
+            heartbeat_stale_trial_callback=retry,  # one that was killed is tried again
+        )
+        study = optuna.create_study(
+            storage=storage,
+            study_name="tune",
+            load_if_exists=True,
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(multivariate=True),
+            pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1),
+        )
+        study.enqueue_trial(self._as_it_is(), skip_if_exists=True)
+        return study
+
+    def _as_it_is(self) -> dict[str, Any]:
+        """Return the settings of the recipe that was begun with, as far as they would be tried."""
+        written = write_out(self.recipe, trust=True)
+        now = {key: at(written, key) for key in self.recipe.search}
+        return {
+            key: now[key] if isinstance(space, Range) else json.dumps(now[key])
+            for key, space in self.recipe.search.items()
+            if now[key] in space
+        }
+
+    def _try(self, trial, failed: list[ZooError]) -> float:
+        try:
+            return self._value(trial)
+        except ZooError as error:
+            failed.append(error)
+            raise
+
+    def _value(self, trial) -> float:
+        start = time.perf_counter()
+        settings = {key: suggested(trial, key, each) for key, each in self.recipe.search.items()}
+        prepared = self._prepared(settings)
+        scores: list[float] = []
+        for number, score in enumerate(self._scores(prepared)):
+            scores.append(score)
+            trial.report(gain(self.metric, score), number)
+            trial.set_user_attr("val", scores)
+            trial.set_user_attr("seconds", time.perf_counter() - start)
+            if trial.should_prune():
+                raise self.optuna.TrialPruned
+        return gain(self.metric, statistics.fmean(scores))
+
+    def _scores(self, prepared: Prepared) -> Iterator[float]:
+        """Yield the validation score of each split."""
+        device, plan = choose_device(self.device), prepared.plan
+        for seed, split in zip(plan.recipe.seeds, prepared.splits, strict=True):
+            with torch.random.fork_rng(devices=[]):  # the sampler's own draws stay its own
+                seed_everything(seed)
+                model, _ = build(prepared)
+                yield fit(model, prepared.on(split), device=device, **plan.train).val
+
+    def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
+        """Return the data of some settings: that of the study, unless they change it."""
+        plan = resolve(load_recipe(changed(self.recipe.plain(), settings), trust=True), trust=True)
+        own = self.prepared.plan
+        same = all(getattr(plan, each) == getattr(own, each) for each in _DATA)
+        if same and plan.train["loss"] == own.train["loss"]:
+            return self.prepared._replace(plan=plan)
+        return prepare(plan)
+
+    def _told(self, trial) -> Trial:
+        states = self.optuna.trial.TrialState
+        scores = trial.user_attrs.get("val", [])
+        words = {states.COMPLETE: "complete", states.PRUNED: "pruned"}
+        return Trial(
+            trial.number,
+            words.get(trial.state, "failed"),
+            statistics.fmean(scores) if scores else None,
+            statistics.stdev(scores) if len(scores) > 1 else None,
+            len(scores),
+            trial.user_attrs.get("seconds", 0.0),
+            {key: value_of(self.recipe.search[key], each) for key, each in trial.params.items()},
+        )
+
+
+def _optuna():
+    try:
+        return importlib.import_module("optuna")
+    except ImportError:
+        raise ZooError(
+            "tuning needs a package more: pip install 'graph-transformer-zoo[tune]'."
+        ) from None
