@@ -1,8 +1,10 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+CONSTRAINTS := constraints$(patsubst %,-%,$(filter 3.12,$(VERSION))).txt
 
-.PHONY: train test slow bench format
+.PHONY: train test slow bench format wheel
 
 train: $(INSTALLED)
 	$(BIN)/zoo train sgformer-digits-rba
@@ -18,9 +20,13 @@ slow: $(INSTALLED)
 
 # Peers beside the zoo, at sizes that take minutes; each script takes --full.
 bench: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[test,bench]'
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --config-settings editable_mode=compat --editable '.[test,bench]'
 	for script in startup propagation laplacian random_walk sgformer_step model_steps growth; do \
 	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
+
+# Needs no .venv: the wheel goes into a fresh environment, and is used from an empty folder.
+wheel:
+	$(PYTHON) tests/wheel.py $(CONSTRAINTS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
@@ -28,9 +34,9 @@ format: $(INSTALLED)
 
 # torch and everything else go in one command, so that the constraints hold for all of it; editors
 # that read code without running it find an editable install by its path alone, `compat`.
-$(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-	  { echo "The zoo needs Python 3.11 (DGL has no newer wheel): make PYTHON=/path/to/python3.11"; exit 1; }
+$(INSTALLED): pyproject.toml $(CONSTRAINTS)
+	@test -n "$(filter 3.11 3.12,$(VERSION))" || \
+	  { echo "The zoo needs Python 3.11 or 3.12 (DGL has no newer wheel): make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --config-settings editable_mode=compat --editable '.[test]'
 	touch $(INSTALLED)

@@ -1,11 +1,12 @@
 """Synthetic graphs of the benchmarks: power laws, uniform random graphs, a mesh."""
 
-import dgl
 import networkx
 import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse import csgraph
+
+from zoo.dgl import dgl
 
 
 def power_law(nodes: int, edges: int, seed: int = 0) -> np.ndarray:

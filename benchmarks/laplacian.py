@@ -13,13 +13,13 @@ import tempfile
 import time
 from collections.abc import Callable
 
-import dgl
 import numpy as np
 import torch
 from contest import Aim, conclude, contest_of_processes, full_asked
 from graphs import attached, canonical, connected, mesh, power_law
 from scipy import sparse
 
+from zoo.dgl import dgl
 from zoo.encodings import laplacian
 
 K, RESIDUAL = 16, 1e-5

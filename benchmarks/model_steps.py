@@ -13,12 +13,12 @@ command.
 
 import math
 
-import dgl
 import torch
 from contest import Aim, conclude, contest_of_processes, full_asked
 from sgformer_step import CLASSES, RATE, normalised, training, work
 from torch.nn import functional
 
+from zoo.dgl import dgl
 from zoo.system.allocator import keep_freed_memory
 from zoo.weights.create import create_model
 

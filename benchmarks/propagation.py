@@ -9,11 +9,11 @@ memory bound of the former is a random gather of the same bytes: a row for each 
 
 import warnings
 
-import dgl
 import torch
 from contest import Aim, conclude, contest, full_asked
 from graphs import canonical, power_law
 
+from zoo.dgl import dgl
 from zoo.graphs.adjacency import matrices
 from zoo.graphs.message_passing import neighbour_sum, weighted_sum
 from zoo.system.allocator import keep_freed_memory

@@ -12,11 +12,11 @@ ask for.
 import itertools
 from collections.abc import Callable
 
-import dgl
 import numpy as np
 import torch
 from contest import Aim, conclude, contest, full_asked
 
+from zoo.dgl import dgl
 from zoo.nn import cross_graph, grid_graph, sequence_graph
 
 WINDOW, TOKENS, SHORTEST, LONGEST = 4, 4096, 5, 21

@@ -12,13 +12,13 @@ the C library, and at the full size PyTorch Geometric also runs with jemalloc.
 
 import functools
 
-import dgl
 import torch
 from contest import Aim, conclude, contest_of_processes, full_asked
 from graphs import canonical, power_law
 from torch import nn
 from torch.nn import functional
 
+from zoo.dgl import dgl
 from zoo.system.allocator import installed, keep_freed_memory
 from zoo.weights.create import create_model
 

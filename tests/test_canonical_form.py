@@ -2,12 +2,12 @@
 
 import warnings
 
-import dgl
 import pytest
 import torch
 
 import zoo
 from zoo import canonical_form
+from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 from zoo.graphs.message_passing import place
 from zoo.graphs.sampling import induced, neighbourhood

@@ -75,6 +75,7 @@ def agrees_with_the_makefile(line):
         (ROOT / "Makefile").read_text().replace("$(BIN)", ".venv/bin").replace("--quiet ", "")
     )
     makefile = makefile.replace("$(PYTHON)", "python3.11")
+    makefile = makefile.replace("$(CONSTRAINTS)", "constraints.txt")
     assert line in makefile or "download.pytorch.org" in line, f"{line}: not in the Makefile"
 
 

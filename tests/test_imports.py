@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import networkx
 import pytest
+import torch
 
 ROOT = Path(__file__).parent.parent / "zoo"
 
@@ -29,12 +31,12 @@ FLOORS = [
     {"datasets.files"},
     {"registry", "ops"},
     {"contract", "canonical_form"},
-    {"config", "system"},
+    {"config", "system", "dgl"},
     {"errors"},
 ]
 """From the roof down: a file may import from the floors below its own, and from its own room."""
 
-WITH_DGL = {"graphs", "datasets", "datasets.files", "datasets.mapped", "distributed"}
+WITH_DGL = {"dgl", "graphs", "datasets", "datasets.mapped"}
 
 
 def files_of(root):
@@ -121,8 +123,34 @@ def test_imports_go_down(path):
     assert floor is not None, f"{room} has no place in FLOORS"
     below = set().union(*FLOORS[floor + 1 :])
     assert set(rooms_imported(path)) - {room} <= below
-    with_dgl = any(name.split(".")[0] == "dgl" for name in imported(path))
-    assert room in WITH_DGL or not with_dgl
+    assert room in WITH_DGL or "dgl" not in rooms_imported(path)
+
+
+def test_dgl_is_imported_in_one_place():
+    """Also in code that is text, and in tests: on Python 3.12 graphbolt is replaced before."""
+    folders = (ROOT, ROOT.parent / "tests", ROOT.parent / "benchmarks")
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    line = re.compile(r"^\W*(import dgl\b|from dgl\b)", re.MULTILINE)
+    assert [path for path in files if line.search(path.read_text())] == [ROOT / "dgl.py"]
+
+
+@pytest.mark.parametrize("library", ["", "2.2.1", torch.__version__.partition("+")[0]])
+def test_a_graphbolt_of_another_torch_is_replaced(tmp_path, library):
+    """And nothing else: no graphbolt at all, as in DGL 1, or one for this torch stays."""
+    package = tmp_path / "dgl"
+    package.mkdir()
+    (package / "__init__.py").write_text("class DGLGraph: pass\n")
+    if library:
+        (package / "graphbolt").mkdir()
+        (package / "graphbolt" / f"libgraphbolt_pytorch_{library}.so").touch()
+    code = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT.parent)!r}]; import zoo.dgl;"
+        "print(zoo.dgl.STANDS_IN, 'dgl.graphbolt' in sys.modules)"
+    )
+    call = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True)
+    replaced = library == "2.2.1"
+    assert done.stdout == f"{replaced} {replaced}\n", done.stderr
 
 
 def test_rooms_are_few_and_not_crowded():

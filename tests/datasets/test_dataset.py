@@ -1,7 +1,6 @@
 import os
 import time
 
-import dgl
 import numpy as np
 import pytest
 import torch
@@ -22,6 +21,7 @@ from zoo.datasets.load import (
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.splits import make_split, split_problems
 from zoo.datasets.tasks import TASKS
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 
 

@@ -1,10 +1,10 @@
 """Many graphs with one label each: rows of a batch, encodings, readouts."""
 
-import dgl
 import pytest
 import torch
 
 from zoo.datasets.samples import Samples, class_token, mean_of_nodes
+from zoo.dgl import dgl
 from zoo.encodings import laplacian
 from zoo.errors import ZooError
 from zoo.graphs.examples import short_path, tiny_graph

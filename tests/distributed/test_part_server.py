@@ -13,13 +13,13 @@ import threading
 import time
 from pathlib import Path
 
-import dgl
 import pytest
 import torch
 
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
+from zoo.dgl import dgl
 from zoo.distributed.hosts import PORT, find_hosts, machines
 from zoo.distributed.part_server import join, serve
 from zoo.distributed.partition import CONFIG, open_partition, part_of, write_partition

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 
-import dgl
 import numpy as np
 import pytest
 import torch
@@ -13,6 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import zoo
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
+from zoo.dgl import dgl
 from zoo.encodings import (
     ENCODINGS,
     block_lanczos,
@@ -494,7 +494,8 @@ def test_another_process_computes_the_same_bytes(tmp_path):
     graph, program = dgl.batch([grid(26), power_law(600, 3), cycle(9)]), tmp_path / "program.py"
     np.save(tmp_path / "edges.npy", torch.stack(graph.edges()))
     program.write_text(
-        "import dgl, numpy, torch; from zoo.encodings import laplacian, random_walk;"
+        "import numpy, torch; from zoo.dgl import dgl;"
+        "from zoo.encodings import laplacian, random_walk;"
         f"edges = torch.from_numpy(numpy.load({str(tmp_path / 'edges.npy')!r}));"
         f"graph = dgl.graph((edges[0], edges[1]), num_nodes={graph.num_nodes()});"
         "print(*(each(graph).numpy().tobytes().hex() for each in (laplacian, random_walk)))"

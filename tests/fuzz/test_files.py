@@ -417,7 +417,7 @@ def test_mutated_pickles_are_refused_as_not_as_published(attempts, tmp_path):
 
 @pytest.mark.slow
 def test_mutated_files_of_dgl_are_read_or_refused(attempts, tmp_path):
-    import dgl
+    from zoo.dgl import dgl
 
     graph = dgl.graph(tuple(torch.from_numpy(EDGES.T.copy())), num_nodes=N)
     graph.ndata.update(label=torch.from_numpy(Y), feat=torch.from_numpy(X))

@@ -3,10 +3,10 @@
 import gc
 import weakref
 
-import dgl
 import pytest
 import torch
 
+from zoo.dgl import dgl
 from zoo.graphs import message_passing
 from zoo.graphs.adjacency import ends
 from zoo.graphs.examples import tiny_graph

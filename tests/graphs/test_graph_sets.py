@@ -1,10 +1,10 @@
 """A batch of graphs is dgl.batch of them, canonical, and knows where each begins."""
 
-import dgl
 import pytest
 import torch
 
 from zoo import canonical_form
+from zoo.dgl import dgl
 from zoo.graphs.examples import short_path, tiny_graph
 from zoo.graphs.graph_sets import SequenceGraphs, StoredGraphs, stretches
 from zoo.graphs.sequences import grid_graph, sequence_graph

@@ -3,11 +3,11 @@
 import math
 import warnings
 
-import dgl
 import pytest
 import torch
 
 from zoo.canonical_form import check_graph
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs import message_passing, sequences
 from zoo.graphs.adjacency import degrees, tips

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-import dgl
 import pytest
 import torch
 
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.models.difformer import sigmoid
 from zoo.nn.attention import linear

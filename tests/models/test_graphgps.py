@@ -1,9 +1,9 @@
 """GraphGPS equals its equations, written here with dense matrices and not from the fast code."""
 
-import dgl
 import pytest
 import torch
 
+from zoo.dgl import dgl
 from zoo.weights.create import create_model
 
 PLAIN = {"dim": 4, "layers": 2, "heads": 2, "dropout": 0.0, "norm": "layer"}

@@ -2,11 +2,11 @@
 
 import math
 
-import dgl
 import pytest
 import torch
 
 from zoo.config.options import pick
+from zoo.dgl import dgl
 from zoo.models.htgn import Residual, sine_attention
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.random_features import random_directions

@@ -3,11 +3,11 @@
 import functools
 import math
 
-import dgl
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from zoo.dgl import dgl
 from zoo.models import nodeformer
 from zoo.nn import edge_probabilities
 from zoo.nn.attention import softmax

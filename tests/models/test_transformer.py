@@ -1,9 +1,9 @@
 """The transformer equals its equations, written here with dense matrices, and torch's own layer."""
 
-import dgl
 import pytest
 import torch
 
+from zoo.dgl import dgl
 from zoo.weights.create import create_model
 
 PLAIN = {"dim": 4, "layers": 2, "heads": 2, "dropout": 0.0}

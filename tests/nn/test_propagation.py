@@ -3,12 +3,12 @@
 import gc
 import weakref
 
-import dgl
 import pytest
 import torch
 from torch.nn import functional
 
 import zoo
+from zoo.dgl import dgl
 from zoo.graphs import message_passing, spmm_cpu
 from zoo.graphs.adjacency import degrees, walks
 from zoo.graphs.message_passing import (

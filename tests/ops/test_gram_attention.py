@@ -2,11 +2,11 @@
 
 from functools import partial
 
-import dgl
 import pytest
 import torch
 
 from zoo.datasets import canonical
+from zoo.dgl import dgl
 from zoo.nn import Attend, HeadIdentity, HeadLinear, RandomBatchAttention, linear
 from zoo.ops import gram_attention, linear_attention
 from zoo.ops.gram_attention import linear_mean_of_maps

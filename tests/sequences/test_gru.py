@@ -112,7 +112,7 @@ def test_gcn_gru(promise):
 
 @pytest.mark.parametrize("name", ["gru", "gcn-gru"])
 def test_renaming_nodes_renames_values(name):
-    import dgl
+    from zoo.dgl import dgl
 
     model, x, order = built(name), values().detach(), torch.randperm(NODES)
     graph = tiny_graph()

@@ -2,12 +2,12 @@
 
 import math
 
-import dgl
 import pytest
 import torch
 from torch.nn import functional
 
 import zoo
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.sequences import grid_graph, sequence_graph
 from zoo.weights.create import create_model

@@ -6,7 +6,6 @@ import sys
 import traceback
 from pathlib import Path
 
-import dgl
 import psutil
 import pytest
 import torch
@@ -15,6 +14,7 @@ from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
+from zoo.dgl import dgl
 from zoo.distributed.team import Team
 from zoo.errors import ZooError
 from zoo.graphs import message_passing

@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 
-import dgl
 import pytest
 import torch
 
@@ -12,6 +11,7 @@ from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.metis_clusters import clusters
 from zoo.graphs.sampling import induced, neighbourhood

@@ -1,6 +1,7 @@
 """The command `zoo`: what can be typed; `zoo.cli.result_tables` and `console` print."""
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -111,6 +112,7 @@ def train(
     from zoo.experiments.launch import launch, to_launch
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run import unfinished
+    from zoo.system import allocator
     from zoo.system import process_group as running
 
     if (recipe is None) == (resume is None):
@@ -126,6 +128,11 @@ def train(
         running.start()
         count = max(processes * machines(hosts), running.count())
         plan = unfinished(resume, count, trust=trust)[1]
+    first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
+    if first and not quiet and allocator.advice():
+        console.remark(
+            f"large graphs take less memory and time with jemalloc: {allocator.advice()}"
+        )
     if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host, secret))
     if profile:

@@ -5,15 +5,17 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 from zoo.system import allocator
 from zoo.system.files import cache_folder, data_folders
 
 TORCH_FIX = 'pip install "torch>=2.3"'
-DGL_FIX = 'pip install "dgl>=1.1.3,!=2.1.*" packaging'
-CUDA_FIX = "pip install torch --index-url https://download.pytorch.org/whl/cu130"
+DGL_FIX = f'pip install "dgl{"==1.1.3" if sys.version_info < (3, 12) else "==2.1.0"}" packaging'
+CUDA_FIX = "pip install --upgrade torch --index-url https://download.pytorch.org/whl/cu130"
 
+_HOME = str(Path(__file__).parents[2])  # of the zoo, installed or not
 _PACKAGES = {
     "torch": TORCH_FIX,
     "dgl": DGL_FIX,
@@ -52,6 +54,7 @@ def examine() -> list[Diagnosis]:
 
 def _try(code: str) -> tuple[bool, str]:
     """Run a line of Python in a new process; return whether it worked and its last line."""
+    code = f"import sys; sys.path.append({_HOME!r}); {code}"
     environment = {**os.environ, "DGLBACKEND": "pytorch", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment
@@ -63,8 +66,9 @@ def _try(code: str) -> tuple[bool, str]:
 
 def _package(name: str, fix: str) -> Diagnosis:
     # The metadata is read in the same process: ogb, for one, carries no __version__ attribute.
+    module = "zoo.dgl" if name == "dgl" else name
     code = (
-        f"import {name}, importlib.metadata as m;"
+        f"import {module}, importlib.metadata as m;"
         f"print(m.version(m.packages_distributions()[{name!r}][0]))"
     )
     works, line = _try(code)
@@ -72,13 +76,16 @@ def _package(name: str, fix: str) -> Diagnosis:
 
 
 def _kernels() -> Diagnosis:
-    works, line = _try("import dgl; print('+cu' in dgl.__version__)")
+    works, line = _try("from zoo.dgl import dgl, STANDS_IN; print(STANDS_IN, dgl.__version__)")
     if not works:
         return Diagnosis("dgl kernels", "DGL does not import", DGL_FIX)
-    if line == "True":
-        return Diagnosis("dgl kernels", "CUDA wheel")
-    told = "CPU wheel; on CUDA the zoo's torch kernels carry the graph work"
-    return Diagnosis("dgl kernels", told)
+    wheel = (
+        "CUDA wheel"
+        if "+cu" in line
+        else "CPU wheel; on CUDA the zoo's torch kernels carry the graph work"
+    )
+    without = "; without graphbolt, which is for another torch and not needed"
+    return Diagnosis("dgl kernels", wheel + without * line.startswith("True"))
 
 
 def _gpu() -> Diagnosis:
@@ -101,7 +108,7 @@ def _allocator() -> Diagnosis:
     if found:
         return Diagnosis("jemalloc", f"{found}, for training")
     none = "none; training holds more memory and takes longer"
-    return Diagnosis("jemalloc", none, "apt install libjemalloc2", needed=False)
+    return Diagnosis("jemalloc", none, allocator.INSTALL, needed=False)
 
 
 def _folders() -> list[Diagnosis]:

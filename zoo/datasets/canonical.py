@@ -1,14 +1,13 @@
 """Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
-import dgl
 import numpy as np
 import torch
-from dgl import DGLGraph
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from zoo.canonical_form import remember
 from zoo.datasets.files.graph_arrays import check_edges
+from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from dgl import DGLGraph
 from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
@@ -20,6 +19,7 @@ from zoo.datasets.files import objects
 from zoo.datasets.files.columns import Columns
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
+from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import GRAPHS, MADE
 from zoo.system.memory import available_memory

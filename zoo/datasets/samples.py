@@ -14,11 +14,11 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
-from dgl import DGLGraph
 from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets.tokenizer import Tokenizer
+from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, stretches
 

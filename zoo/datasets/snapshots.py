@@ -14,7 +14,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
-from dgl import DGLGraph
 from pydantic import Field
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from zoo.datasets.files.series import NodeSeries, filled, read_series_table
 from zoo.datasets.files.series_json import read_series_json
 from zoo.datasets.samples import Encodings, Separate, encodings_of
 from zoo.datasets.splits import TIME_SPLITS
+from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
 from zoo.system.files import data_file

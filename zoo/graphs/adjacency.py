@@ -10,11 +10,11 @@ import functools
 import weakref
 from collections.abc import Callable
 
-import dgl
 import torch
 from scipy import sparse
 from torch import Tensor
 
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists

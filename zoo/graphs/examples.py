@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import dgl
 import numpy as np
 import torch
 from torch import Tensor
 
 from zoo.canonical_form import remember
+from zoo.dgl import dgl
 
 
 def tiny_graph() -> dgl.DGLGraph:

@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Protocol
 
-import dgl
 import torch
 from torch import Tensor
 
 from zoo.canonical_form import remember
+from zoo.dgl import dgl
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sequences import sequence_graph
 

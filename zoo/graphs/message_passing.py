@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-import dgl
 import torch
 from torch import Tensor
 
 from zoo.canonical_form import derived
+from zoo.dgl import dgl
 from zoo.graphs import along, spmm_cpu
 from zoo.graphs.adjacency import ends, lists, matrices, numbered
 from zoo.graphs.shard import Graph, edges, sources

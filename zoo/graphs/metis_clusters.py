@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 
-import dgl
 import torch
 from torch import Tensor
 
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.system import allocator

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import dgl
 import numpy as np
 import torch
 from torch import Tensor
 
 from zoo.canonical_form import derived, remember
+from zoo.dgl import dgl
 from zoo.graphs.adjacency import from_neighbours, neighbours
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import dgl
 import numpy as np
 import torch
 from torch import Tensor
 
 from zoo.canonical_form import remember
 from zoo.config.options import MOST, Count, Number, value_problems
+from zoo.dgl import dgl
 from zoo.errors import ZooError, brief
 from zoo.graphs.adjacency import ends
 from zoo.system.memory import available_memory

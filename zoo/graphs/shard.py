@@ -7,11 +7,11 @@ model's maps, norms and random batches stay inside the share.
 
 from __future__ import annotations
 
-import dgl
 import torch
 from torch import Tensor
 
 from zoo.canonical_form import remember
+from zoo.dgl import dgl
 from zoo.ops.global_sums import Sums
 from zoo.system import process_group
 

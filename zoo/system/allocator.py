@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NAME = "libjemalloc.so.2"
+INSTALL = "apt install libjemalloc2"
 FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", f"{sys.prefix}/lib")
 _OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always,lg_extent_max_active_fit:16"
 """Nothing goes back to the system, pages are huge, and a small block may take a piece of a large
@@ -98,6 +99,13 @@ def installed() -> Path | None:
     root = Path("/")
     places = (each for folder in FOLDERS for each in root.glob(f"{folder[1:]}/{NAME}"))
     return next(places, None)
+
+
+def advice() -> str:
+    """Return the line that installs jemalloc, empty where it is, or where the user has chosen."""
+    if _told() or "LD_PRELOAD" in os.environ or not sys.platform.startswith("linux"):
+        return ""
+    return "" if installed() else INSTALL
 
 
 def in_use() -> str:

@@ -246,7 +246,7 @@ def test_what_is_no_graph_is_answered(case, tmp_path, zoo):
 
 
 def test_a_damaged_file_of_dgl_ends_only_its_own_process(tmp_path):
-    import dgl
+    from zoo.dgl import dgl
 
     path = tmp_path / "g.bin"
     dgl.save_graphs(str(path), [dgl.rand_graph(9, 20)])

@@ -2,7 +2,6 @@
 
 import json
 
-import dgl
 import networkx
 import numpy as np
 import pandas
@@ -13,6 +12,7 @@ from scipy import io, sparse
 from zoo import Dataset, ZooError, load_graph
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
+from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
 EDGES = [("ann", "bob"), ("bob", "cid"), ("cid", "dan"), ("dan", "eve"), ("eve", "ann")]

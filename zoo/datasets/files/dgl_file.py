@@ -13,12 +13,15 @@ import numpy as np
 
 from zoo.errors import ZooError
 
+_HOME = str(Path(__file__).parents[3])  # of the zoo, installed or not
 _MAGIC = (0xDD2E4FF046B4A13F).to_bytes(8, "little")
 # A damaged size must not take all memory of the machine either.
 _CODE = """
 import os, resource, sys
 os.environ.setdefault("DGLBACKEND", "pytorch")
-import dgl, numpy
+sys.path.append(sys.argv[3])
+import numpy
+from zoo.dgl import dgl
 most = 2**34 + 4 * os.path.getsize(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 graphs, _ = dgl.load_graphs(sys.argv[1])
@@ -44,7 +47,7 @@ def dgl_arrays(path: Path) -> tuple[dict[str, np.ndarray], np.ndarray, int, list
             raise ZooError("this is no file of DGL; write it with dgl.save_graphs(path, [graph]).")
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "graph.npz"
-        command = [sys.executable, "-P", "-c", _CODE, str(path), str(written)]
+        command = [sys.executable, "-P", "-c", _CODE, str(path), str(written), _HOME]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             said = done.stderr.strip().splitlines()[-1:]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dgl.convert import create_from_edges
 from torch import Tensor
 
 from zoo.canonical_form import remember
@@ -14,6 +13,7 @@ from zoo.datasets.dataset import Dataset
 from zoo.datasets.files.graph_arrays import GraphArrays, check_masks
 from zoo.datasets.files.labels import METRICS, check_labels, check_task
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.system.memory import available_memory
@@ -125,9 +125,10 @@ def _dataset(folder: Path, meta: Meta, arrays, task: str) -> Dataset:
     # dgl.graph would read all indices to find the largest: `zoo data check` does that.
     none = torch.empty(0, dtype=getattr(torch, indices.dtype.name))
     ends = (tensor(indptr), tensor(indices), none)
+    create = dgl.convert.create_from_edges
     return Dataset(
         name=folder.resolve().name,
-        graph=remember(create_from_edges("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes)),
+        graph=remember(create("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes)),
         x=tensor(arrays["features"]),
         y=torch.from_numpy(labels),
         task=task,

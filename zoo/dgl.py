@@ -1,0 +1,36 @@
+"""DGL: the one place that imports it, `from zoo.dgl import dgl` everywhere else.
+
+DGL 2.1, the one with a wheel for Python 3.12, loads a library of `dgl.graphbolt` as it is imported.
+Its wheel has one for each torch of its own time and fails with any other. The zoo uses nothing of
+graphbolt: where the library for this torch is missing, an empty module takes its place.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+GRAPHBOLT = "dgl.graphbolt"
+
+
+def lacks_graphbolt() -> bool:
+    """Return whether DGL has a graphbolt, and no library of it for this torch."""
+    found = find_spec("dgl")
+    folders = (found and found.submodule_search_locations) or []
+    library = f"*graphbolt_pytorch_{torch.__version__.partition('+')[0]}.*"
+    graphbolts = [Path(each, "graphbolt") for each in folders]
+    return any(each.is_dir() and not any(each.glob(library)) for each in graphbolts)
+
+
+STANDS_IN = "dgl" not in sys.modules and lacks_graphbolt()
+"""Whether an empty module stands in for graphbolt."""
+
+if STANDS_IN:
+    sys.modules[GRAPHBOLT] = ModuleType(GRAPHBOLT)
+
+import dgl  # noqa: E402
+from dgl import DGLGraph  # noqa: E402
+
+__all__ = ["STANDS_IN", "DGLGraph", "dgl", "lacks_graphbolt"]
