@@ -140,6 +140,16 @@ def test_what_cannot_be_tried_is_said(search, said, tmp_path):
     assert not (tmp_path / "study").exists()
 
 
+def test_code_of_a_study_that_another_began_is_asked_for(tmp_path):
+    (tmp_path / "own.py").write_text("print('ran')\n")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(json.dumps({**RECIPE, "imports": ["own.py"]}))
+    Tuning(tmp_path / "study", load_recipe(recipe, trust=True), splits=1)
+    with pytest.raises(ZooError, match=r"own.py; read it, and write `--trust`"):
+        Tuning(tmp_path / "study")
+    assert Tuning(tmp_path / "study", trust=True).trials() == []
+
+
 def ended(words, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["zoo", *words])
     code = 0

@@ -200,6 +200,7 @@ def tune(
     ] = None,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
+    trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -223,7 +224,7 @@ def tune(
         made = [(resume,)]
     found = []
     for each in made:
-        study = Tuning(*each, device=device.value)
+        study = Tuning(*each, device=device.value, trust=trust)
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
             study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
@@ -253,9 +254,8 @@ def _to_tune(source: str, overrides: list[str] | None, data: Any):
         raise ZooError(f"{source} is a model: write `zoo tune {source} --data DATASET`.")
     train = {"epochs": 500, **UNTUNED}
     begin = {"dataset": data, "model": {"name": source}, "train": train} if model else source
-    recipe = load_recipe(begin, overrides or [], trust=True)
-    if data is not None and not model:
-        recipe = load_recipe({**recipe.plain(), "dataset": data}, trust=True)
+    other = [f"dataset={json.dumps(data)}"] if data is not None and not model else []
+    recipe = load_recipe(begin, [*(overrides or []), *other], trust=True)
     return recipe.model_copy(update={"name": Path(source).stem})
 
 

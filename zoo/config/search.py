@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -41,6 +41,28 @@ class Range(BaseModel):
 
 Search = dict[Key, Range | Annotated[list[Any], Field(min_length=2)]]
 """Dotted key, such as `train.lr`, to a range, or to the list of what it may be."""
+
+
+class Trial(NamedTuple):
+    """A trial that has ended.
+
+    Attributes:
+        number: from 0, which is the recipe as it was.
+        state: `complete`, `pruned` or `failed`.
+        val: mean validation score over the splits it was trained on, None of a failed one.
+        std: their standard deviation.
+        splits: how many these are.
+        seconds: that it took.
+        settings: key of the recipe to the value that was tried.
+    """
+
+    number: int
+    state: str
+    val: float | None
+    std: float | None
+    splits: int
+    seconds: float
+    settings: dict[str, Any]
 
 
 def changed(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,14 +17,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from zoo.config.metrics import gain
 from zoo.config.options import options_of
-from zoo.config.recipe import Recipe, recipe_text
-from zoo.config.search import Range, Search, at, changed, plain, suggested, value_of
+from zoo.config.recipe import SAID, Recipe, recipe_text
+from zoo.config.search import Range, Search, Trial, at, changed, plain, suggested, value_of
 from zoo.errors import ZooError
 from zoo.experiments.prepare import Prepared, prepare
 from zoo.experiments.resolve import load_recipe, resolve, write_out
@@ -46,36 +46,26 @@ RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
 _DATA = ("dataset", "graph", "encoding")
 
 
-class Trial(NamedTuple):
-    """A trial that has ended.
-
-    Attributes:
-        number: from 0, which is the recipe as it was.
-        state: `complete`, `pruned` or `failed`.
-        val: mean validation score over the splits it was trained on, None of a failed one.
-        std: their standard deviation.
-        splits: how many these are.
-        seconds: that it took.
-        settings: key of the recipe to the value that was tried.
-    """
-
-    number: int
-    state: str
-    val: float | None
-    std: float | None
-    splits: int
-    seconds: float
-    settings: dict[str, Any]
-
-
 def search_of(recipe: Recipe) -> Search:
     """Return what is tried of a recipe: the training's, the model's own, and its `search:`."""
-    model = resolve(recipe, trust=True).model["name"]
-    known = options_of(MODELS[model])
-    own = {f"model.{key}": each for key, each in MODELS[model].search.items() if key in known}
-    given = {key: each for key, each in recipe.model_dump()["search"].items()}
-    data = {**recipe.plain(), "search": {**TRAINING, **own, **given}}
+    model = MODELS[resolve(recipe, trust=True).model["name"]]
+    known = options_of(model)
+    own = {f"model.{key}": each for key, each in model.search.items() if key in known}
+    data = {**recipe.plain(), "search": {**TRAINING, **own, **recipe.plain().get("search", {})}}
     return load_recipe(data, trust=True).search
+
+
+def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
+    """Return a recipe with all that is tried of it, whose files may be read from anywhere."""
+    written = resolve(recipe, trust=True).plain()
+    own = {key: written[key] for key in ("imports", "start_from") if key in written}
+    recipe = load_recipe({**recipe.plain(), **own}, trust=True)
+    for key, each in (space := search_of(recipe)).items():
+        tried = each.low if isinstance(each, Range) else each[0]
+        load_recipe(changed(recipe.plain(), {key: tried}), trust=True)  # there is such an option
+    search = {key: plain(each) for key, each in space.items()}
+    data = {key: each for key, each in recipe.plain().items() if key not in SAID}
+    return {**data, "search": search, "seeds": list(range(splits))}
 
 
 class Tuning:
@@ -86,14 +76,21 @@ class Tuning:
         recipe: what to begin with; None where it was begun.
         splits: on how many every trial is trained.
         device: `auto`, `cpu` or `cuda`.
+        trust: run what the recipe of a study that was begun imports; that of a new one is run.
 
     Raises:
-        ZooError: Optuna is missing, nothing was begun in the folder or something else was, or the
-            recipe cannot be trained.
+        ZooError: Optuna is missing, nothing was begun in the folder or something else was, it
+            imports code that is not trusted, or the recipe cannot be trained.
     """
 
     def __init__(
-        self, folder: Path, recipe: Recipe | None = None, splits: int = 5, device: str = "auto"
+        self,
+        folder: Path,
+        recipe: Recipe | None = None,
+        splits: int = 5,
+        *,
+        device: str = "auto",
+        trust: bool = False,
     ):
         self.optuna, self.folder, self.device = _optuna(), folder, device
         begun = folder / RECIPE
@@ -104,14 +101,12 @@ class Tuning:
                 else f"no study was begun in {folder}; write `zoo tune RECIPE`."
             )
         if recipe is not None:
-            data = {**recipe.plain(), "search": search_of(recipe), "seeds": list(range(splits))}
-            data["search"] = {key: plain(each) for key, each in data["search"].items()}
-            for key in ("expect", "verified", "differs"):
-                data.pop(key, None)
-            for key, each in load_recipe(data, trust=True).search.items():
-                tried = each.low if isinstance(each, Range) else each[0]
-                load_recipe(changed(data, {key: tried}), trust=True)  # there is such an option
-            write_whole(begun, lambda path: path.write_text(recipe_text(data), encoding="utf-8"))
+            text = recipe_text(_to_begin_with(recipe, splits))
+            write_whole(begun, lambda path: path.write_text(text, encoding="utf-8"))
+        elif not trust and (imports := load_recipe(begun).imports):
+            raise ZooError(
+                f"{begun} imports code, {', '.join(imports)}; read it, and write `--trust`."
+            )
         self.recipe = load_recipe(begun, trust=True)
         self.prepared = prepare(resolve(self.recipe, trust=True))
         self.metric = self.prepared.data.metric
