@@ -243,7 +243,6 @@ def test_commands_for_graphs_say_that_it_is_none(trained, command):
         (("predict", "gcn-digits", "--text", "x"), "reads no text"),
         (("estimate", folder / "recipe.yaml"), "estimated for one graph"),
         (("check", "transformer-seq2seq"), "what models of graphs promise"),
-        (("data", "check", data), "no graph; `zoo train` reads it"),
         (("data", "prepare", data, "mine"), "no graph"),
         (("data", "partition", data, "parts"), "no graph"),
         (("train", folder / "recipe.yaml", "model=gcn"), "no model of the task translation"),

@@ -14,10 +14,9 @@ from zoo.studies import (
     Row,
     Series,
     Study,
-    control,
     cost,
     devices,
-    evaluation,
+    random_batches,
     theory,
     transfer,
     write_study,
@@ -130,7 +129,7 @@ def test_the_same_seed_gives_the_same_study():
 
 
 def test_the_control_has_every_norm_with_and_without_batches():
-    found = control.variants("sgformer", [16, 64])
+    found = random_batches.variants("sgformer", [16, 64])
     assert list(found) == [
         ("native, frobenius", None),
         ("rba, frobenius", 16),
@@ -140,7 +139,7 @@ def test_the_control_has_every_norm_with_and_without_batches():
         ("rba, row", 64),
         ("softmax", None),
     ]
-    assert list(control.variants("htgn", [16])) == [
+    assert list(random_batches.variants("htgn", [16])) == [
         ("native", None),
         ("rba", 16),
         ("softmax", None),
@@ -152,8 +151,8 @@ def test_the_control_trains_every_variant(monkeypatch, tmp_path):
         "zoo.experiments.compare.train_apart",
         lambda recipe, device, runs, **_: run_recipe(recipe, device="cpu", runs=runs),
     )
-    monkeypatch.setattr(control, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])
-    study = control.rba_control(quick=True)
+    monkeypatch.setattr(random_batches, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])
+    study = random_batches.rba_control(quick=True)
     assert [row["attention"] for row in study.table] == [
         "native, frobenius",
         "rba, frobenius",
@@ -167,7 +166,7 @@ def test_the_control_trains_every_variant(monkeypatch, tmp_path):
 
 def test_a_model_without_attention_has_no_control():
     with pytest.raises(ZooError, match="model with an `attention` option is called 'gcn'"):
-        control.rba_control(model="gcn")
+        random_batches.rba_control(model="gcn")
 
 
 def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
@@ -177,14 +176,14 @@ def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
         "model: {name: sgformer, dim: 8, attention: {name: rba, size: 8, inner: softmax}}\n"
         "train: {epochs: 5}\n"
     )
-    study = evaluation.rba_evaluation(recipe=str(recipe))
+    study = random_batches.rba_evaluation(recipe=str(recipe))
     assert_agrees(study)
     assert study.table[-1]["inference"] == "full" and study.table[-1]["std"] == 0
 
 
 def test_a_recipe_without_random_batches_has_no_spread():
     with pytest.raises(ZooError, match="has no `attention: rba`"):
-        evaluation.rba_evaluation(recipe="gcn-cora")
+        random_batches.rba_evaluation(recipe="gcn-cora")
 
 
 def test_the_largest_graph_is_on_the_line_through_two():
