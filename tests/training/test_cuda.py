@@ -29,6 +29,7 @@ from zoo.graphs.message_passing import place
 from zoo.nn.attention import softmax
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing
+from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
 from zoo.training.checkpoint import Checkpoint
@@ -211,6 +212,33 @@ def test_predictions_and_a_resumed_training(tmp_path):
         whole.to("cpu")
     for size, each in zip((None, 10), found, strict=True):
         torch.testing.assert_close(each, zoo.predict(whole, data, batch_size=size).values)
+
+
+def test_adam_is_one_kernel_and_fixed_batches_are_drawn_once(tmp_path, monkeypatch):
+    """A training that began on a CPU goes on as it began."""
+    seeds, kernels = [], []
+
+    def counted(n, seed, **given):
+        seeds.append(seed)
+        return random_order(n, seed, **given)
+
+    class Seen(Checkpoint):
+        def offer(self, state):
+            kernels.append([group["fused"] for group in state()["optimiser"]["param_groups"]])
+            super().offer(state)
+
+    monkeypatch.setattr("zoo.nn.random_batch_attention.random_order", counted)
+    case = Case("transformer", {"attention": MEAN})
+    waits_of(case, case.build(), Seen(tmp_path / "gpu.pt"))
+    assert kernels == [[True]] * 4
+    kept = [seed_of((0, 0, draw)) for draw in range(MEAN["draws"])]
+    assert [seed for seed in seeds if seed in kept] == kept
+
+    model = case.build()
+    hooks = Hooks(checkpoint=Seen(tmp_path / "cpu.pt", every=0))
+    fit(model, case.data(), hooks, epochs=2, evaluate_every=2)
+    waits_of(case, model, Seen(tmp_path / "cpu.pt", every=0))
+    assert kernels[4:] == [[None]] * 4
 
 
 def test_a_loss_that_is_read_late_ends_training_all_the_same():

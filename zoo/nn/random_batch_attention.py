@@ -9,6 +9,7 @@ runs the algorithm by its fast twin, `zoo.ops.chunked_attention.attend_in_batche
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -24,6 +25,7 @@ from zoo.ops.chunked_attention import (
 )
 from zoo.ops.global_sums import Sums, is_by_sums
 from zoo.ops.random_order import random_order, seed_of
+from zoo.system.context import context
 from zoo.system.memory import upload
 
 Share = Literal["none", "replicated", "local"]
@@ -111,6 +113,7 @@ class RandomBatchAttention(nn.Module):
                 "counts of at least 1, inference is 'fixed', 'full' or 'mean'."
             )
         self.keys = [(seed, layer, draw) for draw in range(counts[inference])]
+        self._kept: tuple[int, torch.device | None, list[Tensor]] = (0, None, [])
 
     @property
     def by_sums(self) -> bool:
@@ -131,10 +134,21 @@ class RandomBatchAttention(nn.Module):
             seed = int(torch.randint(2**62, ()))
             order = random_order(n, seed, device=q.device)
             return self._in_batches(q, k, v, order, seed)
-        # Drawn on the CPU, so that a model answers the same wherever it is loaded.
-        orders = (upload(random_order(n, seed_of(key)), q.device) for key in self.keys)
-        outs = [self._in_batches(q, k, v, order) for order in orders]
+        outs = [self._in_batches(q, k, v, order) for order in self._fixed(n, q.device)]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
+
+    def _fixed(self, n: int, device: torch.device) -> Iterator[Tensor]:
+        """Return the orders of evaluation, which a GPU is given once for all of them.
+
+        They are drawn on the CPU, so that a model answers the same wherever it is loaded.
+        """
+        if device.type == "cpu" or context().identities is not None:
+            yield from (upload(random_order(n, seed_of(key)), device) for key in self.keys)
+            return
+        if self._kept[:2] != (n, device):
+            orders = [upload(random_order(n, seed_of(key)), device) for key in self.keys]
+            self._kept = (n, device, orders)
+        yield from self._kept[2]
 
     def _in_batches(self, q, k, v, order: Tensor, seed: int | None = None) -> Tensor:
         """Run `random_batches`, by its fast twin where the device has one."""

@@ -18,7 +18,8 @@ def _adam(
         beta2: decay of the mean squared gradient.
         eps: what is added to the root of that.
     """
-    return _bare(torch.optim.Adam)(groups, lr, (beta1, beta2), eps, weight_decay)
+    given = groups, lr, (beta1, beta2), eps, weight_decay
+    return _bare(torch.optim.Adam)(*given, fused=_on_gpu(groups))
 
 
 def _adamw(
@@ -31,7 +32,8 @@ def _adamw(
         beta2: decay of the mean squared gradient.
         eps: what is added to the root of that.
     """
-    return _bare(torch.optim.AdamW)(groups, lr, (beta1, beta2), eps, weight_decay)
+    given = groups, lr, (beta1, beta2), eps, weight_decay
+    return _bare(torch.optim.AdamW)(*given, fused=_on_gpu(groups))
 
 
 def _lamb(
@@ -87,6 +89,12 @@ class Lamb(torch.optim.Optimizer):
         size, other = x.norm(), r.norm()
         trust = torch.where((size > 0) & (other > 0), size / other, 1.0)
         x.sub_(r.mul_(trust), alpha=group["lr"])
+
+
+def _on_gpu(groups: list[dict]) -> bool | None:
+    """Return True where one kernel of the GPU can move all weights, None to leave it to torch."""
+    weights = [each for group in groups for each in group["params"]]
+    return all(each.is_cuda and each.is_floating_point() for each in weights) or None
 
 
 def _bare(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:

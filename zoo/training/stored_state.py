@@ -68,7 +68,7 @@ def check_stored(own: dict[str, Any], found: dict[str, Any], weights: list[Tenso
         _alike(dict.fromkeys(own[part]), _keys(found[part], part), part)
     _alike(own["model"], found["model"], "model")
     _alike(own["rates"], found["rates"], "rates")
-    _alike(own["optimiser"]["param_groups"], found["optimiser"]["param_groups"], "optimiser")
+    _alike(_options(own), _options(found), "optimiser")
     if _numbered(own) != _numbered(found):
         raise Damaged("optimiser: it is that of other weights")
     _check_moments(weights, found["optimiser"]["state"], "optimiser")
@@ -85,6 +85,14 @@ def check_stored(own: dict[str, Any], found: dict[str, Any], weights: list[Tenso
     scored = bool(best["scores"])
     if found["rates"]["last_epoch"] != epochs or bool(best["weights"]) != scored:
         raise Damaged("its parts are of different epochs")
+
+
+def _options(state: dict[str, Any]) -> Any:
+    """Return the optimiser's options; by which kernel it moves weights, the device says."""
+    groups = state["optimiser"]["param_groups"]
+    if not isinstance(groups, list) or not all(isinstance(each, dict) for each in groups):
+        return groups
+    return [{key: each for key, each in group.items() if key != "fused"} for group in groups]
 
 
 def _numbered(state: dict[str, Any]) -> list[list[int]]:
