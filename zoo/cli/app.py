@@ -20,8 +20,8 @@ from zoo.cli.common import (
     Quiet,
     Runs,
     Secret,
+    Track,
     Trust,
-    profiled,
     tell,
     train_plan,
     typed_path,
@@ -96,6 +96,7 @@ def train(
     profile: Annotated[
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
+    track: Track = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -136,9 +137,10 @@ def train(
     if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host, secret))
     if profile:
-        profiled(plan, device, runs, resume, trust, as_json)
+        _profiled(plan, device, runs, resume, trust, as_json)
     else:
-        tell(train_plan(plan, device, runs, resume, trust=trust, quiet=quiet), as_json)
+        how = {"trust": trust, "quiet": quiet, "track": track or ()}
+        tell(train_plan(plan, device, runs, resume, **how), as_json)
 
 
 @app.command("list")
@@ -162,6 +164,32 @@ def list_(
         typer.echo(json.dumps(rows, indent=2))
     else:
         console.rows(rows)
+
+
+def _profiled(
+    plan, device: Device, runs: Path, resume: Path | None, trust: bool, as_json: bool
+) -> None:
+    """Train and print what came of it, then the dearest operations of a few epochs."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
+    from zoo.system.environment import choose_device
+    from zoo.system.profiler import EPOCHS, FIRST, Profile
+
+    if plan.train["epochs"] < FIRST + EPOCHS:
+        raise ZooError(
+            f"--profile looks at {EPOCHS} epochs after the first {FIRST}; write "
+            f"`train.epochs={FIRST + EPOCHS}` or more."
+        )
+    profile = Profile(choose_device(device.value))
+    summary = train_plan(plan, device, runs, resume, profile.watch, trust)
+    profile.close()
+    rows = profile.dearest()
+    if rows:
+        trace = Path(summary["folder"]) / "trace.json"
+        profile.write(trace)
+        console.remark(f"written: {trace}, for chrome://tracing or ui.perfetto.dev")
+    if rows and not as_json:
+        console.rows(rows)
+    tell({**summary, "dearest": rows} if as_json else summary, as_json)
 
 
 @app.command()

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -25,6 +25,10 @@ Overrides = Annotated[
 Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run what a recipe imports: code, which may do what you may."),
+]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TRACKER", help="csv, tensorboard, wandb or mlflow; again for more."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing while it trains.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -132,6 +136,7 @@ def train_plan(
     after_epoch: Callable[[], None] = lambda: None,
     trust: bool = False,
     quiet: bool = False,
+    track: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train a plan behind a progress bar, or go on with a run, and return its summary.
 
@@ -165,7 +170,7 @@ def train_plan(
 
         try:
             hooks = {"device": device.value, "watch": seen, "begin": result_tables.start,
-                     "tell": remark}  # fmt: skip
+                     "track": track, "tell": remark}  # fmt: skip
             if resume is not None:
                 summary = resume_run(resume, trust=trust, **hooks)
             else:
@@ -184,32 +189,6 @@ def train_plan(
     if silent:
         sys.exit(0)
     return summary
-
-
-def profiled(
-    plan, device: Device, runs: Path, resume: Path | None, trust: bool, as_json: bool
-) -> None:
-    """Train and print what came of it, then the dearest operations of a few epochs."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
-    from zoo.system.environment import choose_device
-    from zoo.system.profiler import EPOCHS, FIRST, Profile
-
-    if plan.train["epochs"] < FIRST + EPOCHS:
-        raise ZooError(
-            f"--profile looks at {EPOCHS} epochs after the first {FIRST}; write "
-            f"`train.epochs={FIRST + EPOCHS}` or more."
-        )
-    profile = Profile(choose_device(device.value))
-    summary = train_plan(plan, device, runs, resume, profile.watch, trust)
-    profile.close()
-    rows = profile.dearest()
-    if rows:
-        trace = Path(summary["folder"]) / "trace.json"
-        profile.write(trace)
-        console.remark(f"written: {trace}, for chrome://tracing or ui.perfetto.dev")
-    if rows and not as_json:
-        console.rows(rows)
-    tell({**summary, "dearest": rows} if as_json else summary, as_json)
 
 
 def _lost() -> NoReturn:

@@ -15,6 +15,7 @@ from zoo.cli.common import (
     Overrides,
     Quiet,
     Runs,
+    Track,
     exit_code,
     spec_of,
     tell,
@@ -204,6 +205,7 @@ def finetune(
     runs: Runs = Path("runs"),
     imports: Imports = None,
     unverified: Unverified = False,
+    track: Track = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -221,4 +223,4 @@ def finetune(
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
     plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
-    tell(train_plan(plan, device, runs, quiet=quiet), as_json)
+    tell(train_plan(plan, device, runs, quiet=quiet, track=track or ()), as_json)

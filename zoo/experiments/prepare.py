@@ -2,9 +2,12 @@
 
 import dataclasses
 import functools
+import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from zoo.config.metadata import About, path_name
@@ -19,10 +22,13 @@ from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
-from zoo.registry import MODELS
+from zoo.registry import MODELS, Model
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.training.full_batch import TrainingData, identity
+from zoo.weights.create import create_model
+from zoo.weights.finetune import Start
+from zoo.weights.finetune import start as start_from
 from zoo.weights.folder import WEIGHTS, read_folder, sha256_of
 from zoo.weights.index import locate
 
@@ -152,3 +158,26 @@ def _files(plan: Plan) -> dict[str, str]:
         weights = plan.start_from["weights"]
         known[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
     return known
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def build(prepared: Prepared) -> tuple[Model, Start | None]:
+    """Return a new model of a plan, and what it starts from where that is other weights."""
+    recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
+    options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
+    name = options.pop("name")
+    try:
+        model = create_model(name, prepared.data.inputs, outputs, **options)
+    except (MemoryError, RuntimeError) as error:
+        raise ZooError(
+            f"the model does not fit into memory; write a smaller `dim`. ({error})"
+        ) from None
+    if recipe.start_from is None:
+        return model, None
+    return model, start_from(model, name, recipe.start_from, prepared.about)

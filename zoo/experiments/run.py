@@ -6,22 +6,21 @@ run, on what, and what came of it, see `zoo.experiments.run_folder`; one that wa
 
 import math
 import os
-import random
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from zoo.config.recipe import Recipe, recipe_text
 from zoo.datasets.splits import PARTS, Split
 from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
-from zoo.experiments.prepare import Prepared, prepare
+from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.experiments.run_files import (
     differences,
@@ -31,15 +30,14 @@ from zoo.experiments.run_files import (
     threads_of,
 )
 from zoo.experiments.run_folder import Record, Tell, new_record, silent
+from zoo.experiments.trackers import check_trackers
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError
 from zoo.system.environment import choose_device, environment, last_digits, using_threads
 from zoo.training.checkpoint import EVERY
 from zoo.training.fit import Epoch, Hooks, fit
-from zoo.weights.create import create_model
 from zoo.weights.finetune import Start, layered
-from zoo.weights.finetune import start as start_from
 
 Watch = Callable[[int, Epoch], None]
 
@@ -52,6 +50,7 @@ def run_recipe(
     watch: Watch = lambda seed, epoch: None,
     begin: Callable[[Start], None] = lambda start: None,
     checkpoint: float = EVERY,
+    track: Sequence[str] = (),
     tell: Tell = warnings.warn,
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
@@ -67,6 +66,7 @@ def run_recipe(
         watch: called after every epoch with the seed and the epoch.
         begin: called before training, where the recipe starts from other weights.
         checkpoint: seconds between two writings of all that a killed run needs to go on.
+        track: trackers that are told of it: `csv`, `tensorboard`, `wandb`, `mlflow`.
         tell: given a sentence about what cannot be written, or is damaged, and what is done.
 
     Returns:
@@ -83,7 +83,8 @@ def run_recipe(
         with tempfile.TemporaryDirectory() as folder:
             return _run(plan, device, lambda: Record(Path(folder), math.inf, silent), watch)
     name = plan.recipe.name
-    return _run(plan, device, lambda: new_record(Path(runs), name, checkpoint, tell), watch, begin)
+    find = partial(new_record, Path(runs), name, checkpoint, tell)
+    return _run(plan, device, find, watch, begin, track)
 
 
 def _loaded(recipe: Recipe | str | Path | dict) -> Recipe:
@@ -97,6 +98,7 @@ def resume_run(
     watch: Watch = lambda seed, epoch: None,
     begin: Callable[[Start], None] = lambda start: None,
     checkpoint: float = EVERY,
+    track: Sequence[str] = (),
     trust: bool = False,
     tell: Tell = warnings.warn,
 ) -> dict[str, Any]:
@@ -110,6 +112,7 @@ def resume_run(
         watch: as for `run_recipe`.
         begin: as for `run_recipe`.
         checkpoint: as for `run_recipe`.
+        track: as for `run_recipe`; what they were told before is not told again.
         trust: run what the recipe imports, whoever began the run and whatever has changed.
         tell: as for `run_recipe`; also of what may make the numbers differ, such as another torch.
 
@@ -130,7 +133,7 @@ def resume_run(
             record.clean()
             for each in differences(begun, last_digits(choose_device(device))):
                 tell(each)
-            return _run(plan, device, lambda: record, watch, begin)
+            return _run(plan, device, lambda: record, watch, begin, track)
         with tempfile.TemporaryDirectory() as own:
             shutil.copytree(folder, own, dirs_exist_ok=True)
             process_group.wait()
@@ -185,7 +188,9 @@ def _run(
     find: Callable[[], Record],
     watch: Watch,
     begin: Callable[[Start], None] = lambda start: None,
+    track: Sequence[str] = (),
 ) -> dict[str, Any]:
+    check_trackers(track)
     where = choose_device(device)
     prepared = prepare(plan)
     with torch.random.fork_rng(devices=[]):
@@ -203,6 +208,7 @@ def _run(
             if start is not None:
                 record.begin_from(start)
                 begin(start)
+            record.track(track, written)
             record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
             del model
             results, error = _train_seeds(prepared, where, record, watch)
@@ -245,29 +251,6 @@ def _train_seeds(
     return results, None
 
 
-def seed_everything(seed: int) -> None:
-    """Seed the global generators of Python, NumPy and torch."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
-def build(prepared: Prepared) -> tuple[Model, Start | None]:
-    """Return a new model of a plan, and what it starts from where that is other weights."""
-    recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
-    options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
-    name = options.pop("name")
-    try:
-        model = create_model(name, prepared.data.inputs, outputs, **options)
-    except (MemoryError, RuntimeError) as error:
-        raise ZooError(
-            f"the model does not fit into memory; write a smaller `dim`. ({error})"
-        ) from None
-    if recipe.start_from is None:
-        return model, None
-    return model, start_from(model, name, recipe.start_from, prepared.about)
-
-
 def _train(
     prepared: Prepared,
     seed: int,
@@ -281,7 +264,7 @@ def _train(
     model, start = build(prepared)
 
     def report(epoch: Epoch) -> None:
-        record.metrics.add({"seed": seed, **epoch._asdict()})
+        record.add({"seed": seed, **epoch._asdict()})
         watch(seed, epoch)
 
     def resumed(epochs: int) -> None:

@@ -16,13 +16,14 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from zoo.errors import ZooError
 from zoo.experiments.metrics import LINE, Metrics
 from zoo.experiments.run_files import Result, read_bytes, read_recipe, read_result
+from zoo.experiments.trackers import Trackers
 from zoo.registry import Model
 from zoo.system.disk import WriteError, check_space
 from zoo.system.files import held, remove_drafts, write_whole
@@ -76,6 +77,7 @@ class Record:
     ):
         self.folder, self._every, self._tell, self._new = folder, every, tell, new
         self.recipe_sha256, self.metrics = "", Metrics(folder / "metrics.jsonl", tell)
+        self._trackers = Trackers((), folder, {}, tell)
 
     def __enter__(self) -> Record:
         """Hold the folder, so that no other process goes on with the run meanwhile.
@@ -96,7 +98,17 @@ class Record:
 
     def __exit__(self, *_: object) -> None:
         """Let go of the folder."""
+        self._trackers.close()
         self._held.close()
+
+    def track(self, words: Sequence[str], recipe: dict[str, Any]) -> None:
+        """Tell trackers of the run from now on."""
+        self._trackers = Trackers(words, self.folder, recipe, self._tell)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write a line of metrics, and tell the trackers."""
+        self.metrics.add(line)
+        self._trackers.epoch(line)
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """Write data as JSON."""
@@ -227,6 +239,7 @@ class Record:
             raise WriteError(f"{error} {self._rescue(result, model)}") from None
         if not result["interrupted"]:
             self.checkpoint(result["seed"]).remove()
+            self._trackers.end(result)
 
     def _keep(self, folder: Path, result: dict[str, Any], model: Model) -> None:
         own = folder / f"seed-{result['seed']}"

@@ -26,9 +26,9 @@ from zoo.config.options import options_of
 from zoo.config.recipe import SAID, Recipe, recipe_text
 from zoo.config.search import Range, Search, Trial, at, changed, plain, suggested, value_of
 from zoo.errors import ZooError
-from zoo.experiments.prepare import Prepared, prepare
+from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
-from zoo.experiments.run import build, run_recipe, seed_everything
+from zoo.experiments.run import run_recipe
 from zoo.registry import MODELS
 from zoo.studies.study import Series, Study, write_study
 from zoo.system.environment import choose_device
