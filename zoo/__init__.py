@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.registry import Model as Model
     from zoo.registry import Output as Output
     from zoo.registry import register_model as register_model
+    from zoo.reports.report import write_report as write_report
     from zoo.weights.create import create_model as create_model
     from zoo.weights.create import list_models as list_models
     from zoo.weights.load import load as load
@@ -69,6 +70,7 @@ _HOMES = {
     "register_model": "zoo.registry",
     "run_recipe": "zoo.experiments.run",
     "save": "zoo.weights.load",
+    "write_report": "zoo.reports.report",
 }
 
 __all__ = sorted(_HOMES)

@@ -134,7 +134,7 @@ def pages(
     ] = Path("recipes"),
 ) -> None:
     """Write the README.md of each model's folder of recipes, from recipes and docstrings."""
-    from zoo.experiments.recipe_pages import write_pages
+    from zoo.reports.recipe_pages import write_pages
 
     changed = write_pages(folder)
     for path in changed:

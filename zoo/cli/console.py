@@ -160,6 +160,22 @@ def data(found: list) -> None:
     out.print(table)
 
 
+def classes(found: list[dict[str, Any]], most: int = 20) -> None:
+    """Print precision, recall and F1 of each class, the most frequent ones if they are many."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class", overflow="ellipsis", no_wrap=True, max_width=40)
+    for column in ("precision", "recall", "f1", "count"):
+        table.add_column(column, justify="right", no_wrap=True)
+    kept = sorted(range(len(found)), key=lambda each: -found[each]["count"])[:most]
+    for row in (found[each] for each in sorted(kept)):
+        scores = (row[key] for key in ("precision", "recall", "f1"))
+        cells = ("-" if each is None else f"{each:.4f}" for each in scores)
+        table.add_row(plain(row["class"]), *cells, f"{row['count']:,}")
+    out.print(table)
+    if len(kept) < len(found):
+        out.print(f"The {most} most frequent of {len(found):,} classes; --json has all of them.")
+
+
 def info(found: dict[str, Any]) -> None:
     """Print what `zoo.cli.describe.info` says of a model."""
     out.print(f"[bold]{plain(found['name'])}[/]  {plain(found['what'])}\n", soft_wrap=True)

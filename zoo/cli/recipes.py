@@ -189,6 +189,36 @@ def _reproduce_all(
 
 
 @app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page. [default: report.html in the run]", callback=typed_path),
+    ] = None,
+    device: DeviceName = Device.auto,
+    layerwise: Annotated[
+        bool, typer.Option("--layerwise", help="For graphs that do not fit into memory.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a run, or several beside each other, as one page that needs no network.
+
+    zoo report runs/sgformer-cora-20261121-120000
+    zoo report runs/sgformer-cora-* runs/gcn-cora-* --out cora.html
+
+    Scores, curves, classes, calibration, where in the graph the model is
+    right, and the command to repeat it. A run may still be in training; of
+    several, the page is report.html in the current folder. What recipes
+    import is not run.
+    """
+    from zoo.reports.report import write_report
+
+    how = {"device": device.value, "layerwise": layerwise}
+    page = write_report(list(runs), out, **how, tell=console.remark)
+    typer.echo(json.dumps({"report": str(page)}) if as_json else f"The page is {page}")
+
+
+@app.command()
 def finetune(
     weights: Weights,
     data: Graph,

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from zoo.cli.console import errors, out, plain, rows
+from zoo.cli.console import classes, errors, out, plain, rows
 from zoo.config.metrics import LOWER
 
 
@@ -33,7 +33,8 @@ def result(summary: dict[str, Any]) -> None:
     out.print(
         f"{summary['parameters']:,} parameters, {_milliseconds(summary)} ms per epoch, "
         f"{_gigabytes(summary)} GiB at most, on {summary['device']}\n"
-        f"The run is in {plain(summary['folder'])}",
+        f"The run is in {plain(summary['folder'])}; "
+        f"zoo report {plain(shlex.quote(summary['folder']))} draws it.",
         soft_wrap=True,
     )
 
@@ -68,6 +69,8 @@ def score(found: dict[str, Any]) -> None:
     )
     if found.get("baselines"):
         _baselines(found)
+    if found.get("per_class"):
+        classes(found["per_class"])
 
 
 def _baselines(found: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from zoo.errors import ZooError
 
@@ -98,3 +98,28 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     quantile = float(t.ppf((1 + LEVEL) / 2, len(apart) - 1))
     half = quantile * statistics.stdev(apart) / math.sqrt(len(apart))
     return Difference(mean, mean - half, mean + half, abs(mean) <= half)
+
+
+def beside(row: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the test scores of a run lie beside the best, in pairs of one seed and split.
+
+    Args:
+        row: the summary of a run: its `seeds`, and the `recipe` that it is of.
+        best: that of another one, or the same.
+
+    Returns:
+        `same_splits`, and the `difference` from the best: None for the best itself, and where seeds
+        or splits are others; `from` which recipe it is, over how many `pairs` and `splits`, and
+        what `paired_difference` says.
+    """
+    ours, theirs = (
+        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in each["seeds"]}
+        for each in (row, best)
+    )
+    splits = {split for _, split in ours}
+    same = {"same_splits": splits == {split for _, split in theirs}}
+    if row is best or ours.keys() != theirs.keys():
+        return {**same, "difference": None}
+    found = paired_difference([*ours.values()], [theirs[pair] for pair in ours])
+    counts = {"pairs": len(ours), "splits": len(splits)}
+    return {**same, "difference": {"from": best["recipe"], **counts, **found._asdict()}}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.config.metadata import path_name
-from zoo.config.metrics import gain, paired_difference
+from zoo.config.metrics import beside, gain
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import SAID, Recipe, recipe_names, word
 from zoo.errors import ZooError
@@ -139,7 +139,7 @@ def compare(
     first = rows[0]["budget"]
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
     return [
-        {**each, "same_budget": each["budget"] == first, **_beside(each, rows[0])} for each in rows
+        {**each, "same_budget": each["budget"] == first, **beside(each, rows[0])} for each in rows
     ]
 
 
@@ -152,21 +152,6 @@ def _row(entry: Contestant, summary: dict[str, Any]) -> dict[str, Any]:
         "epochs": statistics.fmean(each["epochs"] for each in summary["seeds"]),
         "best_epoch": statistics.fmean(each["epoch"] for each in summary["seeds"]),
     }
-
-
-def _beside(row: dict[str, Any], best: dict[str, Any]) -> dict[str, Any]:
-    """Return how the test scores of a row lie beside the best, in pairs of one seed and split."""
-    ours, theirs = (
-        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in each["seeds"]}
-        for each in (row, best)
-    )
-    splits = {split for _, split in ours}
-    same = {"same_splits": splits == {split for _, split in theirs}}
-    if row is best or ours.keys() != theirs.keys():
-        return {**same, "difference": None}
-    found = paired_difference([*ours.values()], [theirs[pair] for pair in ours])
-    counts = {"pairs": len(ours), "splits": len(splits)}
-    return {**same, "difference": {"from": best["recipe"], **counts, **found._asdict()}}
 
 
 def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Contestant:

@@ -247,8 +247,8 @@ def summarise(
         "dataset": data.name,
         "metric": data.metric,
         "seeds": results,
-        "val": _spread([each["val"] for each in results]),
-        "test": _spread([each["test"] for each in results]),
+        "val": spread([each["val"] for each in results]),
+        "test": spread([each["test"] for each in results]),
         "parameters": results[0]["parameters"],
         "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
         "peak_memory_bytes": peak_memory(device),
@@ -276,6 +276,7 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     return passed, said + points
 
 
-def _spread(scores: list[float]) -> dict[str, float | int | None]:
+def spread(scores: list[float]) -> dict[str, float | int | None]:
+    """Return the mean of scores, their standard deviation, None of a single one, and how many."""
     std = statistics.stdev(scores) if len(scores) > 1 else None
     return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}

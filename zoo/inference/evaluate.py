@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from zoo.config.metadata import About
 from zoo.config.options import Spec
@@ -13,7 +14,8 @@ from zoo.datasets.load import DATASETS, load_data, own_files
 from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast, training_options
-from zoo.inference.predict import evaluate
+from zoo.inference.per_class import labelled, per_class
+from zoo.inference.predict import answers
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 from zoo.weights.folder import sha256_of
@@ -46,8 +48,9 @@ def evaluate_part(
         length_penalty: of a translation, likewise.
 
     Returns:
-        `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`
-        and `seen`: whether some that the model was trained on may be among them.
+        `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
+        `seen`: whether some that the model was trained on may be among them, and `per_class`, as
+        `zoo.inference.per_class.per_class` gives it.
         Of translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:
@@ -78,34 +81,42 @@ def evaluate_part(
         given = {key: value for key, value in given.items() if value is not None}
         found = evaluate_pairs(model, data, part, device=device, **given)
         return {**found, "seen": data.name == about.data and part in ("all", "train")}
+    rows, nodes, context = asked(model, data, own.get("split", data.split), part, trained_on)
+    how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
+    found = answers(model, rows, context=context, **how)
+    logits, y = found.logits[nodes], found.y[nodes]
+    return {
+        "data": data.name,
+        "part": part,
+        "nodes": int(labelled(y).sum()),
+        "unit": data.unit,
+        "metric": data.metric,
+        "score": found.task.metric(logits, y),
+        "seen": data.name == about.data and part in ("all", "train"),
+        "per_class": per_class(found.task.name, logits, y, about.labels or data.labels),
+    }
+
+
+def asked(
+    model: Model, data: Dataset, split: Spec, part: str, trained_on: Spec | None = None
+) -> tuple[Dataset, Tensor, Dataset | None]:
+    """Return the rows that a model reads to answer for a part, which of them it is, and a context.
+
+    Args:
+        model: as `zoo.load` gives it.
+        data: one graph, or samples.
+        split: which says what the parts are.
+        part: `train`, `val`, `test` or `all`.
+        trained_on: as of `evaluate_part`.
+    """
     nodes = torch.arange(len(data.y))
     if part != "all":
-        split = own.get("split", data.split)
-        nodes = getattr(split_of(data, split, about.seed or 0), part)
+        nodes = getattr(split_of(data, split, model.about.seed or 0), part)
     context = training_nodes(model, trained_on)
     if context is not None:  # the others are not to be seen either
         data, nodes = data.part(nodes), torch.arange(len(nodes))
         context = None if part == "train" and context.name == data.name else context
-    score = evaluate(
-        model,
-        data,
-        nodes,
-        batch_size=batch_size,
-        layerwise=layerwise,
-        device=device,
-        context=context,
-    )
-    y = data.y[nodes]
-    labelled = (y.isfinite() & (y != -1)).reshape(len(y), -1).any(dim=1)
-    return {
-        "data": data.name,
-        "part": part,
-        "nodes": int(labelled.sum()),
-        "unit": data.unit,
-        "metric": data.metric,
-        "score": score,
-        "seen": data.name == about.data and part in ("all", "train"),
-    }
+    return data, nodes, context
 
 
 def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | None:

@@ -14,7 +14,7 @@ from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.files.series import time_names
 from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.splits import split_of
+from zoo.datasets.splits import Split, split_of
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
@@ -180,14 +180,8 @@ def evaluate_forecasts(
         `data`, `part`, `nodes`: how many snapshots, `unit`, `metric`, `score`, `beside`: further
         metrics, and `baselines`: name to metrics.
     """
-    data, task = as_read(model, data), pick(TASKS, FORECASTING)
-    parts = None if part == "all" else split_of(data, split, 0)
-    known = (~data.y.isnan()).any(dim=1).nonzero().flatten()
-    chosen = known if parts is None else getattr(parts, part)
-    over = SnapshotBatches(data, chosen, device, size=batch_size or 1)
-    model.to(device).eval()
-    with torch.no_grad():
-        found = over.logits(lambda graph, x: model(graph, x).logits.float(), chosen).cpu()
+    task = pick(TASKS, FORECASTING)
+    data, parts, chosen, found = answered(model, data, part, split, batch_size, device)
     answers = {"last value": last_value(data, chosen)}
     if data.period is not None:
         answers[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
@@ -207,3 +201,27 @@ def evaluate_forecasts(
             for name, answer in answers.items()
         },
     }
+
+
+def answered(
+    model: Model,
+    data: Snapshots,
+    part: str,
+    split: Spec,
+    batch_size: int | None = None,
+    device: str | torch.device = "cpu",
+) -> tuple[Snapshots, Split | None, Tensor, Tensor]:
+    """Return series as a model reads them, their split, the snapshots (B,) of a part, and answers.
+
+    Arguments as those of `evaluate_forecasts`; the answers are (B, N * horizon) fp32 on the CPU, in
+    the unit of `y`, and the split is None of all.
+    """
+    data = as_read(model, data)
+    parts = None if part == "all" else split_of(data, split, 0)
+    known = (~data.y.isnan()).any(dim=1).nonzero().flatten()
+    chosen = known if parts is None else getattr(parts, part)
+    over = SnapshotBatches(data, chosen, device, size=batch_size or 1)
+    model.to(device).eval()
+    with torch.no_grad():
+        found = over.logits(lambda graph, x: model(graph, x).logits.float(), chosen).cpu()
+    return data, parts, chosen, found

@@ -4,27 +4,22 @@ The features are transformed and the encoding computed as the weights' recipe sa
 answer depends on is the graph that it is asked about, not the one of training.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
-from zoo.canonical_form import derived
 from zoo.config.options import pick
 from zoo.datasets import Dataset
-from zoo.datasets.tasks import TASKS
+from zoo.datasets.tasks import TASKS, Task
 from zoo.errors import ZooError
-from zoo.graphs.message_passing import place
 from zoo.inference.align import fitted, numbered
-from zoo.inference.sample_answers import answer_samples, refuse_rows
+from zoo.inference.forward import features, logits, rows
 from zoo.registry import Model
 from zoo.system.files import write_whole
-from zoo.training.layerwise import Layerwise
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,6 +58,22 @@ class Embedding(NamedTuple):
     cut: float
 
 
+class Answers(NamedTuple):
+    """What a model says of n rows of a data set beside what is true.
+
+    Attributes:
+        logits: (n, C) fp32 on the CPU.
+        y: what is true, in the numbers of the model, (n,) or (n, T).
+        task: what they are for.
+        seen: the data as the model has read them: rows of a context first, then these.
+    """
+
+    logits: Tensor
+    y: Tensor
+    task: Task
+    seen: Dataset
+
+
 def predict(
     model: Model,
     data: Dataset,
@@ -90,12 +101,12 @@ def predict(
             that can be evaluated layer by layer.
     """
     own, data = data, fitted(model, data, context)
-    logits, cut = _answers(model, data, _logits, batch_size, layerwise, device)
-    logits = logits[len(data.y) - len(own.y) :]
+    found, cut = rows(model, data, logits, batch_size, layerwise, device)
+    found = found[len(data.y) - len(own.y) :]
     task = model.about.task or data.task
-    if task not in _ANSWERS:
+    if task not in ANSWERS:
         raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
-    columns, values, classes = _ANSWERS[task](logits, model.about.labels or data.labels)
+    columns, values, classes = ANSWERS[task](found, model.about.labels or data.labels)
     ids = np.arange(len(own.y)) if own.ids is None else own.ids
     labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
     return Predictions(ids, columns, values, labels, cut)
@@ -112,7 +123,7 @@ def embed(
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
     seen = fitted(model, data, context)
-    found, cut = _answers(model, seen, _features, batch_size, layerwise, device)
+    found, cut = rows(model, seen, features, batch_size, layerwise, device)
     return Embedding(found[len(seen.y) - len(data.y) :].numpy(), cut)
 
 
@@ -142,18 +153,32 @@ def evaluate(
     Raises:
         ZooError: the graph has other features or classes, no labels, or does not fit into memory.
     """
-    own, data = data, fitted(model, data, context)
-    task = pick(TASKS, model.about.task or data.task)
-    if task.name != data.task:
+    how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
+    found = answers(model, data, context=context, **how)
+    chosen = torch.arange(len(found.y)) if nodes is None else nodes
+    return found.task.metric(found.logits[chosen], found.y[chosen])
+
+
+def answers(
+    model: Model,
+    data: Dataset,
+    *,
+    batch_size: int | None = None,
+    layerwise: bool = False,
+    device: str | torch.device = "cpu",
+    context: Dataset | None = None,
+) -> Answers:
+    """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
+    seen = fitted(model, data, context)
+    task = pick(TASKS, model.about.task or seen.task)
+    if task.name != seen.task:
         raise ZooError(
-            f"the weights are of the task {task.name}, and {data.name} of {data.task}; write "
+            f"the weights are of the task {task.name}, and {seen.name} of {seen.task}; write "
             f"{{name: ..., task: {task.name}}} if that is what its labels are."
         )
-    y = numbered(model, data)
-    logits, _ = _answers(model, data, _logits, batch_size, layerwise, device)
-    logits, y = (each[len(data.y) - len(own.y) :] for each in (logits, y))
-    chosen = torch.arange(len(y)) if nodes is None else nodes
-    return task.metric(logits[chosen], y[chosen])
+    y, first = numbered(model, seen), len(seen.y) - len(data.y)
+    found, _ = rows(model, seen, logits, batch_size, layerwise, device)
+    return Answers(found[first:], y[first:], task, seen)
 
 
 def write_table(found: Predictions, path: Path) -> None:
@@ -189,74 +214,6 @@ _WRITERS: dict[str, Callable] = {
 """Suffix to `(table, path)`, which writes it."""
 
 
-def _answers(
-    model: Model, data: Dataset, read: Callable, size: int | None, layerwise: bool, device
-):
-    """Return what `read` makes of all rows, (N, ...) fp32 on CPU, and the share of cut edges."""
-    if size is not None and size < 1:
-        raise ZooError(f"batch size {size}: write a whole number from 1.")
-    model.to(device).eval()
-    with torch.no_grad():
-        return _KINDS[data.batching[0]](model, data, read, size, layerwise, device)
-
-
-def _of_nodes(
-    model: Model, data: Dataset, read: Callable, size: int | None, layerwise: bool, device
-):
-    """Return what `read` makes of every node, (N, ...) fp32 on CPU, and the share of cut edges."""
-    if layerwise and size is not None:
-        raise ZooError("--layerwise predicts all nodes at once; leave out --batch-size.")
-    try:
-        if layerwise:
-            return _layerwise(model, data, read, device), 0.0
-        if size is None or size >= len(data.x):
-            x = data.x.to(device).float()
-            return read(model, place(data.graph, device), x).float().cpu(), 0.0
-        out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
-        for number, nodes in enumerate(_parts(data, size)):
-            part = derived(data.graph.subgraph(nodes, store_ids=False), data.graph)
-            graph = place(part, device)
-            answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
-            out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
-            out[nodes], part_of[nodes] = answer, number
-    except (MemoryError, RuntimeError) as error:
-        if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
-            raise
-        raise ZooError(
-            f"{data.name} does not fit into memory at once; write `--layerwise` for the same "
-            "answers from files, or predict fewer nodes at a time, such as "
-            f"`--batch-size {max(1, min(size or len(data.x), len(data.x)) // 4)}`."
-        ) from None
-    tails, tips = data.graph.edges()
-    apart = tails != tips
-    return out, (part_of[tails] != part_of[tips])[apart].double().mean().nan_to_num().item()
-
-
-def _layerwise(model: Model, data: Dataset, read: Callable, device) -> Tensor:
-    def answer(graph, x: Tensor) -> Tensor:
-        return read(model, graph, x).float()
-
-    over = Layerwise(data, device)
-    over.check(answer)
-    return over.logits(answer, torch.arange(len(data.x))).cpu()
-
-
-def _parts(data: Dataset, size: int) -> Iterator[Tensor]:
-    """Give index after index of at most `size` nodes, near each other in the graph."""
-    tails, tips = (each.numpy() for each in data.graph.edges())
-    pattern = sparse.csr_array((np.ones(len(tails), np.int8), (tails, tips)), (len(data.x),) * 2)
-    order = reverse_cuthill_mckee(sparse.csr_matrix(pattern), symmetric_mode=True)
-    yield from torch.from_numpy(order.astype(np.int64)).split(size)
-
-
-def _logits(model: Model, graph, x: Tensor) -> Tensor:
-    return model(graph, x).logits
-
-
-def _features(model: Model, graph, x: Tensor) -> Tensor:
-    return model.features(graph, x)
-
-
 def _classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
     names = _names(names, logits.shape[1])
     return [f"probability_{name}" for name in names], logits.softmax(dim=1), names
@@ -278,10 +235,7 @@ def _numbers(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None
     return [f"value_{name}" for name in _names(names, logits.shape[1])], logits, None
 
 
-_KINDS = {"full": _of_nodes, "samples": answer_samples, "snapshots": refuse_rows}
-"""The first of the strategies that data may be trained by, to what answers for all its rows."""
-
-_ANSWERS = {
+ANSWERS = {
     "node-classification": _classes,
     "graph-classification": _classes,
     "sequence-classification": _classes,

@@ -10,8 +10,8 @@ from scipy import stats
 
 from zoo.config.recipe import recipe_folder
 from zoo.errors import ZooError
-from zoo.experiments.recipe_pages import outdated, pages, results_page, write_pages
 from zoo.experiments.resolve import load_recipe
+from zoo.reports.recipe_pages import outdated, pages, results_page, write_pages
 
 MODELS = sorted(path.name for path in recipe_folder().iterdir() if path.is_dir())
 

@@ -1,0 +1,228 @@
+"""What the weights of each seed answer for the test part, beside what is true."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from zoo.config.metrics import gain
+from zoo.config.options import pick
+from zoo.config.recipe import divide
+from zoo.datasets import Dataset
+from zoo.datasets.files.labels import FORECASTING, MULTILABEL, REGRESSION, TRANSLATION
+from zoo.datasets.load import load_data
+from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import degrees
+from zoo.inference import forecast
+from zoo.inference.evaluate import asked, of_training
+from zoo.inference.per_class import labelled, names_of
+from zoo.inference.predict import Answers, answers, embed
+from zoo.registry import Model
+from zoo.reports.history import History
+from zoo.weights.create import restore
+from zoo.weights.folder import read_folder
+
+POINTS = 2000
+"""Test nodes that a picture of embeddings shows at most."""
+
+
+class Answered(NamedTuple):
+    """What the weights of a seed say of the n labelled rows of the test part.
+
+    Attributes:
+        seed: which.
+        task: its word.
+        names: of the classes, or targets.
+        unit: what has a row, in words.
+        logits: (n, C) fp32.
+        y: what is true, (n,) or (n, T), in the numbers of the model.
+        score: by the metric of the task; None where it does not exist.
+        degree: neighbours of each row that is a node, (n,) int64, itself aside; or None.
+        homophily: share of its neighbours of a known class that have its own class, (n,), NaN
+            without such neighbours; or None.
+    """
+
+    seed: int
+    task: str
+    names: list[str]
+    unit: str
+    logits: torch.Tensor
+    y: torch.Tensor
+    score: float | None
+    degree: np.ndarray | None = None
+    homophily: np.ndarray | None = None
+
+
+class Embedded(NamedTuple):
+    """What the head of a seed reads of some test rows, in two dimensions.
+
+    Attributes:
+        seed: which.
+        points: (n, 2), the two directions in which the rows of the test part differ most.
+        shares: of their variance in each direction, (2,).
+        y: what is true of them, (n,) or (n, T).
+        rows: how many test rows there are, of which n are drawn.
+    """
+
+    seed: int
+    points: np.ndarray
+    shares: np.ndarray
+    y: np.ndarray
+    rows: int
+
+
+class Found(NamedTuple):
+    """The answers of the seeds of a run, the best one embedded, and what is left out and why."""
+
+    seeds: list[Answered]
+    embedded: Embedded | None
+    horizon: int | None
+    left_out: list[str]
+
+
+def answers_of(
+    run: History,
+    *,
+    load: Callable[[Any], Any] = load_data,
+    device: str | torch.device = "cpu",
+    layerwise: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Found:
+    """Ask the weights of every seed of a run about its test part.
+
+    What the recipe imports is not run. Data that cannot be had, or a model that is not known here,
+    are no error, and said among what is left out.
+
+    Args:
+        run: what its folder says.
+        load: reads data as `load_data`.
+        device: where.
+        layerwise: as of `zoo.predict`.
+        tell: called with a sentence before each seed.
+
+    Raises:
+        ZooError: a file of weights is damaged.
+    """
+    folders = {each["seed"]: run.folder / f"seed-{each['seed']}" for each in run.results}
+    stored = {seed: read_folder(folder) for seed, folder in folders.items() if folder.is_dir()}
+    if not stored:
+        return Found([], None, None, ["No seed has weights yet, so that nothing can be asked."])
+    if run.task == TRANSLATION:
+        said = "Answers are not drawn of translations: `zoo evaluate` measures them."
+        return Found([], None, None, [said])
+    spec, own = divide(run.recipe["dataset"], ("split",))
+    try:
+        of_training(next(iter(stored.values())).about, spec)
+        data = load(spec)
+        split = own.get("split", data.split)
+        ask = _of_series if data.task == FORECASTING else _of_rows
+        how = {"device": device, "layerwise": layerwise}
+        found = []
+        for seed in stored:
+            tell(f"{run.name}, seed {seed}: what the weights say of the test part")
+            found.append(ask(restore(stored[seed]).eval(), data, split, run, seed, how))
+    except ZooError as error:
+        return Found([], None, None, [_left_out(run, error)])
+    horizon = data.horizon if data.task == FORECASTING else None
+    if horizon:
+        return Found(found, None, horizon, [])
+    best = max(run.results, key=lambda each: gain(run.metric, each["val"]))["seed"]
+    try:
+        model = restore(stored[best]).eval()
+        y = next(each.y for each in found if each.seed == best)
+        return Found(found, _embedded(model, data, split, run, best, how, y), None, [])
+    except ZooError as error:
+        return Found(found, None, None, [f"Embeddings are left out: {error}"])
+
+
+def _left_out(run: History, error: ZooError) -> str:
+    said = f"What the weights answer is left out: {error}"
+    if run.recipe.get("imports"):
+        said += (
+            " The recipe imports code, which is not run for a page: read it, and name it by "
+            "`--import` if it may run as you."
+        )
+    return said
+
+
+def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
+    rows, chosen, context = asked(model, data, split, "test", run.recipe["dataset"])
+    found = answers(model, rows, context=context, **how)
+    known = chosen[labelled(found.y[chosen])]
+    logits, y = found.logits[known], found.y[known]
+    degree, homophily = _neighbourhood(found, known)
+    return Answered(
+        seed=seed,
+        task=found.task.name,
+        names=_names(found.task.name, logits, model.about.labels or data.labels),
+        unit=data.unit,
+        logits=logits,
+        y=y,
+        score=score_of(found.task.name, logits, y),
+        degree=degree,
+        homophily=homophily,
+    )
+
+
+def _of_series(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
+    data, _, chosen, found = forecast.answered(model, data, "test", split, device=how["device"])
+    y = data.y[chosen]
+    score = score_of(FORECASTING, found, y)
+    return Answered(seed, FORECASTING, [], data.unit, found, y, score)
+
+
+def score_of(task: str, logits: torch.Tensor, y: torch.Tensor) -> float | None:
+    """Return the metric of a task, None where it does not exist."""
+    try:
+        return pick(TASKS, task).metric(logits, y)
+    except ZooError:
+        return None
+
+
+def _names(task: str, logits: torch.Tensor, labels) -> list[str]:
+    if task == REGRESSION:
+        count = logits.shape[1]
+        return list(labels) if labels and len(labels) == count else list(map(str, range(count)))
+    return names_of(task, logits, labels)
+
+
+def _neighbourhood(
+    found: Answers, chosen: torch.Tensor
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the degree and the homophily of some rows that are nodes, as the model saw them."""
+    data = found.seen
+    if not isinstance(data, Dataset):
+        return None, None
+    rows = chosen + len(data.y) - len(found.y)
+    degree = degrees(data.graph)[rows].long() - 1  # itself
+    if not degree.any():
+        return None, None
+    if data.task in (MULTILABEL, REGRESSION):
+        return degree.numpy(), None
+    tails, tips = data.graph.edges()
+    known = (tails != tips) & (data.y[tails] >= 0) & (data.y[tips] >= 0)
+    tails, tips = tails[known].long(), tips[known].long()
+    same = (data.y[tails] == data.y[tips]).double()
+    count = torch.bincount(tips, minlength=len(data.y))
+    share = torch.bincount(tips, same, minlength=len(data.y)) / count  # NaN without neighbours
+    return degree.numpy(), share[rows].numpy()
+
+
+def _embedded(
+    model: Model, data, split, run: History, seed: int, how: dict, y: torch.Tensor
+) -> Embedded | None:
+    """Return the principal components of what the head reads of the test part."""
+    from sklearn.decomposition import PCA
+
+    rows, chosen, context = asked(model, data, split, "test", run.recipe["dataset"])
+    chosen = chosen[labelled(rows.y[chosen])]
+    values = embed(model, rows, context=context, **how).values[chosen.numpy()]
+    if min(values.shape) < 2:
+        return None
+    found = PCA(2, svd_solver="full" if values.shape[1] <= 512 else "randomized", random_state=0)
+    points = found.fit_transform(values)
+    drawn = np.sort(np.random.default_rng(0).permutation(len(points))[:POINTS])
+    shares = found.explained_variance_ratio_
+    return Embedded(seed, points[drawn], shares, y.numpy()[drawn], len(points))
