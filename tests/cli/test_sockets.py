@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -43,6 +44,7 @@ COMMANDS = [
     ("evaluate", "text-weights", "--data", "numbers-en-de"),
     ("train", "transformer-multi30k", "dataset={name: numbers-en-de, vocabulary: 300}",
      "model.dim=8", "train.epochs=2"),
+    ("report", "run", "--out", "report.html"),
     ("embed", "weights", "--data", "own", "--out", "embedded.npy"),
     ("evaluate", "weights", "--data", "own"),
     ("finetune", "weights", "--data", "own", "train.epochs=2"),
@@ -80,6 +82,9 @@ def place(tmp_path_factory):
     model.tokenizer = learnt([], 258).text
     zoo.save(model, found / "text-weights")
     write_pairs(found / "numbers-en-de")
+    recipe = {"dataset": "karate", "model": "gcn", "train": {"epochs": 2}}
+    folder = zoo.run_recipe(recipe, runs=found / "runs")["folder"]
+    Path(folder).rename(found / "run")
     (found / "text.en").write_text("one two three\n")
     return found
 

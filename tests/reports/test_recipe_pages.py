@@ -139,13 +139,13 @@ def measured(folder):
 
 
 def test_the_page_of_results_has_every_measurement(tmp_path):
-    page = results_page([*measured(tmp_path), load_recipe("gcn-digits")])
+    page = results_page([*measured(tmp_path), load_recipe("gcn-pubmed")])
     for model, scores in SCORES.items():
         assert [f"{each:.4f} ± 0.0100" in page for each in scores if each] == [
             True] * sum(map(bool, scores)), model  # fmt: skip
     assert "| 0.9500 | 0.7000 ± 0.0200 | 0.8000 ± 0.0100 | -10.00 | 1 |  | FAIL |" in page
     assert "- gcn-cora: not found, tried: other seeds." in page and page.count("PASS") == 10
-    assert "gcn-digits" not in page and "11 recipes on 4 data sets" in page
+    assert "gcn-pubmed" not in page and "11 recipes on 4 data sets" in page
     assert page.index("**0.9000 ± 0.0100**") < page.index("0.8000 ± 0.0100")  # karate or cora
 
 

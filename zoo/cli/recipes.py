@@ -1,4 +1,4 @@
-"""The commands that train beside `zoo train`: compare, reproduce and finetune."""
+"""The commands that train beside `zoo train`: compare, reproduce and finetune; and report."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from zoo.cli.common import (
     train_plan,
     typed_path,
 )
-from zoo.cli.weights import Graph, Imports, Unverified, Weights, import_first, located
+from zoo.cli.weights import Graph, Imports, Layerwise, Unverified, Weights, import_first, located
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -90,6 +90,39 @@ def compare(
         typer.echo(json.dumps(found))
     else:
         result_tables.comparison(found)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file to write. Left out: report.html in the run, of several here.",
+            callback=typed_path,
+        ),
+    ] = None,
+    layerwise: Layerwise = False,
+    device: DeviceName = Device.auto,
+    imports: Imports = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page about a run, or one that compares several: a file for any browser.
+
+    zoo report runs/gcn-cora-20261121-120000
+    zoo report runs/gcn-cora-* runs/mlp-cora-* --out compared.html
+
+    It has scores, curves of every seed, the classes, calibration, scores by degree and homophily
+    of the nodes, embeddings, and the command that repeats it. A run may still be in training. What
+    recipes import is not run, and what needs it is left out, unless --import names it. A page that
+    was written before is replaced, any other file is kept.
+    """
+    from zoo.reports.report import write_report
+
+    import_first(imports)
+    say = (lambda text: None) if quiet else console.remark
+    place = write_report(runs, out, device=device.value, layerwise=layerwise, tell=say)
+    console.remark(f"written: {place}")
 
 
 @app.command()
@@ -186,36 +219,6 @@ def _reproduce_all(
     if not rows:
         raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
     sys.exit(0 if passed else 1)
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The page. [default: report.html in the run]", callback=typed_path),
-    ] = None,
-    device: DeviceName = Device.auto,
-    layerwise: Annotated[
-        bool, typer.Option("--layerwise", help="For graphs that do not fit into memory.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Draw a run, or several beside each other, as one page that needs no network.
-
-    zoo report runs/sgformer-cora-20261121-120000
-    zoo report runs/sgformer-cora-* runs/gcn-cora-* --out cora.html
-
-    Scores, curves, classes, calibration, where in the graph the model is
-    right, and the command to repeat it. A run may still be in training; of
-    several, the page is report.html in the current folder. What recipes
-    import is not run.
-    """
-    from zoo.reports.report import write_report
-
-    how = {"device": device.value, "layerwise": layerwise}
-    page = write_report(list(runs), out, **how, tell=console.remark)
-    typer.echo(json.dumps({"report": str(page)}) if as_json else f"The page is {page}")
 
 
 @app.command()

@@ -9,6 +9,9 @@ import numpy as np
 from zoo.reports.measures import Bin, Reliability
 from zoo.reports.svg import COLORS, DASHES, Frame, Point, element, frame, marks, path, text
 
+FEW = 10
+"""Answers below which a bin of a reliability diagram is drawn hollow."""
+
 POINTS = 300
 """Points of a curve at most."""
 
@@ -116,15 +119,20 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
     parts.append(path([(on.x(0), on.y(0)), (on.x(1), on.y(1))], class_="ideal"))
     for index, found in enumerate(series.values()):
         points = [(on.x(float(a)), on.y(float(b)))
-                  for a, b in zip(found.confidence, found.right, strict=True)
-                  if not math.isnan(a)]  # fmt: skip
-        parts.append(path(points, **style(index)))
-        parts.append(marks(index, points, 4.5, class_=f"mark c{index % COLORS}"))
+                  for a, b in zip(found.confidence, found.right, strict=True)]  # fmt: skip
+        known = [point for point, count in zip(points, found.count, strict=True) if count]
+        parts.append(path(known, **style(index)))
+        for few in (True, False):
+            own = [point for point, count in zip(points, found.count, strict=True)
+                   if count and (count < FEW) == few]  # fmt: skip
+            kind = f"mark c{index % COLORS}{' hollow' if few else ''}"
+            parts.append(marks(index, own, 4.5, class_=kind) if own else "")
     first = next(iter(series.values()))
     if len(series) == 1:
         parts.append(histogram(first.count, on, on.height - 30, 30))
-    said = " ".join(f"{name}: expected calibration error {_mean(found.errors)}."
-                    for name, found in series.items())  # fmt: skip
+    alone = len(series) == 1
+    said = " ".join(f"{'' if alone else f'{name}: '}Expected calibration error "
+                    f"{_mean(found.errors)}." for name, found in series.items())  # fmt: skip
     rows = [
         [f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([name] if len(series) > 1 else []),
          f"{found.count[low]:,}", number(found.confidence[low]), number(found.right[low])]
@@ -135,7 +143,7 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
             for index, (name, found) in enumerate(series.items())]  # fmt: skip
     note = (
         "On the dashed line probabilities are what they say; below it they promise too much. "
-        f"{said}" + (" The bars count answers." if len(series) == 1 else "")
+        f"{said} Hollow: fewer than {FEW} answers.{' The bars count answers.' if alone else ''}"
     )
     return Figure("Reliability", "".join(parts), on.height, said, note,
                   keys if len(series) > 1 else [], columns, rows)  # fmt: skip

@@ -17,7 +17,7 @@ BINS = 10
 QUANTILES = 5
 """Bins of the degree at most, each with about as many nodes."""
 
-SHARES = ("0", "0 to ¼", "¼ to ½", "½ to ¾", "¾ to 1", "1")
+SHARES = ("0", "0–¼", "¼–½", "½–¾", "¾–1", "1")
 """Bins of the homophily of a node: both ends have their own, the others hold their upper end."""
 
 LEVEL = 0.95
@@ -58,7 +58,10 @@ class Reliability(NamedTuple):
 
 
 def mean_classes(seeds: Sequence[Answered]) -> list[dict[str, Any]] | None:
-    """Return `per_class` with means over the seeds; counts are of all seeds together."""
+    """Return `per_class` with means over the seeds that have a score; counts are of all seeds.
+
+    Each row also says how many scores there are not, as `without`.
+    """
     tables = [per_class(each.task, each.logits, each.y, each.names) for each in seeds]
     if not tables or tables[0] is None:
         return None
@@ -66,10 +69,11 @@ def mean_classes(seeds: Sequence[Answered]) -> list[dict[str, Any]] | None:
 
 
 def _mean_row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    found = {"class": rows[0]["class"], "count": sum(each["count"] for each in rows)}
+    found = {"class": rows[0]["class"], "count": sum(each["count"] for each in rows), "without": 0}
     for key in ("precision", "recall", "f1"):
         known = [each[key] for each in rows if each[key] is not None]
         found[key] = float(np.mean(known)) if known else None
+        found["without"] += len(rows) - len(known)
     return found
 
 

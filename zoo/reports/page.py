@@ -106,6 +106,8 @@ def section(name: str, title: str, *markup: str) -> str:
 
 def figures(found: Sequence[Figure], name: str, first: str = "") -> str:
     """Return figures beside each other where there is room; before them markup, such as a table."""
+    if not found and not first:
+        return ""
     drawn = (figure(each, f"{name}-{place}") for place, each in enumerate(found, start=1))
     return element("div", first, *drawn, class_="figures")
 

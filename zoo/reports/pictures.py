@@ -67,7 +67,7 @@ def _confusions(names: Sequence[str], counts: np.ndarray) -> list[str]:
     wrong = counts * (1 - np.eye(len(names), dtype=counts.dtype))
     order = np.argsort(-wrong, axis=None, kind="stable")[:3]
     pairs = [np.unravel_index(each, wrong.shape) for each in order]
-    return [f"{names[i]} answered as {names[j]}, {wrong[i, j]:,} times"
+    return [f"{names[i]} as {names[j]} ({wrong[i, j]:,})"
             for i, j in pairs if wrong[i, j]]  # fmt: skip
 
 

@@ -112,16 +112,20 @@ def run_page(run: History, found: Found) -> str:
         if each["seed"] in seeds and seeds[each["seed"]].score is not None
         and abs(seeds[each["seed"]].score - each["test"]) > 5e-4
     ]  # fmt: skip
-    numbers = sections.numbers(found)
+    more = {"Calibration": sections.calibration({run.name: found.seeds}),
+            "Embeddings": sections.embeddings(found)}  # fmt: skip
     left_out = sections.remarks(found.left_out)
     shown = [
         ("scores", "Scores", _scores(run, metric) + sections.remarks(unlike)),
         ("training", "Training", _training(run, metric)),
         ("classes", "Classes", sections.classes(found)),
-        ("predictions", "Predictions", figures(numbers, "numbers") if numbers else ""),
-        ("calibration", "Calibration", sections.calibration({run.name: found.seeds})),
+        ("predictions", "Predictions", figures(sections.numbers(found), "numbers")),
         ("neighbours", "Where in the graph", neighbours or _no_graph(found)),
-        ("embeddings", "Embeddings", sections.embeddings(found)),
+        (
+            "answers",
+            " and ".join(title for title, each in more.items() if each),
+            figures([one for each in more.values() for one in each], "answers"),
+        ),
         ("left-out", "Left out", left_out),
         ("run", "Repeat it", sections.repeat(run)),
     ]

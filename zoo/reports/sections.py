@@ -52,16 +52,18 @@ def classes(found: Found) -> str:
     caption = f"Test {found.seeds[0].unit} by their true class" + (
         f": means over {len(found.seeds)} seeds; counts are of all seeds together" if many else ""
     )
+    if any(each["without"] for each in rows):
+        caption += "; where a class is never answered its precision does not exist"
     shown = table(caption, ["class", "precision", "recall", "F1", "count"], cells)
     matrix = measures.confusion(found.seeds)
     return figures([confusion_matrix(*matrix)], "confusion", shown) if matrix else shown
 
 
-def calibration(series: Mapping[str, Sequence[Answered]]) -> str:
-    """Return the reliability diagram of runs."""
+def calibration(series: Mapping[str, Sequence[Answered]]) -> list[Figure]:
+    """Return the reliability diagram of runs, if they have probabilities."""
     found = {name: measures.reliability(seeds) for name, seeds in series.items()}
     known = {name: each for name, each in found.items() if each is not None}
-    return figures([reliability_diagram(known)], "reliability") if known else ""
+    return [reliability_diagram(known)] if known else []
 
 
 def neighbourhoods(series: Mapping[str, Sequence[Answered]]) -> str:
@@ -122,12 +124,12 @@ def numbers(found: Found) -> list[Figure]:
     return drawn
 
 
-def embeddings(found: Found) -> str:
-    """Return the picture of embeddings."""
+def embeddings(found: Found) -> list[Figure]:
+    """Return the picture of embeddings, if there is one."""
     if found.embedded is None:
-        return ""
+        return []
     first = found.seeds[0]
-    return figures([embedding(found.embedded, first.task, first.names, first.unit)], "embedding")
+    return [embedding(found.embedded, first.task, first.names, first.unit)]
 
 
 def repeat(run: History) -> str:

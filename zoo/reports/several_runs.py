@@ -33,10 +33,9 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
     shown = [
         ("scores", "Scores", _scores(series, metrics)),
         ("differences", "What differs", _differences(series)),
-        ("training", "Training", figures(run_curves(curves, " / ".join(metrics)), "curves")
-         if curves else ""),
+        ("training", "Training", figures(run_curves(curves, " / ".join(metrics)), "curves")),
         ("classes", "Classes", _classes(alike)),
-        ("calibration", "Calibration", sections.calibration(alike)),
+        ("calibration", "Calibration", figures(sections.calibration(alike), "reliability")),
         ("neighbours", "Where in the graph", sections.neighbourhoods(alike)),
         ("left-out", "Left out", sections.remarks(left_out)),
         ("run", "Repeat it", _commands(series)),

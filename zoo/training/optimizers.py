@@ -91,9 +91,10 @@ class Lamb(torch.optim.Optimizer):
         x.sub_(r.mul_(trust), alpha=group["lr"])
 
 
-def _on_gpu(groups: list[dict]) -> bool | None:
+def _on_gpu(groups: list[dict] | list[Tensor]) -> bool | None:
     """Return True where one kernel of the GPU can move all weights, None to leave it to torch."""
-    weights = [each for group in groups for each in group["params"]]
+    params = ([each] if isinstance(each, Tensor) else each["params"] for each in groups)
+    weights = [each for group in params for each in group]
     return all(each.is_cuda and each.is_floating_point() for each in weights) or None
 
 
