@@ -37,7 +37,7 @@ def confusion_matrix(names: Sequence[str], counts: np.ndarray) -> Figure:
         for j in range(size):
             what = f"true {names[i]}, answered {names[j]}: {counts[i, j]:,}"
             parts.append(_cell(margin + j * side, top + i * side, side, shares[i, j], what))
-            if side >= 26:
+            if side >= 26 and counts[i, j]:
                 parts.append(text(_percent(shares[i, j]), margin + (j + 0.5) * side,
                                   top + (i + 0.5) * side + 4, text_anchor="middle",
                                   class_="over" if shares[i, j] > 0.5 else "in"))  # fmt: skip
@@ -59,7 +59,7 @@ def _cell(x: float, y: float, side: float, share: float, said: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return "" if share == 0 else "<1" if share < 0.005 else f"{100 * share:.0f}"
+    return "<1" if share < 0.005 else f"{100 * share:.0f}"
 
 
 def _confusions(names: Sequence[str], counts: np.ndarray) -> list[str]:
@@ -149,7 +149,7 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
              marks(0, [(on.x(float(truth[each])), on.y(float(found[each]))) for each in drawn], 2.6,
                    class_="mark c0 point")]  # fmt: skip
     residuals = found.astype(float) - truth
-    rows = [[f"{q}th percentile", number(float(np.percentile(truth, q))),
+    rows = [[f"{q}th", number(float(np.percentile(truth, q))),
              number(float(np.percentile(found, q))), number(float(np.percentile(residuals, q)))]
             for q in (5, 25, 50, 75, 95)]  # fmt: skip
     mean = number(float(np.abs(residuals).mean()))
@@ -158,7 +158,7 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
     if len(drawn) < len(truth):
         note += f" Drawn are {len(drawn):,} of {len(truth):,}."
     scatter = Figure(f"Predicted against true{of}", "".join(parts), on.height, said, note, [],
-                     ["", "true", "predicted", "residual"], rows)  # fmt: skip
+                     ["percentile", "true", "predicted", "residual"], rows)  # fmt: skip
     return [scatter, _residuals(residuals, of)]
 
 
