@@ -239,7 +239,8 @@ def sentences(folder):
 NODES = {"Score by degree", "Embedding"}
 CLASSES_OF = {"Confusion matrix", "Reliability"}
 TASKS = {
-    "regression": (regression, "gcn", {}, NODES | {"Predicted against true", "Residuals"}),
+    "regression": (regression, "gcn", {},
+                   {"Error by degree", "Embedding", "Predicted against true", "Residuals"}),
     "binary": (binary, "gcn", {}, NODES | CLASSES_OF | {"Score by homophily"}),
     "multilabel": (multilabel, "gcn", {}, NODES | {"Reliability"}),
     "graphs": (images, "gcn", {"batching": "samples"},

@@ -114,7 +114,8 @@ def _ends(known: Sequence[float], measure: str) -> list[float]:
 
 def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
     """Return the reliability diagram: how often answers of each probability are right."""
-    on = frame([0, 1], [0, 1], height=330, exact=True, room=56)
+    alone = len(series) == 1
+    on = frame([0, 1], [0, 1], height=330, exact=True, room=56 if alone else 0)
     parts = [on.drawn("probability of the answer", "share that is right")]
     parts.append(path([(on.x(0), on.y(0)), (on.x(1), on.y(1))], class_="ideal"))
     for index, found in enumerate(series.values()):
@@ -128,9 +129,8 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
             kind = f"mark c{index % COLORS}{' hollow' if few else ''}"
             parts.append(marks(index, own, 4.5, class_=kind) if own else "")
     first = next(iter(series.values()))
-    if len(series) == 1:
+    if alone:
         parts.append(histogram(first.count, on, on.height - 30, 30))
-    alone = len(series) == 1
     said = " ".join(f"{'' if alone else f'{name}: '}Expected calibration error "
                     f"{_mean(found.errors)}." for name, found in series.items())  # fmt: skip
     rows = [
@@ -143,7 +143,8 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
             for index, (name, found) in enumerate(series.items())]  # fmt: skip
     note = (
         "On the dashed line probabilities are what they say; below it they promise too much. "
-        f"{said} Hollow: fewer than {FEW} answers.{' The bars count answers.' if alone else ''}"
+        f"{said if alone else 'Beside the names: expected calibration error.'} Hollow: fewer than "
+        f"{FEW} answers.{' The bars count answers.' if alone else ''}"
     )
     return Figure("Reliability", "".join(parts), on.height, said, note,
                   keys if len(series) > 1 else [], columns, rows)  # fmt: skip

@@ -22,6 +22,9 @@ SHARES = ("0", "0–¼", "¼–½", "½–¾", "¾–1", "1")
 
 LEVEL = 0.95
 
+ERROR = "mean absolute error"
+"""Which stands for R² where some nodes are scored: that depends on how far these lie apart."""
+
 
 class Bin(NamedTuple):
     """The score of some test nodes.
@@ -168,7 +171,7 @@ def by_homophily(seeds: Sequence[Answered]) -> list[Bin]:
 
 def measure_of(task: str) -> str:
     """Return what the score of some nodes is called: the metric of their task, or its like."""
-    return "mean absolute error" if task == REGRESSION else TASKS[task]().metric_name
+    return ERROR if task == REGRESSION else TASKS[task]().metric_name
 
 
 def _by(places: list[np.ndarray], names: Sequence[str], seeds: Sequence[Answered]) -> list[Bin]:

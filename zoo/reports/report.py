@@ -123,7 +123,7 @@ def run_page(run: History, found: Found) -> str:
         ("neighbours", "Where in the graph", neighbours or _no_graph(found)),
         (
             "answers",
-            " and ".join(title for title, each in more.items() if each),
+            " and ".join(title for title, each in more.items() if each).capitalize(),
             figures([one for each in more.values() for one in each], "answers"),
         ),
         ("left-out", "Left out", left_out),

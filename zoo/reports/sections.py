@@ -76,8 +76,9 @@ def neighbourhoods(series: Mapping[str, Sequence[Answered]]) -> str:
     measure = measures.measure_of(everyone[0].task)
     edges = measures.degree_edges(everyone)
     note = _intervals(known, measure)
+    title = "Error by degree" if measure == measures.ERROR else "Score by degree"
     drawn = [binned({name: measures.by_degree(seeds, edges) for name, seeds in known.items()},
-                    "Score by degree", "neighbours of the node", measure,
+                    title, "neighbours of the node", measure,
                     f"Bins with about as many test nodes each. {note}")]  # fmt: skip
     if all(each.homophily is not None for each in everyone):
         shares = {name: measures.by_homophily(seeds) for name, seeds in known.items()}
@@ -148,5 +149,7 @@ def repeat(run: History) -> str:
         rows = [["device", begun.device], ["instructions of the CPU", begun.cpu],
                 ["threads", str(begun.threads)], ["processes", str(begun.processes)],
                 *([name, each or "missing"] for name, each in begun.packages.items())]  # fmt: skip
-        found.append(folded("Where it was begun", table("Where it was begun", ["", ""], rows, 2)))
+        found.append(
+            folded("Where it was begun", table("Where it was begun", ["what", "value"], rows, 2))
+        )
     return "".join(found)

@@ -109,8 +109,8 @@ def _table(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any] | None
             f"{np.mean([each['epochs'] for each in seeds]):.0f}", f"{seeds[0]['parameters']:,}",
             f"{1000 * np.median([each['seconds_per_epoch'] for each in seeds]):,.0f}", row["state"],
         ])  # fmt: skip
-    columns = ["run", "test", "difference", "95 % interval", "", "validation", "seeds", "epochs",
-               "parameters", "ms per epoch", "state"]  # fmt: skip
+    columns = ["run", "test", "difference", "95 % interval", "remark", "validation", "seeds",
+               "epochs", "parameters", "ms per epoch", "state"]  # fmt: skip
     return table("Scores of the runs, mean and standard deviation over seeds", columns, cells)
 
 
@@ -129,11 +129,14 @@ def _differences(series: Mapping[str, History]) -> str:
     """Return the keys of the recipes whose values are not the same in all."""
     flat = {name: dict(_flat(run.public_recipe())) for name, run in series.items()}
     keys = list(dict.fromkeys(key for each in flat.values() for key in each))
-    rows = [[key, *(each.get(key, "") for each in flat.values())] for key in keys
+    rows = [[key, *(each.get(key, "–") for each in flat.values())] for key in keys
             if len({each.get(key) for each in flat.values()}) > 1]  # fmt: skip
     if not rows:
         return paragraph("The recipes are the same, every value.")
     return table("Values of the recipes that differ", ["key", *flat], rows, len(flat) + 1)
+
+
+_WORDS = {"None": "none", "True": "true", "False": "false"}
 
 
 def _flat(data: Mapping[str, Any], before: str = ""):
@@ -144,7 +147,7 @@ def _flat(data: Mapping[str, Any], before: str = ""):
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{before}{key}.")
         else:
-            yield f"{before}{key}", "none" if value is None else str(value)
+            yield f"{before}{key}", _WORDS.get(str(value), str(value))
 
 
 def _classes(series: Mapping[str, Sequence[Answered]]) -> str:
