@@ -34,7 +34,7 @@ from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData, moved
+from zoo.training.full_batch import TrainingData, Whole, moved
 from zoo.training.mini_batch import RandomNodes
 from zoo.weights.create import create_model, list_models
 
@@ -107,8 +107,9 @@ MODES_TRIED = [
     Case("gcn", task="node-binary", evaluation=6),
     Case("gcn", task="node-multilabel", evaluation=6),
     Case("gcn", task="node-regression", evaluation=6),
-    Case("gcn", train=OF_BATCHES, evaluation=0),  # on the CPU
-    Case("difformer", train=OF_BATCHES, evaluation=0),
+    # Features, labels and numbers of nodes are copied anew.
+    Case("gcn", train=OF_BATCHES, evaluation=6),
+    Case("difformer", train=OF_BATCHES, evaluation=6),
     Case("gat", train=SAMPLED),
 ]
 
@@ -239,6 +240,21 @@ def test_adam_is_one_kernel_and_fixed_batches_are_drawn_once(tmp_path, monkeypat
     fit(model, case.data(), hooks, epochs=2, evaluate_every=2)
     waits_of(case, model, Seen(tmp_path / "cpu.pt", every=0))
     assert kernels[4:] == [[None]] * 4
+
+
+def test_what_a_gpu_has_no_room_for_is_evaluated_on_the_cpu(monkeypatch):
+    case, asked = Case("gcn", train=OF_BATCHES), []
+    own = Whole.scores
+
+    def scores(self, *given):
+        asked.append(self.device.type)
+        if asked.count("cuda") == 2 and self.device.type == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return own(self, *given)
+
+    monkeypatch.setattr(Whole, "scores", scores)
+    waits_of(case, case.build(), epochs=6)
+    assert asked == ["cuda", "cuda", "cpu", "cpu"]
 
 
 def test_a_loss_that_is_read_late_ends_training_all_the_same():

@@ -29,6 +29,7 @@ from zoo.training.full_batch import (
     Score,
     Shared,
     TrainingData,
+    WhereItFits,
     Whole,
     autocast,
     infer,
@@ -51,8 +52,9 @@ class Steps:
         clip: largest norm of the gradient.
         device: where.
         batching: the mini-batch strategy, a word of `zoo.training.mini_batch.BATCHING`.
-        evaluation: `full`, the whole graph at once (on the CPU where training goes in batches);
-            `layerwise`, the same in bounded memory; or `batches`, as training does.
+        evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
+            has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
+            `batches`, as training does.
 
     Attributes:
         over: the mini-batch strategy of training.
@@ -87,7 +89,8 @@ class Steps:
             self.asked = Layerwise(data, self.device)
             infer(self.model, self.asked, self.precision, self.asked.check)
         elif self.evaluation == "full" and self._batched():
-            self.asked = Whole(data, split.train, "cpu")
+            on_gpu = torch.device(self.device).type != "cpu"
+            self.asked = (WhereItFits if on_gpu else Whole)(*given)
         if self.asked is not self.over and process_group.rank() > 0:
             self.asked = None  # one process is enough for what is not divided
 

@@ -21,7 +21,7 @@ from zoo.graphs.shard import Graph, Shard
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.system.memory import upload
+from zoo.system.memory import out_of_memory, upload
 
 _AHEAD = 2
 """Batches that are made while a step is taken."""
@@ -137,6 +137,27 @@ class Whole:
     def total(self, loss: Tensor) -> Tensor:
         """Return the loss of all processes."""
         return loss
+
+
+class WhereItFits:
+    """Evaluation of the whole graph at once: on a GPU that has room for it, else on the CPU.
+
+    It is copied there for each evaluation, so that batches have the memory to themselves.
+    """
+
+    def __init__(self, data: Dataset, train: Tensor, device: torch.device | str):
+        self.data, self.train, self.device = data, train, torch.device(device)
+
+    def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
+        """Answer for the nodes of all parts at once; return the metric of each part."""
+        try:
+            return Whole(self.data, self.train, self.device).scores(model, on, precision)
+        except (RuntimeError, MemoryError) as error:
+            if self.device.type != "cuda" or not out_of_memory(error):
+                raise
+        torch.cuda.empty_cache()
+        self.device = torch.device("cpu")
+        return self.scores(model, on, precision)
 
 
 class Apart:
