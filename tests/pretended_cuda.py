@@ -14,6 +14,7 @@ import contextlib
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from unittest import mock
 
 import torch
@@ -211,9 +212,30 @@ class _Csr:
     def __matmul__(self, x):
         if not isinstance(x, OnCuda) or x.dtype != self.dtype:
             raise Mixed(f"CSR {self.dtype} on CUDA times {x.dtype} on {x.device}, {line()}")
+        return OnCuda(self.bare() @ x.inner.detach())
+
+    def bare(self):
         parts = map(bare, (self.offsets, self.indices, self.entries))
+        return torch.sparse_csr_tensor(*parts, self.shape, check_invariants=False)
+
+    def sampled(self, one, other, **given):
+        """`torch.sparse.sampled_addmm`, whose numbers of entries may be of 32 bits on a GPU."""
+        if not all(isinstance(x, OnCuda) and x.dtype == self.dtype for x in (one, other)):
+            raise Mixed(f"CSR {self.dtype} on CUDA sampled of {one.dtype} and {other.dtype}")
+        parts = bare(self.offsets).long(), bare(self.indices).long(), bare(self.entries)
         matrix = torch.sparse_csr_tensor(*parts, self.shape, check_invariants=False)
-        return OnCuda(matrix @ x.inner.detach())
+        two = (x.inner.detach() for x in (one, other))
+        values = torch.sparse.sampled_addmm(matrix, *two, **given).values()
+        return _Csr(self.offsets, self.indices, OnCuda(values), self.shape)
+
+
+_SAMPLED = torch.sparse.sampled_addmm
+
+
+def _sampled(matrix, *given, **options):
+    return (matrix.sampled if isinstance(matrix, _Csr) else partial(_SAMPLED, matrix))(
+        *given, **options
+    )
 
 
 class _Event:
@@ -394,6 +416,7 @@ def pretended_cuda():
         (torch.cuda, "current_device", lambda: 0),
         (torch.cuda, "Event", _Event),
         (torch.cuda, "current_stream", lambda device=None: None),
+        (torch.sparse, "sampled_addmm", _sampled),
         (nn.Module, "to", _module_to),
         (zoo.training.full_batch, "ThreadPoolExecutor", type("Pool", (_Pool,), {"mode": _Mode()})),
     ]

@@ -315,7 +315,7 @@ def gradients(out, given):
     return torch.autograd.grad(out.sum(), given, **options)
 
 
-@pytest.mark.parametrize("backend", ["_Dgl", "_Torch", "_Bags"])
+@pytest.mark.parametrize("backend", ["_Dgl", "_Bags", "_Torch", "_Rows"])
 @pytest.mark.parametrize("kind", [torch.float, torch.double])
 @pytest.mark.parametrize("made", ["full", "near", "top", "causal"])
 def test_message_passing_on_them(made, kind, backend, monkeypatch):

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import zoo
 from zoo.dgl import dgl
-from zoo.graphs import message_passing, spmm_cpu
+from zoo.graphs import along, message_passing, spmm_cpu
 from zoo.graphs.adjacency import degrees, walks
 from zoo.graphs.message_passing import (
     edge_dot,
@@ -22,14 +22,14 @@ from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
 from zoo.system.environment import using_threads
 from zoo.testing import propagation_promises
 
-BACKENDS = ["_Dgl", "_Torch", "_Bags"]
+BACKENDS = ["_Dgl", "_Bags", "_Torch", "_Rows"]
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request, monkeypatch):
     chosen = getattr(message_passing, request.param)
     monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
-    monkeypatch.setattr(message_passing, "_NUMBERS", 40)  # a few edges at a time
+    monkeypatch.setattr(along, "_NUMBERS", 40)  # a few edges at a time
 
 
 def random_graph(n=9, edges=20, *, loops):

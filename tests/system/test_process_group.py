@@ -102,7 +102,8 @@ def check_propagation_in_shares():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(n, 8, generator=generator, dtype=torch.double)
     weights = torch.randn(n, 8, generator=generator, dtype=torch.double)
-    for backend in (message_passing._Dgl, message_passing._Torch, message_passing._Bags):
+    for name in ("_Dgl", "_Bags", "_Torch", "_Rows"):
+        backend = getattr(message_passing, name)
         message_passing._backend = lambda graph, x, backend=backend: backend
         for propagate in ways:
             shard = a_shard(graph)

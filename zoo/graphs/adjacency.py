@@ -103,6 +103,14 @@ def matrices(graph: dgl.DGLGraph, device, dtype: torch.dtype) -> tuple[Tensor, T
     return _matrices(graph, device, dtype)
 
 
+def edge_order(graph: dgl.DGLGraph, device: torch.device, against: bool) -> Tensor:
+    """Return the number of each entry of A or, `against` the edges, of A^T as an edge, (E,) int64.
+
+    It has no entries where the numbers are in order.
+    """
+    return _edge_order(graph, device, against)
+
+
 def questions(graph: Graph) -> list[Callable[[Graph], object]]:
     """Return what has been asked about a graph so far, as functions that ask it about another."""
     return [
@@ -197,6 +205,11 @@ def lists(graph: dgl.DGLGraph, against: bool) -> Lists:
     offsets, others, numbers = graph.adj_tensors("csr" if against else "csc")
     in_order = torch.equal(numbers, torch.arange(len(numbers), dtype=numbers.dtype))
     return Lists(offsets, others, numbers[:0] if in_order else numbers)
+
+
+@_per_graph
+def _edge_order(graph, device: torch.device, against: bool) -> Tensor:
+    return upload(lists(graph, against).edges, device).long()
 
 
 @_per_graph

@@ -1,15 +1,18 @@
 """Sums of neighbours with weights, and dot products along edges: each is the other's gradient.
 
-The backend supplies the sparse-dense product (SpMM) and the sampled dense-dense product (SDDMM);
-this adds autograd.
+A backend supplies the sparse-dense product (SpMM) and the sampled dense-dense product (SDDMM);
+this adds autograd, and two backends of torch: `Rows` for a GPU, `Ends` for anything.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+
+from zoo.ops.csr import quiet_beta
 
 
 class Along(Protocol):
@@ -68,4 +71,95 @@ class _EdgeDot(torch.autograd.Function):
             weighted_sum(ctx.along.turned(), target, grad) if grad_source else None,
             weighted_sum(ctx.along, source, grad) if grad_target else None,
             None,
+        )
+
+
+class Ends(NamedTuple):
+    """Edges by the nodes at their ends; a block of their rows of features exists at a time.
+
+    Attributes:
+        tails: where each edge starts, (E,).
+        tips: where it leads, (E,).
+        targets: N.
+        sources: M.
+    """
+
+    tails: Tensor
+    tips: Tensor
+    targets: int
+    sources: int
+
+    def turned(self) -> Ends:
+        """See `Along`."""
+        return Ends(self.tips, self.tails, self.sources, self.targets)
+
+    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
+        """See `Along`."""
+        out = x.new_zeros(self.targets, *x.shape[1:])
+        for block in _blocks(x, self.tails):
+            rows = x.index_select(0, self.tails[block]) * weights[block].unsqueeze(-1)
+            out.index_add_(0, self.tips[block], rows)
+        return out
+
+    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Along`."""
+        out = source.new_empty(len(self.tails), source.shape[1])
+        for block in _blocks(source, self.tails):
+            one = source.index_select(0, self.tails[block])
+            out[block] = (one * target.index_select(0, self.tips[block])).sum(-1)
+        return out
+
+
+_NUMBERS = 2**23  # per block of edges: their rows of features exist at a time, (B, H, D)
+
+
+def _blocks(x: Tensor, edges: Tensor) -> Iterator[slice]:
+    """Cut the edges so that their rows of x (N, H, D) are few enough to exist at a time."""
+    size = max(1, _NUMBERS // max(1, x.shape[1] * x.shape[2]))
+    return (slice(start, start + size) for start in range(0, len(edges), size))
+
+
+class Rows(NamedTuple):
+    """Edges in compressed rows, which need no atomic sums: a product for each head.
+
+    Attributes:
+        into: A (N, M) as CSR of ones, and the number of each of its entries as an edge, (E,);
+            no numbers where they are in order.
+        out: A^T and its numbers, likewise.
+    """
+
+    into: tuple[Tensor, Tensor]
+    out: tuple[Tensor, Tensor]
+
+    def turned(self) -> Rows:
+        """See `Along`."""
+        return Rows(self.out, self.into)
+
+    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
+        """See `Along`."""
+        matrix, numbers = self.into
+        weights = weights[numbers] if len(numbers) else weights
+        heads = zip(x.unbind(1), weights.unbind(1), strict=True)
+        products = [_filled(matrix, w.contiguous()) @ each.contiguous() for each, w in heads]
+        return torch.stack(products, dim=1)
+
+    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Along`."""
+        matrix, numbers = self.into
+        empty = _filled(matrix, torch.zeros_like(matrix.values()))
+        heads = zip(target.unbind(1), source.unbind(1), strict=True)
+        dots = [
+            torch.sparse.sampled_addmm(empty, row.contiguous(), column.t(), beta=0.0).values()
+            for row, column in heads
+        ]
+        found = torch.stack(dots, dim=1)
+        return torch.empty_like(found).index_copy_(0, numbers, found) if len(numbers) else found
+
+
+def _filled(matrix: Tensor, values: Tensor) -> Tensor:
+    """Return a CSR matrix with the entries of another where it has some."""
+    parts = matrix.crow_indices(), matrix.col_indices(), values
+    with quiet_beta():
+        return torch.sparse_csr_tensor(
+            *parts, matrix.shape, device=values.device, check_invariants=False
         )

@@ -1,8 +1,8 @@
 """What propagation computes on the edges of a graph, by DGL's kernels or by torch's.
 
 DGL does the work where graph and features share a device; elsewhere (a CPU-only DGL wheel and
-features on CUDA) torch does. In single precision on a CPU, sums are torch's embedding bags. Every
-function here has all forms, in the classes `_Dgl`, `_Torch` and `_Bags` under one name. None stores
+features on CUDA) torch does, by CSR products. In single precision on a CPU, sums are torch's embedding bags. Every
+function here has all forms, in the classes `_Dgl`, `_Bags`, `_Torch` and `_Rows` under one name. None stores
 a row of features per edge, nor keeps one for the gradient.
 
 Edges lead from u to v, in the order of their numbers in the graph; N(v) are the in-neighbours of v.
@@ -12,9 +12,7 @@ Half precision is computed in fp32, and what belongs to edges stays so. In the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +20,8 @@ from torch import Tensor
 from zoo.canonical_form import derived
 from zoo.dgl import dgl
 from zoo.graphs import along, spmm_cpu
-from zoo.graphs.adjacency import ends, lists, matrices, numbered
+from zoo.graphs.adjacency import edge_order, ends, lists, matrices, numbered
+from zoo.graphs.along import Ends, Rows
 from zoo.graphs.shard import Graph, edges, sources
 from zoo.graphs.spmm_cpu import Bags
 from zoo.ops.precision import wide
@@ -60,9 +59,9 @@ def _run(name: str, graph, *tensors: Tensor) -> Tensor:
         return getattr(_backend(graph, tensors[0]), name)(graph, *map(wide, tensors))
 
 
-def _backend(graph, x: Tensor) -> type[_Dgl] | type[_Torch]:
+def _backend(graph, x: Tensor) -> type[_Dgl | _Torch]:
     if graph.device != x.device or context().torch_only:
-        return _Torch
+        return _Rows if x.is_cuda else _Torch
     return _Bags if x.is_cpu and x.dtype == torch.float32 else _Dgl
 
 
@@ -119,7 +118,7 @@ class _Torch:
 
     @staticmethod
     def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return along.edge_dot(_Ends.of(graph, source.device), source, target)
+        return along.edge_dot(_ends(graph, source), source, target)
 
     @staticmethod
     def edge_softmax(graph, scores: Tensor) -> Tensor:
@@ -131,7 +130,28 @@ class _Torch:
 
     @staticmethod
     def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return along.weighted_sum(_Ends.of(graph, x.device), x, weights)
+        return along.weighted_sum(_ends(graph, x), x, weights)
+
+
+class _Rows(_Torch):
+    """Torch's CSR products where it multiplies rows, for a GPU; the rest is torch's as well."""
+
+    @staticmethod
+    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
+        return along.edge_dot(_rows(graph, source), source, target)
+
+    @staticmethod
+    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
+        return along.weighted_sum(_rows(graph, x), x, weights)
+
+
+def _ends(graph, x: Tensor) -> Ends:
+    return Ends(*ends(graph, x.device), graph.num_dst_nodes(), graph.num_src_nodes())
+
+
+def _rows(graph, x: Tensor) -> Rows:
+    numbers = (edge_order(graph, x.device, against) for against in (False, True))
+    return Rows(*zip(matrices(graph, x.device, x.dtype), numbers, strict=True))
 
 
 def sparse_product(x: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
@@ -150,45 +170,6 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return _SparseProduct.apply(gradient.contiguous(), *ctx.matrices), None, None
-
-
-_NUMBERS = 2**23  # per block of edges: their rows of features exist at a time, (B, H, D)
-
-
-class _Ends(NamedTuple):
-    """Edges to run along by the nodes at their ends: see `zoo.graphs.along`."""
-
-    tails: Tensor
-    tips: Tensor
-    targets: int
-    sources: int
-
-    @classmethod
-    def of(cls, graph, device: torch.device) -> _Ends:
-        return cls(*ends(graph, device), graph.num_dst_nodes(), graph.num_src_nodes())
-
-    def turned(self) -> _Ends:
-        return _Ends(self.tips, self.tails, self.sources, self.targets)
-
-    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
-        out = x.new_zeros(self.targets, *x.shape[1:])
-        for block in _blocks(x, self.tails):
-            rows = x.index_select(0, self.tails[block]) * weights[block].unsqueeze(-1)
-            out.index_add_(0, self.tips[block], rows)
-        return out
-
-    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
-        out = source.new_empty(len(self.tails), source.shape[1])
-        for block in _blocks(source, self.tails):
-            one = source.index_select(0, self.tails[block])
-            out[block] = (one * target.index_select(0, self.tips[block])).sum(-1)
-        return out
-
-
-def _blocks(x: Tensor, edges: Tensor) -> Iterator[slice]:
-    """Cut the edges so that their rows of x (N, H, D) are few enough to exist at a time."""
-    size = max(1, _NUMBERS // max(1, x.shape[1] * x.shape[2]))
-    return (slice(start, start + size) for start in range(0, len(edges), size))
 
 
 def place(graph: dgl.DGLGraph, device: torch.device | str) -> dgl.DGLGraph:
