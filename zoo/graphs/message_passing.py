@@ -1,9 +1,9 @@
 """What propagation computes on the edges of a graph, by DGL's kernels or by torch's.
 
 DGL does the work where graph and features share a device; elsewhere (a CPU-only DGL wheel and
-features on CUDA) torch does, by CSR products. In single precision on a CPU, sums are torch's embedding bags. Every
-function here has all forms, in the classes `_Dgl`, `_Bags`, `_Torch` and `_Rows` under one name. None stores
-a row of features per edge, nor keeps one for the gradient.
+features on CUDA) torch does, by CSR products. In single precision on a CPU, sums are torch's
+embedding bags. Every function here has all forms, in the classes `_Dgl`, `_Bags`, `_Torch` and
+`_Rows` under one name. None stores a row of features per edge, nor keeps one for the gradient.
 
 Edges lead from u to v, in the order of their numbers in the graph; N(v) are the in-neighbours of v.
 Half precision is computed in fp32, and what belongs to edges stays so. In the place of a graph a
