@@ -22,6 +22,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as model.attention=rba."),
 ]
+DataOptions = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="How to read it, such as label=species."),
+]
 Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run what a recipe imports: code, which may do what you may."),
@@ -228,19 +232,37 @@ def _too_large(plan) -> str:
     )
 
 
-def spec_of(text: str) -> str | dict[str, Any]:
-    """Read a name, a path, or a mapping as it is written behind `dataset:`."""
+def spec_of(text: str, options: Sequence[str] | None = None) -> str | dict[str, Any]:
+    """Read a data set: a name, a path, or a mapping as it is written behind `dataset:`.
+
+    Args:
+        text: of it.
+        options: KEY=VALUE, as recipes take them; `dataset.` before a key may be left out.
+    """
+    from zoo.config.overrides import override
+    from zoo.config.yaml_lines import Draft
+
+    spec = _mapping(text) if text.lstrip().startswith("{") else text
+    if not options:
+        return spec
+    draft = Draft("the options")
+    draft.data = {"name": spec} if isinstance(spec, str) else spec
+    for number, each in enumerate(options):
+        override(draft, each.removeprefix("dataset."), number)
+    draft.finish()
+    return draft.data
+
+
+def _mapping(text: str) -> dict[str, Any]:
     from zoo.config.yaml_lines import read_value
 
-    if not text.lstrip().startswith("{"):
-        return text
     wanted = "write a name, a path, or '{name: sbm, nodes: 500}'."
     try:
         spec = read_value(text)
     except ZooError as error:
-        raise ZooError(f"--data {error} Instead, {wanted}") from None
+        raise ZooError(f"{error} Instead, {wanted}") from None
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
-        raise ZooError(f"--data {text}: {wanted}")
+        raise ZooError(f"{text}: {wanted}")
     return spec
 
 

@@ -7,6 +7,8 @@ which escape what a terminal would obey; what is printed as JSON escapes all but
 import contextlib
 import errno
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -142,7 +144,7 @@ def diagnoses(found: list) -> None:
         )
         table.add_row(mark, each.name, plain(each.found))
         if each.fix:
-            table.add_row("", "", f"[bold]{plain(each.fix)}[/]")
+            table.add_row("", "", f"[bold]{plain(in_the_shell(each.fix))}[/]")
     out.print(table)
 
 
@@ -156,7 +158,7 @@ def data(found: list) -> None:
     for each in found:
         table.add_row(marks[each.verdict], each.name, plain(each.found))
         if each.fix:
-            table.add_row("", "", f"[bold]{plain(each.fix)}[/]")
+            table.add_row("", "", f"[bold]{plain(in_the_shell(each.fix))}[/]")
     out.print(table)
 
 
@@ -201,3 +203,34 @@ def info(found: dict[str, Any]) -> None:
 def plain(text: object) -> str:
     """Escape a user's text before it is laid out: rich reads square brackets as its own markup."""
     return escape(printable(str(text)))
+
+
+_HINT = re.compile(r"`(\w+): ([^`]+)`")
+
+
+@contextlib.contextmanager
+def hints_for_the_shell() -> Iterator[None]:
+    """Have errors say `key=value` where a recipe would have `key: value`."""
+    try:
+        yield
+    except ZooError as error:
+        raise ZooError(in_the_shell(str(error))) from None
+
+
+def in_the_shell(text: str) -> str:
+    """Return a sentence with its hints as the shell takes them.
+
+    >>> in_the_shell("write `one_hot: [country, city]`.")
+    'write `one_hot=country,city`.'
+    """
+    return _HINT.sub(lambda hint: f"`{_typed(*hint.groups())}`", text)
+
+
+def _typed(key: str, value: str) -> str:
+    names = re.fullmatch(r"\[([^\[\]{}'\"]*)\]", value)
+    if names:
+        value = names[1].replace(", ", ",")
+    elif value[0] == value[-1] == "'":
+        value = value[1:-1] or "''"
+    quoted = value if value in ("...", "''") else shlex.quote(value)
+    return f"{key}={quoted}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli import console
-from zoo.cli.common import typed_path
+from zoo.cli.common import DataOptions, spec_of, typed_path
 from zoo.errors import ZooError
 
 app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your own.")
@@ -16,16 +16,13 @@ app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your 
 Source = Annotated[
     str, typer.Argument(metavar="PATH", help="A folder with nodes.csv and edges.csv, or a file.")
 ]
-Options = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="How to read it, such as label=species."),
-]
 
 
 @app.command()
+@console.hints_for_the_shell()
 def check(
     path: Source,
-    options: Options = None,
+    options: DataOptions = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw degrees and classes into this PNG.", callback=typed_path),
@@ -43,6 +40,7 @@ def check(
     if plot is not None and plot.suffix != ".png":
         raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
     spec = _spec(path, options)
+    path = spec["name"]
     folder = on_disk_folder(path)
     if plot is not None:
         check_place(plot)
@@ -65,10 +63,11 @@ def check(
 
 
 @app.command()
+@console.hints_for_the_shell()
 def prepare(
     path: Source,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes will call it.")],
-    options: Options = None,
+    options: DataOptions = None,
     again: Annotated[bool, typer.Option("--again", help="Replace the graph of that name.")] = False,
     on_disk: Annotated[
         bool, typer.Option("--on-disk", help="Write a folder that is never all in memory.")
@@ -92,14 +91,16 @@ def prepare(
     if on_disk:
         prepare_on_disk(_options(path, options), written, half=half, memory=memory)
     else:
-        parts = read_graph(_spec(path, options))
-        task = own_graph(path, parts).task
+        spec = _spec(path, options)
+        parts = read_graph(spec)
+        task = own_graph(spec["name"], parts).task
         write_prepared(check_arrays(parts._replace(task=task)), written)
     console.remark(f"written: {written}; write `dataset={name}`, such as zoo train gcn-cora "
                   f"dataset={name}")  # fmt: skip
 
 
 @app.command()
+@console.hints_for_the_shell()
 def partition(
     path: Annotated[
         str, typer.Argument(metavar="DATASET", help="As recipes name it: a word, or a path.")
@@ -107,7 +108,7 @@ def partition(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where the parts go.", callback=typed_path)
     ],
-    options: Options = None,
+    options: DataOptions = None,
     parts: Annotated[int, typer.Option(min=1, help="How many: one for each machine.")] = 2,
 ) -> None:
     """Cut a graph into parts that few edges leave, each for the memory of a machine of its own.
@@ -158,12 +159,5 @@ def _spec(path: str, options: list[str] | None) -> dict[str, Any]:
 
 
 def _options(path: str, options: list[str] | None) -> dict[str, Any]:
-    from zoo.config.overrides import override
-    from zoo.config.yaml_lines import Draft
-
-    draft = Draft("the options")
-    draft.data = {"name": path}
-    for number, text in enumerate(options or []):
-        override(draft, text, number)
-    draft.finish()
-    return draft.data
+    spec = spec_of(path, options)
+    return {"name": spec} if isinstance(spec, str) else spec

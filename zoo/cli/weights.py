@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zoo.cli import console, result_tables
 from zoo.cli.common import (
     AsJson,
+    DataOptions,
     Device,
     DeviceName,
     check_out,
@@ -18,6 +19,9 @@ from zoo.cli.common import (
     typed_path,
 )
 from zoo.errors import ZooError
+
+if TYPE_CHECKING:
+    from zoo.config.options import Spec
 
 app = typer.Typer()
 
@@ -32,7 +36,7 @@ Weights = Annotated[
 Graph = Annotated[
     str,
     typer.Option(
-        "--data", help="A name, a path, or {name: ..., option: ...}, as after `dataset:`."
+        "--data", help="A name, a path, or {name: PATH, label: species}; or label=species after it."
     ),
 ]
 BatchSize = Annotated[
@@ -69,8 +73,10 @@ Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exi
 
 
 @app.command()
+@console.hints_for_the_shell()
 def predict(
     weights: Weights,
+    options: DataOptions = None,
     data: Annotated[str | None, typer.Option("--data", help="A graph, as of `embed`.")] = None,
     text: Annotated[
         str | None, typer.Option(help="A file to translate, a sentence a line; -: what is typed.")
@@ -97,11 +103,12 @@ def predict(
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
 
-    if text is None and _forecast(weights, data, steps, out, again, device, imports, unverified):
+    spec = _given(data, options)
+    if text is None and _forecast(weights, spec, steps, out, again, device, imports, unverified):
         return
     if steps is not None:
         raise ZooError("--steps is for models of forecasts; leave it out.")
-    if (data is None) == (text is None):
+    if (spec is None) == (text is None):
         raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
     if text is not None:
         if layerwise:
@@ -114,7 +121,7 @@ def predict(
     if out is None:
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     check_out(out, (".csv", ".parquet"), again)
-    model, graph, seen = _asked(weights, data, imports, unverified)
+    model, graph, seen = _asked(weights, spec, imports, unverified)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
     write_table(found, out)
@@ -123,12 +130,14 @@ def predict(
 
 
 @app.command()
+@console.hints_for_the_shell()
 def embed(
     weights: Weights,
     data: Graph,
     out: Annotated[
         Path, typer.Option(help="The array to write, a row per node: .npy.", callback=typed_path)
     ],
+    options: DataOptions = None,
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
     device: DeviceName = Device.auto,
@@ -141,7 +150,7 @@ def embed(
     from zoo.inference.predict import write_array
 
     check_out(out, (".npy",), again)
-    model, graph, seen = _asked(weights, data, imports, unverified)
+    model, graph, seen = _asked(weights, spec_of(data, options), imports, unverified)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
     write_array(found.values, out)
@@ -152,8 +161,10 @@ def embed(
 
 
 @app.command()
+@console.hints_for_the_shell()
 def evaluate(
     weights: Weights,
+    options: DataOptions = None,
     data: Annotated[
         str | None,
         typer.Option("--data", help="A graph; left out, what the weights were trained on."),
@@ -183,7 +194,7 @@ def evaluate(
     model = load(folder, unverified=unverified)
     found = evaluate_part(
         model,
-        spec_of(data) if data else None,
+        _given(data, options),
         part,
         batch_size=batch_size,
         layerwise=layerwise,
@@ -230,7 +241,7 @@ def import_first(imports: list[str] | None) -> None:
     import_sources(imports or [], Path())
 
 
-def _asked(weights: str, data: str, imports: list[str] | None, unverified: bool):
+def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
     """Return a model, the data that it is asked about, and what it sees besides, or None."""
     from zoo.datasets.load import load_data
     from zoo.inference.evaluate import training_nodes
@@ -239,7 +250,14 @@ def _asked(weights: str, data: str, imports: list[str] | None, unverified: bool)
     import_first(imports)
     folder = located(weights)
     model = load(folder, unverified=unverified)
-    return model, load_data(spec_of(data)), training_nodes(model, _trained_on(folder))
+    return model, load_data(spec), training_nodes(model, _trained_on(folder))
+
+
+def _given(data: str | None, options: list[str] | None) -> "Spec | None":
+    """Return the data set that a command names, if it does."""
+    if data is None and options:
+        raise ZooError(f"{options[0]!r} says how a graph is read; name it: --data GRAPH.")
+    return None if data is None else spec_of(data, options)
 
 
 def _device(word: Device):
@@ -248,7 +266,7 @@ def _device(word: Device):
     return choose_device(word.value)
 
 
-def _forecast(weights, data, steps, out, again, device, imports, unverified) -> bool:
+def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Tell what a model of forecasts says comes next; False where the weights are of no such."""
     from zoo.inference.evaluate import forecast_of
     from zoo.weights.folder import CONFIG, read_config
@@ -258,7 +276,7 @@ def _forecast(weights, data, steps, out, again, device, imports, unverified) -> 
     if read_config(folder / CONFIG)["about"].task != "node-forecasting":
         return False
     check_out(out, (".csv", ".parquet"), again)
-    model, spec = _loaded(weights, imports, unverified), spec_of(data) if data else None
+    model = _loaded(weights, imports, unverified)
     how = {"trained_on": _trained_on(folder), "device": _device(device)}
     tell_forecast(forecast_of(model, spec, steps, **how), out)
     return True

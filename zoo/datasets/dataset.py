@@ -16,7 +16,7 @@ from zoo.config.recipe import word
 from zoo.datasets.canonical import canonical
 from zoo.datasets.features import FEATURES
 from zoo.datasets.files import objects
-from zoo.datasets.files.columns import Columns
+from zoo.datasets.files.columns import Columns, Names
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
 from zoo.dgl import DGLGraph
@@ -130,9 +130,9 @@ class Dataset:
         cls,
         graph: Any,
         *,
-        label: str | list[str] | None = None,
-        columns: list[str] | None = None,
-        one_hot: list[str] | None = None,
+        label: Names | None = None,
+        columns: Names | None = None,
+        one_hot: Names | None = None,
         weights: str | None = None,
         task: str | None = None,
         name: str = "mine",

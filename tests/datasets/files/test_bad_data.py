@@ -263,7 +263,8 @@ def test_wrong_options_are_answered(tmp_path):
         ({"lable": "x"}, "did you mean 'label'"),
         ({"label": "kind"}, "'kind'.*label: COLUMN"),
         ({"columns": ["agee"]}, "did you mean 'age'"),
-        ({"columns": "age"}, "columns: .*list"),
+        ({"columns": "age,agee"}, "did you mean 'age'"),
+        ({"columns": 3}, "columns: .*list"),
         ({"one_hot": ["town"]}, "'town'"),
         ({"task": "regression"}, "node-regression"),
         ({"weights": "use"}, "'ignore'"),
@@ -275,6 +276,46 @@ def test_wrong_options_are_answered(tmp_path):
 
 
 # The command
+
+MANY = "name,town,born,kind\nann,Rome,May,dog\nbob,Bonn,June,unknown\ncid,Rome,July,dog\n"
+
+
+def test_all_problems_of_a_table_are_told_at_once_and_as_the_shell_takes_them(tmp_path, zoo):
+    (tmp_path / "pets.csv").write_text(MANY)
+    with pytest.raises(ZooError) as caught:
+        load_graph("pets.csv", label="kind")
+    first, second = str(caught.value).split("\n")
+    assert "pets.csv: 'kind' holds 'unknown'" in first and "`unknown: 'unknown'`" in first
+    assert "'name' holds 'ann' in line 2" in second and "'born' holds 'May'" in second
+    assert "`one_hot: [name, town, born]`" in second
+    for words in (["pets.csv", "label=kind"], ["{name: pets.csv, label: kind}"]):
+        code, printed = zoo("data", "check", *words)
+        said = " ".join(printed.err.split())
+        assert code == 2 and "`unknown=unknown`" in said and "`one_hot=name,town,born`" in said
+    code, _ = zoo("data", "check", "pets.csv", "dataset.label=kind", "one_hot=town,born",
+                  "columns=town", "unknown=unknown")  # fmt: skip
+    assert code == 1  # a single class: read, and told
+
+
+def test_a_data_set_with_options_is_the_same_words_in_every_command(tmp_path, zoo):
+    rows = [f"{each},{'uk' if each % 2 else 'de'},{'ab'[each % 2]}" for each in range(20)]
+    (tmp_path / "pets.csv").write_text("\n".join(["id,town,kind", *rows]))
+    words = ["label=kind", "columns=town", "one_hot=town", "unknown=''"]
+    code, printed = zoo("train", "mlp-digits", "dataset=pets.csv", "train.epochs=2", "seeds=[0]",
+                        "--runs", "runs", *(f"dataset.{each}" for each in words))  # fmt: skip
+    assert code == 0, printed.err
+    run = str(next((tmp_path / "runs").iterdir()))
+    spec = "{name: pets.csv, label: kind, columns: town, one_hot: town, unknown: ''}"
+    told = []
+    for each in (["pets.csv", *words], [spec], ["pets.csv", "dataset.label=kind", *words[1:]]):
+        code, printed = zoo("evaluate", run, "--json", "--data", *each)
+        assert code == 0, printed.err
+        told.append(json.loads(printed.out)["score"])
+    assert len(told) == 3 and len(set(told)) == 1
+    code, _ = zoo("predict", run, "--data", "pets.csv", *words, "--out", "answers.csv")
+    assert code == 0 and len(pandas.read_csv("answers.csv")) == 20
+    code, printed = zoo("evaluate", run, "label=kind")
+    assert code == 2 and "--data GRAPH" in printed.err
 
 
 def test_check_says_what_is_good_and_what_to_fix(tmp_path, zoo):

@@ -1,7 +1,9 @@
 """Parse the columns of a node table: ids, labels, features and splits."""
 
+import dataclasses
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
 
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 _LONGEST = 1000
-_SUSPECT = ("-1", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+_SHOWN = 5  # columns that are named in one sentence
+_SUSPECT = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 
 
-class Columns(NamedTuple):
+Names = str | list[str]
+"""Names of columns: a list, or a text with a comma after each but the last."""
+
+
+@dataclasses.dataclass
+class Columns:
     """What the columns of a node table are.
 
     Attributes:
@@ -31,12 +39,17 @@ class Columns(NamedTuple):
     """
 
     id: str | None = "id"
-    label: str | list[str] | None = None
+    label: Names | None = None
     split_column: str | None = None
-    columns: list[str] | None = None
-    one_hot: list[str] | None = None
+    columns: Names | None = None
+    one_hot: Names | None = None
     unknown: str | int | None = None
     task: str | None = None
+
+    def __post_init__(self):
+        self.columns, self.one_hot = listed(self.columns), listed(self.one_hot)
+        if isinstance(self.label, str) and "," in self.label:
+            self.label = listed(self.label)
 
     def labels(self, names: list[str]) -> list[str]:
         """Return the columns of labels among those of a table."""
@@ -63,6 +76,15 @@ class Columns(NamedTuple):
         return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
 
 
+def listed(names: Names | None) -> list[str] | None:
+    """Return names as a list.
+
+    >>> listed("country, city")
+    ['country', 'city']
+    """
+    return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
+
+
 def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArrays:
     """Return everything of a graph but its edges, which are none yet; ids are as they stand.
 
@@ -72,18 +94,28 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
         where: what the table is called in errors.
 
     Raises:
-        ZooError: a column that is not what it should be: which, where, and what to write.
+        ZooError: columns that are not what they should be: which, where, and what to write.
     """
-    names = table.column_names
+    names, told = table.column_names, []
     if table.num_rows == 0:
         raise ZooError(f"{where} has no rows; write one per node.")
-    ids = None if choice.id is None else id_array(table[choice.id], f"{where}: {choice.id!r}")
-    labels, label_names = _labels(table, choice, where)
+
+    def attempt(read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except ZooError as error:
+            told.append(str(error))
+
     split = choice.split(names)
-    masks = _masks(_texts(table[split[0]]), f"{where}: {split[0]!r}") if split else None
-    features, feature_names = _features(table, choice, where)
+    ids = choice.id and attempt(lambda: id_array(table[choice.id], f"{where}: {choice.id!r}"))
+    labels = attempt(lambda: _labels(table, choice, where))
+    masks = split and attempt(lambda: _masks(_texts(table[split[0]]), f"{where}: {split[0]!r}"))
+    features = attempt(lambda: _features(table, choice, where))
+    if told:
+        raise ZooError("\n".join(told))
+    (labels, label_names), (features, feature_names) = labels, features
     return GraphArrays(
-        NO_EDGES, labels, features, masks, ids, label_names, feature_names, choice.task
+        NO_EDGES, labels, features, masks or None, ids, label_names, feature_names, choice.task
     )
 
 
@@ -152,7 +184,8 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
         if choice.unknown is not None:
             text[text == str(choice.unknown)] = ""
         classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
-        doubtful = [each for each in _SUSPECT if classes and (text == each).any()]
+        values = np.unique(text).tolist() if classes else []
+        doubtful = [each for each in values if each.lower() in _SUSPECT]
         if doubtful:
             raise ZooError(
                 f"{where}: {name!r} holds {doubtful[0]!r}, which may be a class or mean that the "
@@ -168,13 +201,45 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
 
 
 def _features(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    blocks, names = [np.zeros((table.num_rows, 0), np.float32)], []
+    blocks, names, texts = [np.zeros((table.num_rows, 0), np.float32)], [], {}
     for name in choice.features(table.column_names):
         column = _decoded(table[name])
-        block, own = (_one_hot if name in (choice.one_hot or []) else _numbers)(column, name, where)
+        one_hot = name in (choice.one_hot or [])
+        if not one_hot and not _is_numeric(column.type):
+            texts[name] = column
+            continue
+        block, own = (_one_hot if one_hot else _numbers)(column, name, where)
         blocks.append(block)
         names += own
+    if texts:
+        raise ZooError(f"{where}: {_no_numbers(texts, where)}")
     return np.concatenate(blocks, axis=1), tuple(names)
+
+
+def _no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
+    """Return what to do about columns that are no numbers."""
+    row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
+    said = [f"the column {name!r} {_shown(column, row, first)}" for name, column in columns.items()]
+    more = f", and {len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
+    kinds = "each is a kind" if len(said) > 1 else "it is a kind"
+    known = ", ".join(columns) if len(said) <= _SHOWN else "..."
+    return (
+        f"{', '.join(said[:_SHOWN])}{more}. If {kinds} of thing, write `one_hot: [{known}]`; else "
+        "leave it out: name those that are features, `columns: [...]`, or the one that is the "
+        "class, `label: COLUMN`."
+    )
+
+
+def _shown(column: "pyarrow.ChunkedArray", row: str, first: int) -> str:
+    """Return what a column holds that is no number, and where."""
+    if not _is_text(column.type):
+        return f"is of type {column.type}, no numbers"
+    for number, text in enumerate(column.to_pylist(), start=first):
+        try:
+            float(text or 0)
+        except ValueError:
+            return f"holds {text[:40]!r} in {row} {number}, which is no number"
+    return f"is of type {column.type}, no numbers"
 
 
 def _one_hot(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
@@ -195,13 +260,6 @@ def _numbers(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
             raise ZooError(f"{where}: the lists in {name!r} are of several lengths, or missing.")
         flat, _ = _numbers(compute.list_flatten(column), name, where)
         return flat.reshape(len(column), -1), [f"{name}[{each}]" for each in range(lengths[0])]
-    plain = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
-    if not (plain or pyarrow.types.is_boolean(kind) or pyarrow.types.is_decimal(kind)):
-        raise ZooError(
-            f"{where}: the column {name!r} is of type {kind}, no numbers. If it is a kind of "
-            f"thing, write `one_hot: [{name}]`; else leave it out: name those that are features, "
-            "`columns: [...]`, or the one that is the class, `label: COLUMN`."
-        )
     if pyarrow.types.is_boolean(kind):
         column = column.cast(pyarrow.uint8())
     values = column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -247,6 +305,16 @@ def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
     if pyarrow.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column
+
+
+def _is_numeric(kind: "pyarrow.DataType") -> bool:
+    """Return whether a column is of numbers, or of lists of them."""
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_fixed_size_list(kind):
+        return _is_numeric(kind.value_type)
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(each(kind) for each in tests)
 
 
 def _is_text(kind: "pyarrow.DataType") -> bool:

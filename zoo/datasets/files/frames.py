@@ -20,6 +20,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 """The endings of tables."""
 
 _MOST_COLUMNS = 20_000
+_MOST_TEXT = 100  # columns of text that nobody has named
 _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00": "binary", b"PK": "Excel or zip"}
 _BAD_CELL = re.compile(
     r"CSV column #(\d+): (?:Row #(\d+): )?.*(?:invalid value '(.*)'|(UTF8))", re.S
@@ -33,7 +34,8 @@ def read_table(
 
     Args:
         path: a `.csv`, `.tsv` or `.parquet`.
-        text: the columns of a CSV that are read as text, just as they stand; others are numbers.
+        text: the columns of a CSV that are read as text, just as they stand; others are numbers
+            where all of their cells are, and text where not.
         only: the columns that are read; None: all.
         separator: of the cells of a CSV; None: a comma, in a `.tsv` a tab.
 
@@ -80,27 +82,29 @@ def _read_csv(path: Path, text, only, separator: str) -> "pyarrow.Table":
     # One thread: its errors name the row. A cell in quotes may hold a line's end.
     read = arrow_csv.ReadOptions(use_threads=False)
     parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    try:
-        return arrow_csv.read_csv(
-            path, read_options=read, parse_options=parse, convert_options=convert
-        )
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
-        raise ZooError(f"{path.name}: {_csv_problem(str(error), names)}") from None
+    for _ in range(_MOST_TEXT):
+        try:
+            return arrow_csv.read_csv(
+                path, read_options=read, parse_options=parse, convert_options=convert
+            )
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
+            found = _BAD_CELL.search(str(error))
+            if found is None or found[4]:
+                raise ZooError(f"{path.name}: {_csv_problem(str(error), found, names)}") from None
+            types[names[int(found[1])]] = pyarrow.string()
+            convert.column_types = types
+    raise ZooError(
+        f"{path.name}: more than {_MOST_TEXT} columns hold something else than numbers; name those "
+        "that are features, `columns: [...]`."
+    )
 
 
-def _csv_problem(message: str, names: list[str]) -> str:
-    found = _BAD_CELL.search(message)
+def _csv_problem(message: str, found: re.Match | None, names: list[str]) -> str:
     if found is None:
         line = " ".join(message.split())[:160].removeprefix("CSV parse error: ")
         return f"the table is damaged ({line}). Give every row a cell for every column."
-    column, row = names[int(found[1])], f" in line {found[2]}" if found[2] else ""
-    if found[4]:
-        return f"the column {column!r} is not UTF-8{row}; save the file as UTF-8 text."
-    return (
-        f"the column {column!r} holds {found[3][:40]!r}{row}, which is no number. If it is a kind "
-        f"of thing, write `one_hot: [{column}]`; else leave it out: name those that are features, "
-        "`columns: [...]`, or the one that is the class, `label: COLUMN`."
-    )
+    row = f" in line {found[2]}" if found[2] else ""
+    return f"the column {names[int(found[1])]!r} is not UTF-8{row}; save the file as UTF-8 text."
 
 
 def _header(path: Path, separator: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Convert in-memory graphs of DGL, NetworkX and SciPy, and dicts of tensors, to plain arrays."""
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -148,7 +149,7 @@ def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> Gr
             if each not in names:
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
     table = pyarrow.table(columns) if columns else pyarrow.table({"": pyarrow.nulls(len(rows))})
-    choice = choice._replace(id=None, columns=choice.columns if columns else [])
+    choice = dataclasses.replace(choice, id=None, columns=choice.columns if columns else [])
     arrays = node_arrays(table, choice, "the nodes")
     places = {node: place for place, node in enumerate(graph.nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)

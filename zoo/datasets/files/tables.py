@@ -1,12 +1,13 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from zoo.datasets.files.columns import Columns, id_array, node_arrays
+from zoo.datasets.files.columns import Columns, Names, id_array, node_arrays
 from zoo.datasets.files.frames import SUFFIXES, header, need, read_table
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.errors import ZooError
@@ -19,10 +20,10 @@ def read_tables(
     *,
     edges: str | None = None,
     id: str = "id",
-    label: str | list[str] | None = None,
+    label: Names | None = None,
     split_column: str | None = None,
-    columns: list[str] | None = None,
-    one_hot: list[str] | None = None,
+    columns: Names | None = None,
+    one_hot: Names | None = None,
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
@@ -66,7 +67,7 @@ def read_node_table(path: Path, choice: Columns, separator: str | None = None) -
         ZooError: the table is wrong.
     """
     if choice.id not in header(path, separator):
-        choice = choice._replace(id=None)
+        choice = dataclasses.replace(choice, id=None)
     return _read_nodes(path, choice, separator)
 
 

@@ -138,7 +138,7 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     try:
         arrays = reader_of(path)(path, task, **own)
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise ZooError(f"{path}: {str(error).removeprefix(f'{path.name}: ')}") from None
     except MemoryError:
         raise ZooError(f"{path}: it does not fit into memory; keep fewer columns.") from None
     except Exception as error:  # readers of ten formats raise nearly anything

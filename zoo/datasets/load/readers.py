@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from zoo.config.options import Spec, Table
-from zoo.datasets.files.columns import Columns
+from zoo.datasets.files.columns import Columns, Names
 from zoo.datasets.files.dgl_file import dgl_arrays
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import FORECASTING
@@ -40,7 +40,7 @@ def read_scipy(
     task: str | None,
     *,
     nodes: str | None = None,
-    label: str | list[str] | None = None,
+    label: Names | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
     """Read an adjacency matrix that `scipy.sparse.save_npz` has written.
@@ -65,7 +65,7 @@ def read_matrix_market(
     task: str | None,
     *,
     nodes: str | None = None,
-    label: str | list[str] | None = None,
+    label: Names | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
     """Read an adjacency matrix in the Matrix Market format.
@@ -150,8 +150,8 @@ def read_graphml(
     *,
     label: str | None = None,
     split_column: str | None = None,
-    columns: list[str] | None = None,
-    one_hot: list[str] | None = None,
+    columns: Names | None = None,
+    one_hot: Names | None = None,
     unknown: str | int | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
@@ -179,8 +179,8 @@ def read_gml(
     *,
     label: str | None = None,
     split_column: str | None = None,
-    columns: list[str] | None = None,
-    one_hot: list[str] | None = None,
+    columns: Names | None = None,
+    one_hot: Names | None = None,
     unknown: str | int | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
