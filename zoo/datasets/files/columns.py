@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.datasets.files.frames import is_numeric, is_text, no_numbers
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
 from zoo.errors import ZooError, suggestion
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 _LONGEST = 1000
-_SHOWN = 5  # columns that are named in one sentence
 _SUSPECT = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 
 
@@ -141,7 +141,7 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
         if compute.max(column).as_py() < 2**63:
             return column.cast(pyarrow.int64()).to_numpy()
         column = column.cast(pyarrow.string())
-    if not _is_text(column.type):
+    if not is_text(column.type):
         raise ZooError(f"{where} is of type {column.type}; ids are whole numbers or text.")
     _refuse_gaps(compute.or_kleene(column.is_null(), compute.equal(column, "")), where)
     try:
@@ -205,41 +205,15 @@ def _features(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str
     for name in choice.features(table.column_names):
         column = _decoded(table[name])
         one_hot = name in (choice.one_hot or [])
-        if not one_hot and not _is_numeric(column.type):
+        if not one_hot and not is_numeric(column.type):
             texts[name] = column
             continue
         block, own = (_one_hot if one_hot else _numbers)(column, name, where)
         blocks.append(block)
         names += own
     if texts:
-        raise ZooError(f"{where}: {_no_numbers(texts, where)}")
+        raise ZooError(f"{where}: {no_numbers(texts, where)}")
     return np.concatenate(blocks, axis=1), tuple(names)
-
-
-def _no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
-    """Return what to do about columns that are no numbers."""
-    row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
-    said = [f"the column {name!r} {_shown(column, row, first)}" for name, column in columns.items()]
-    more = f", and {len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
-    kinds = "each is a kind" if len(said) > 1 else "it is a kind"
-    known = ", ".join(columns) if len(said) <= _SHOWN else "..."
-    return (
-        f"{', '.join(said[:_SHOWN])}{more}. If {kinds} of thing, write `one_hot: [{known}]`; else "
-        "leave it out: name those that are features, `columns: [...]`, or the one that is the "
-        "class, `label: COLUMN`."
-    )
-
-
-def _shown(column: "pyarrow.ChunkedArray", row: str, first: int) -> str:
-    """Return what a column holds that is no number, and where."""
-    if not _is_text(column.type):
-        return f"is of type {column.type}, no numbers"
-    for number, text in enumerate(column.to_pylist(), start=first):
-        try:
-            float(text or 0)
-        except ValueError:
-            return f"holds {text[:40]!r} in {row} {number}, which is no number"
-    return f"is of type {column.type}, no numbers"
 
 
 def _one_hot(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
@@ -305,19 +279,3 @@ def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
     if pyarrow.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column
-
-
-def _is_numeric(kind: "pyarrow.DataType") -> bool:
-    """Return whether a column is of numbers, or of lists of them."""
-    from pyarrow import types
-
-    if types.is_list(kind) or types.is_fixed_size_list(kind):
-        return _is_numeric(kind.value_type)
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    return any(each(kind) for each in tests)
-
-
-def _is_text(kind: "pyarrow.DataType") -> bool:
-    import pyarrow
-
-    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
