@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from contest import Aim, conclude, contest, contest_of_processes, full_asked
 
-from zoo.config.recipe import recipe_folder
+from zoo.config.shipped import recipe_folder
 
 BLOCK = 2**21
 

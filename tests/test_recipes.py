@@ -9,7 +9,8 @@ import yaml
 from sentences import write_pairs
 
 from zoo.config.metrics import gain
-from zoo.config.recipe import recipe_file, recipe_names, word
+from zoo.config.recipe import word
+from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe, write_out
 from zoo.experiments.run import run_recipe

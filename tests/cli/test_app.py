@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from zoo.cli.describe import CATALOGUE
-from zoo.config.recipe import recipe_names
+from zoo.config.recipe import read_recipe
+from zoo.config.shipped import recipe_names
 from zoo.system import allocator
 
 TINY = """\
@@ -57,6 +58,34 @@ def test_list(zoo, kind):
     assert rows and all(row["name"] for row in rows)
     shown = zoo("list", kind)
     assert shown.returncode == 0 and all(row["name"] in shown.stdout for row in rows)
+
+
+def test_recipes_are_chosen_by_data_set_and_model(zoo):
+    done = zoo("list", "recipes", "--dataset", "cora", "--model", "gcn")
+    heading, dataset, *recipes = done.stdout.splitlines()
+    assert heading.split() == ["recipe", "published", "measured"]
+    assert dataset.strip() == "cora, accuracy"
+    assert [line.split()[:2] for line in recipes] == [["gcn-cora", "0.8510"]]
+    for words, said in {
+        ("recipes", "--dataset", "kora"): "did you mean 'cora'",
+        ("recipes", "--dataset", "cora", "--model", "vit"): "zoo tune vit --data cora",
+        ("models", "--dataset", "cora"): "leave them out of models",
+    }.items():
+        done = zoo("list", *words)
+        assert done.returncode == 2 and said in done.stderr
+
+
+def test_a_run_is_called_as_its_recipe_was(tiny_recipe, tmp_path):
+    for folder, file, name in (
+        ("gcn-cora-20261121-120000", "recipe.yaml", "gcn-cora"),
+        ("gcn-cora-20261121-120000-2", "recipe.yaml", "gcn-cora"),
+        ("gcn-cora-20261121-120000", "mine.yaml", "mine"),
+        ("folder", "recipe.yaml", "recipe"),
+    ):
+        path = tmp_path / folder / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(TINY)
+        assert read_recipe(path).name == name
 
 
 def test_show_writes_out_every_value_and_can_be_trained(zoo, tmp_path):

@@ -22,7 +22,8 @@ from zoo.config.options import (
     option_problems,
     problems,
 )
-from zoo.config.recipe import read_recipe, recipe_file, recipe_names, recipe_text
+from zoo.config.recipe import read_recipe, recipe_text
+from zoo.config.shipped import recipe_file, recipe_names
 from zoo.config.yaml_lines import read_value
 from zoo.errors import Problem, ZooError
 
@@ -545,7 +546,10 @@ def test_shipped_recipes_are_found_in_a_checkout_and_in_a_wheel(tmp_path, where)
     folder = {"beside": tmp_path / "recipes", "inside": package / "recipes"}[where]
     (folder / "a").mkdir(parents=True)
     (folder / "a" / "a-b.yaml").write_text(SAMPLE)
-    script = "import zoo.config.recipe as r; print(r.recipe_names(), r.read_recipe('a-b').name)"
+    script = (
+        "from zoo.config.recipe import read_recipe; from zoo.config.shipped import recipe_names; "
+        "print(recipe_names(), read_recipe('a-b').name)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )

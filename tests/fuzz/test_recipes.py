@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from zoo import run_recipe
 from zoo.config.options import options_of
-from zoo.config.recipe import read_recipe, recipe_file, recipe_names
+from zoo.config.recipe import read_recipe
+from zoo.config.shipped import recipe_file, recipe_names
 from zoo.datasets.load import DATASETS
 from zoo.datasets.splits import SPLITS
 from zoo.encodings import ENCODINGS

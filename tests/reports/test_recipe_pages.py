@@ -8,7 +8,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from zoo.config.recipe import recipe_folder
+from zoo.config.shipped import recipe_folder
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.reports.recipe_pages import outdated, pages, results_page, write_pages

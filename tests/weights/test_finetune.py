@@ -246,7 +246,7 @@ def test_the_command_writes_a_recipe_and_runs_it(command, tmp_path):
     code, out, err = command("finetune", "gcn-digits", *words, "--json")
     assert code == 0, err
     summary = json.loads(out)
-    assert "2 loaded, 4 fresh, 2 frozen, 4 unused" in err and "stem.convolution.bias" in err
+    assert "of 6 weights 0 loaded, 2 frozen, 4 fresh." in err and "stem.convolution.bias" in err
     [folder] = (tmp_path / "runs").iterdir()
     assert (
         folder.name.startswith("gcn-karate-finetuned")

@@ -103,6 +103,11 @@ def train(
 ) -> None:
     """Train a recipe with each of its seeds and write the run's folder.
 
+    zoo train sgformer-cora
+    zoo train sgformer-cora model.attention=rba train.epochs=100 'seeds=[0, 1, 2]'
+    zoo train gcn-cora dataset=mygraph.npz dataset.label=species
+    zoo train --resume runs/sgformer-cora-20261121-120000
+
     What the recipe imports is run. --resume runs only what the same user began the run with on
     this machine, and asks for --trust otherwise.
 
@@ -149,19 +154,34 @@ def list_(
     pretrained: Annotated[
         bool, typer.Option("--pretrained", help="Of models: the weights that come with the zoo.")
     ] = False,
+    dataset: Annotated[str | None, typer.Option(help="Of recipes: those for a data set.")] = None,
+    model: Annotated[str | None, typer.Option(help="Of recipes: those of a model.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the words that a recipe may use."""
-    from zoo.cli.describe import CATALOGUE
+    """List the words that a recipe may use.
+
+    zoo list models
+    zoo list recipes --dataset cora
+    zoo list recipes --model sgformer
+    zoo list models --pretrained
+    """
+    from zoo.cli.describe import CATALOGUE, chosen_recipes
     from zoo.cli.describe import pretrained as weights
 
     if pretrained and kind != Kind.models:
         raise ZooError(
             f"only models have weights; write `zoo list models --pretrained`, not {kind}."
         )
-    rows = weights() if pretrained else CATALOGUE[kind]()
+    if (dataset or model) and kind != Kind.recipes:
+        raise ZooError(f"--dataset and --model choose recipes; leave them out of {kind}.")
+    if kind == Kind.recipes:
+        rows = chosen_recipes(dataset, model)
+    else:
+        rows = weights() if pretrained else CATALOGUE[kind]()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
+    elif kind == Kind.recipes:
+        console.recipes(rows)
     else:
         console.rows(rows)
 
@@ -197,7 +217,10 @@ def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A word of `zoo list models`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Print what a model is: equations, paper, options, citation, and the recipes that use it."""
+    """Print what a model is: equations, paper, options, citation, and the recipes that use it.
+
+    zoo info sgformer
+    """
     from zoo.cli.describe import info as information
 
     found = information(model)
@@ -220,7 +243,11 @@ def study(
     ] = Path("studies"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure what is predicted of the zoo's methods; exit code 1 where they disagree."""
+    """Measure what is predicted of the zoo's methods; exit code 1 where they disagree.
+
+    zoo study rba-theory --quick
+    zoo study rba-control dataset=cora
+    """
     from zoo.config.options import pick
     from zoo.studies import STUDIES, write_study
     from zoo.system.files import check_place
@@ -242,7 +269,10 @@ def study(
 
 @app.command()
 def doctor() -> None:
-    """Print what is installed, where data lives, and the line that fixes what is broken."""
+    """Print what is installed, where data lives, and the line that fixes what is broken.
+
+    zoo doctor
+    """
     from zoo.cli.doctor import examine
 
     findings = examine()

@@ -5,7 +5,6 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,9 +40,13 @@ Target = Annotated[
 def check(target: Target, as_json: AsJson = False) -> None:
     """Hold a model to what every model promises; exit code 1 where a promise is broken.
 
+    zoo check sgformer
+    zoo check my_model.py
+
     Of a file every model that it registers is checked. Of a notebook, imports,
     functions, classes and plain assignments are run, and nothing else.
     """
+    from zoo.testing.models import LAST, checked, row_of
     from zoo.testing.sources import RefusedModel, models_of
 
     start, found = time.perf_counter(), []
@@ -52,12 +55,12 @@ def check(target: Target, as_json: AsJson = False) -> None:
         names = models_of(target)
     except RefusedModel as error:
         names = []
-        found.append(_line(target, "it_can_be_registered", [(target, str(error))], 0.0))
+        found.append(row_of(target, "it_can_be_registered", [(target, str(error))], 0.0))
         _tell_promise(found[-1], set(), tell)
     for name in names:
         tell(f"{name}:")
         said: set[str] = set()
-        for row in _checked(name):
+        for row in checked(name):
             found.append(row)
             _tell_promise(row, said, tell)
     broken = [row for row in found if row["broken"]]
@@ -71,36 +74,6 @@ def check(target: Target, as_json: AsJson = False) -> None:
     else:
         tell(f"{', '.join(names)} keeps all {len(found)} promises, in {seconds:.0f} s.")
     sys.exit(1 if broken else 0)
-
-
-def _checked(name: str) -> Iterator[dict[str, Any]]:
-    """Check a registered model and give a row for each promise, as soon as it is known."""
-    from zoo.testing import model_promises
-
-    for promise, cases in groupby(model_promises(name), lambda each: each.name):
-        start = time.perf_counter()
-        said = [(each.of, each.broken()) for each in cases]
-        row = _line(name, promise, said, time.perf_counter() - start)
-        yield row
-        if promise in FIRST and len(row["broken"]) == row["cases"]:
-            return
-
-
-FIRST = "it_can_be_made", "one_row_of_finite_logits_per_node"
-"""Promises without which every other is broken for the same reason."""
-
-LAST = "it_says_what_it_is"
-
-
-def _line(model: str, promise: str, said: list, seconds: float) -> dict[str, Any]:
-    broken = [{"of": of, "said": text} for of, text in said if text is not None]
-    return {
-        "model": model,
-        "promise": promise,
-        "cases": len(said),
-        "broken": broken,
-        "seconds": round(seconds, 1),
-    }
 
 
 def _tell_promise(row: dict[str, Any], said: set[str], tell) -> None:
@@ -118,7 +91,10 @@ def _tell_promise(row: dict[str, Any], said: set[str], tell) -> None:
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of recipes, for editors."""
+    """Print the JSON schema of recipes, for editors.
+
+    zoo schema > recipe.schema.json
+    """
     from zoo.experiments.resolve import schema as recipe_schema
 
     typer.echo(json.dumps(recipe_schema(), indent=2))
@@ -133,7 +109,10 @@ def pages(
         ),
     ] = Path("recipes"),
 ) -> None:
-    """Write the README.md of each model's folder of recipes, from recipes and docstrings."""
+    """Write the README.md of each model's folder of recipes, from recipes and docstrings.
+
+    zoo pages
+    """
     from zoo.reports.recipe_pages import write_pages
 
     changed = write_pages(folder)
@@ -145,7 +124,10 @@ def pages(
 
 @app.command()
 def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) -> None:
-    """Print a recipe with the value of every option."""
+    """Print a recipe with the value of every option.
+
+    zoo show sgformer-cora model.attention=rba
+    """
     from zoo.config.recipe import recipe_text
     from zoo.experiments.resolve import load_recipe, write_out
 
@@ -162,7 +144,10 @@ def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) 
 def estimate(
     recipe: RecipeName, overrides: Overrides = None, trust: Trust = False, as_json: AsJson = False
 ) -> None:
-    """Say how much memory a recipe will take, from small graphs of the same kind."""
+    """Say how much memory a recipe will take, from small graphs of the same kind.
+
+    zoo estimate sgformer-cora model.dim=512
+    """
     from zoo.experiments.estimate_memory import estimate as estimated
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.system.allocator import keep_freed_memory
@@ -205,6 +190,11 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Find settings for a graph by validation, and score the best on test once.
+
+    zoo tune sgformer-cora --trials 40
+    zoo tune sgformer --data mygraph.npz --hours 2
+    zoo tune --models sgformer,gcn,mlp --data mygraph.npz
+    zoo tune --resume runs/tune-sgformer-cora-20261121-120000
 
     What is tried is what the model says is worth trying, changed by a block `search:` of the
     recipe. Ctrl-C and kill -9 lose one trial: --resume goes on, also in several processes at once.

@@ -6,11 +6,13 @@ which escape what a terminal would obey; what is printed as JSON escapes all but
 
 import contextlib
 import errno
+import inspect
 import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
@@ -19,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
 
+from zoo.config.metrics import LOWER
 from zoo.errors import ZooError, blame, printable
 from zoo.system.disk import REFUSED
 
@@ -47,6 +50,13 @@ errors = Remarks(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 class Commands(TyperGroup):
     """The commands; what typer says of words that it does not understand is escaped."""
 
+    def get_command(self, context, name):
+        """Return a command whose help is wrapped by the terminal, its examples apart."""
+        command = super().get_command(context, name)
+        if command is not None and command.help:
+            command.help = _unwrapped(command.help)
+        return command
+
     def make_context(self, *words, **options):
         """Read the words before the name of the command."""
         with _escaped():
@@ -56,6 +66,14 @@ class Commands(TyperGroup):
         """Read the words behind it, and run it."""
         with _escaped():
             return super().invoke(context)
+
+
+def _unwrapped(text: str) -> str:
+    """Return a docstring with a line a paragraph; lines of examples stay."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(
+        each if each.startswith("zoo ") else " ".join(each.split()) for each in paragraphs
+    )
 
 
 @contextlib.contextmanager
@@ -135,6 +153,27 @@ def rows(found: list[dict[str, Any]]) -> None:
     out.print(table)
 
 
+def recipes(found: list[dict[str, Any]]) -> None:
+    """Print rows of recipes, those for one data set together, the best of them first."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("recipe", no_wrap=True)
+    for column in ("published", "measured"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for dataset, group in groupby(found, lambda row: row["dataset"]):
+        those = list(group)
+        less = those[0]["metric"] in LOWER
+        those.sort(key=lambda row: (row["measured"] is None,
+                                    (row["measured"] or 0) * (1 if less else -1)))  # fmt: skip
+        metrics = dict.fromkeys(row["metric"] for row in those if row["metric"])
+        table.add_row(f"[bold]{plain(dataset)}[/], {plain(' and '.join(metrics))}")
+        for row in those:
+            expected = "" if row["expected"] is None else f"{row['expected']:.4f}"
+            std = "" if row["std"] is None else f" ± {row['std']:.4f}"
+            measured = "" if row["measured"] is None else f"{row['measured']:.4f}{std}"
+            table.add_row(f"  {plain(row['name'])}", expected, measured)
+    out.print(table)
+
+
 def diagnoses(found: list) -> None:
     """Print what `zoo doctor` found, with the line that fixes what is broken."""
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -189,7 +228,7 @@ def info(found: dict[str, Any]) -> None:
     for heading in ("options", "recipes"):
         if found[heading]:
             out.print(f"[bold]{heading.capitalize()}[/]")
-            rows(found[heading])
+            (recipes if heading == "recipes" else rows)(found[heading])
             out.print()
     if found["differs"]:
         out.print("[bold]Where recipes differ from their sources[/]")

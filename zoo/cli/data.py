@@ -11,7 +11,9 @@ from zoo.cli import console
 from zoo.cli.common import DataOptions, spec_of, typed_path
 from zoo.errors import ZooError
 
-app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your own.")
+app = typer.Typer(
+    cls=console.Commands, no_args_is_help=True, help="Check and prepare a graph of your own."
+)
 
 Source = Annotated[
     str, typer.Argument(metavar="PATH", help="A folder with nodes.csv and edges.csv, or a file.")
@@ -29,7 +31,11 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Read a graph as training would and say what is good, to look at, or to fix (exit code 1)."""
+    """Read a graph as training would and say what is good, to look at, or to fix (exit code 1).
+
+    zoo data check mygraph
+    zoo data check mygraph.npz label=species --plot degrees.png
+    """
     from zoo.datasets.load import on_disk_folder, read_graph, whole_data
     from zoo.datasets.load.check_in_memory import check_graph
     from zoo.datasets.load.check_mapped import check_on_disk
@@ -79,6 +85,9 @@ def prepare(
 ) -> None:
     """Write a graph as NAME.npz into the first data folder, so that `dataset: NAME` is it.
 
+    zoo data prepare mygraph mine label=species
+    zoo data prepare mygraph mine --on-disk
+
     --on-disk writes a folder NAME instead, of graphs of any size: `zoo list files` says which.
     """
     from zoo.datasets import check_arrays
@@ -112,6 +121,8 @@ def partition(
     parts: Annotated[int, typer.Option(min=1, help="How many: one for each machine.")] = 2,
 ) -> None:
     """Cut a graph into parts that few edges leave, each for the memory of a machine of its own.
+
+    zoo data partition cora parts --parts 2
 
     Recipes train on FOLDER/part.json with `train.batching={name: distributed, ...}`.
     """

@@ -7,8 +7,10 @@ from typing import Any
 
 from zoo.config.json_schema import options_schema
 from zoo.config.options import Table, options_of
-from zoo.config.recipe import Recipe, recipe_folder, recipe_names, word
+from zoo.config.recipe import Recipe, word
+from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.datasets.load import DATASETS, READERS, STREAMS
+from zoo.datasets.load.named import known_metric
 from zoo.datasets.load.readers import SERIES
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
@@ -50,7 +52,29 @@ def pretrained() -> Rows:
 
 def recipes() -> Rows:
     """Return a row per shipped recipe, with the number it should reach and the one measured."""
-    return [_row(load_recipe(name)) for name in recipe_names()]
+    return sorted(
+        (_row(load_recipe(name)) for name in recipe_names()), key=lambda row: row["dataset"]
+    )
+
+
+def chosen_recipes(dataset: str | None, model: str | None) -> Rows:
+    """Return those for a data set, of a model, or both.
+
+    Raises:
+        ZooError: there is none.
+    """
+    found = recipes()
+    for key, name in (("model", model), ("dataset", dataset)):
+        if name is not None and not any(row[key] == name for row in found):
+            raise ZooError(unknown(f"{key} of a recipe", name, {row[key] for row in found}))
+    given = {"dataset": dataset, "model": model}
+    kept = [row for row in found if all(name in (None, row[key]) for key, name in given.items())]
+    if not kept:
+        raise ZooError(
+            f"no recipe pairs {model} with {dataset}; write one, or begin with another data set's: "
+            f"`zoo tune {model} --data {dataset}`."
+        )
+    return kept
 
 
 def _row(recipe: Recipe) -> dict[str, Any]:
@@ -60,8 +84,10 @@ def _row(recipe: Recipe) -> dict[str, Any]:
         "name": recipe.name,
         "model": word(recipe.model),
         "dataset": word(recipe.dataset),
+        "metric": (expect and expect.metric) or known_metric(word(recipe.dataset)),
         "expected": expect.test if expect else None,
-        "verified": f"{measured.test:.4f}" if measured else None,
+        "measured": measured.test if measured else None,
+        "std": measured.std if measured else None,
     }
 
 
@@ -158,7 +184,7 @@ def info(name: str) -> dict[str, Any]:
         "citation": citation(name),
         "tasks": list(model.tasks),
         "options": options(name),
-        "recipes": [_row(each) for each in shipped],
+        "recipes": sorted(map(_row, shipped), key=lambda row: row["dataset"]),
         "differs": {each.name: each.differs for each in shipped if each.differs},
     }
 

@@ -20,7 +20,10 @@ def push(
     repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
     private: Annotated[bool, typer.Option("--private", help="Make a new one private.")] = False,
 ) -> None:
-    """Upload a folder of weights to the Hugging Face Hub."""
+    """Upload a folder of weights to the Hugging Face Hub.
+
+    zoo push runs/gcn-cora-20261121-120000 me/gcn-cora --private
+    """
     from zoo.weights.hub import push as upload
 
     console.remark(f"uploaded: {upload(located(folder), repository, private=private)}")
@@ -34,7 +37,10 @@ def pull(
     ],
     unverified: Unverified = False,
 ) -> None:
-    """Download a folder of weights from the Hugging Face Hub, and check it."""
+    """Download a folder of weights from the Hugging Face Hub, and check it.
+
+    zoo pull me/gcn-cora weights/gcn-cora
+    """
     from zoo.weights.hub import pull as download
 
     download(repository, folder, unverified=unverified)
@@ -52,6 +58,8 @@ def load(
     as_json: AsJson = False,
 ) -> None:
     """Bring weights here by name, check them, and say what they are.
+
+    zoo load gcn-digits --evaluate
 
     What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`, or its address;
     what is fetched from there is kept beside the data.
@@ -104,6 +112,8 @@ def publish(
 ) -> None:
     """Write the best seed of each run into one folder, with cards and an index.
 
+    zoo publish runs/gcn-cora-20261121-120000 --to weights
+
     Weights are kept in 16 bits where the scores stay. The folder is ready to be copied to a file
     server, and what ZOO_WEIGHTS names for `zoo load`.
     """
@@ -132,7 +142,7 @@ def publish(
 
 def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
     """Return the finished runs of verified recipes: name to best seed, and graph of training."""
-    from zoo.config.recipe import recipe_names
+    from zoo.config.shipped import recipe_names
     from zoo.experiments.compare import finished
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.studies.reproduction import training_sha256

@@ -150,6 +150,9 @@ def reproduce(
 ) -> None:
     """Train a recipe and compare it with the number it should reach: PASS or FAIL.
 
+    zoo reproduce sgformer-cora
+    zoo reproduce --all --only 'gcn-*' --within-hours 1
+
     `zoo reproduce --all` does so with every recipe, each in a process of its own, and tells a line
     of each as it comes. Ended, by Ctrl-C or otherwise, and given again, it goes on where it was.
     """
@@ -242,7 +245,11 @@ def finetune(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train on from weights: a recipe with `start_from`, written out and run."""
+    """Train on from weights: a recipe with `start_from`, written out and run.
+
+    zoo finetune runs/gcn-cora-20261121-120000 --data mygraph.npz
+    zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
+    """
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.weights.finetune import finetuning
 

@@ -41,18 +41,19 @@ def result(summary: dict[str, Any]) -> None:
 
 def start(found) -> None:
     """Print what training begins with, weight by weight."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("weight")
-    table.add_column("begins")
-    for name in (*found.loaded, *found.fresh):
-        state = "loaded" if name in found.loaded else "fresh"
-        table.add_row(plain(name), "frozen" if name in found.frozen else state)
-    for name in found.unused:
-        table.add_row(plain(name), "unused")
+    trained = [name for name in found.loaded if name not in found.frozen]
+    unused = [name for name in found.unused if name not in found.fresh]
+    states = dict.fromkeys(trained, "loaded") | dict.fromkeys(found.frozen, "frozen")
+    states |= dict.fromkeys(found.fresh, "fresh") | dict.fromkeys(unused, "unused")
+    table = Table("weight", "begins", box=None, pad_edge=False)
+    for name, state in states.items():
+        table.add_row(plain(name), state)
     errors.print(table)
-    counts = ("loaded", "fresh", "frozen", "unused")
-    said = ", ".join(f"{len(getattr(found, each))} {each}" for each in counts)
-    errors.print(f"Starts from {plain(found.weights)}: {said}.")
+    more = f"; {len(unused)} of the file unused" if unused else ""
+    errors.print(
+        f"Starts from {plain(found.weights)}: of {len(found.loaded) + len(found.fresh)} weights "
+        f"{len(trained)} loaded, {len(found.frozen)} frozen, {len(found.fresh)} fresh{more}."
+    )
 
 
 def score(found: dict[str, Any]) -> None:
@@ -152,13 +153,12 @@ def estimate(found) -> None:
         "peak_cuda": "on a GPU, without what CUDA takes for itself",
     }
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    for name, what in counts.items():
-        table.add_row(name, f"{getattr(found, name):,}", what)
-    for name, what in sizes.items():
-        table.add_row(name.replace("_", " "), f"{getattr(found, name) / 2**20:,.0f} MiB", what)
+    for justify in ("left", "right", "left"):
+        table.add_column(justify=justify)
+    for name, what in (counts | sizes).items():
+        value = getattr(found, name)
+        size = f"{value:,}" if name in counts else f"{value / 2**20:,.0f} MiB"
+        table.add_row(name.replace("_", " "), size, what)
     out.print(table)
     if found.largest == 0:
         out.print("The data alone do not fit into the memory that is free here.")

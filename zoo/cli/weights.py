@@ -99,7 +99,12 @@ def predict(
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Predict every node of a graph, or what comes next in time; or translate a text."""
+    """Predict every node of a graph, or what comes next in time; or translate a text.
+
+    zoo predict runs/gcn-cora-20261121-120000 --data mygraph.npz --out answers.csv
+    zoo predict runs/difformer-chickenpox-20261121-120000 --steps 4
+    zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
+    """
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
 
@@ -145,7 +150,10 @@ def embed(
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Write what the head of a model reads of every node, one row each."""
+    """Write what the head of a model reads of every node, one row each.
+
+    zoo embed runs/gcn-cora-20261121-120000 --data mygraph.npz --out rows.npy
+    """
     from zoo.inference.predict import embed as run
     from zoo.inference.predict import write_array
 
@@ -185,7 +193,11 @@ def evaluate(
     length_penalty: LengthPenalty = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure trained weights on a graph, by the metric of their task."""
+    """Measure trained weights on a graph, by the metric of their task.
+
+    zoo evaluate runs/gcn-cora-20261121-120000
+    zoo evaluate runs/gcn-cora-20261121-120000 --data other.npz label=species
+    """
     from zoo.inference.evaluate import evaluate_part
     from zoo.weights.load import load
 

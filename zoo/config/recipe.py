@@ -6,7 +6,6 @@ recipe is quick without it.
 """
 
 import datetime
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,8 +16,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from zoo.config.options import Count, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
 from zoo.config.search import Search
+from zoo.config.shipped import is_path, name_of, recipe_file
 from zoo.config.yaml_lines import Draft, read, recipe_text
-from zoo.errors import FIRST, Problem, ZooError, brief, suggestion, unknown
+from zoo.errors import FIRST, Problem, ZooError, brief, suggestion
 
 Check = Callable[[dict[str, Any]], list[Problem]]
 """Finds what is wrong with words and options; in the data keys may lack or be of any type."""
@@ -188,29 +188,7 @@ def read_recipe(
         draft.data.pop("expect", None)  # a number holds for its data only
     _check(draft, check)
     draft.finish()
-    return Recipe(**draft.data, name="recipe" if path is None else path.stem, path=path)
-
-
-def recipe_names() -> list[str]:
-    """Return the words of the recipes that come with the zoo, sorted."""
-    return sorted(_files())
-
-
-def recipe_file(name: str | Path) -> Path:
-    """Return the file of a shipped recipe, given its word, or of the path of any recipe.
-
-    Raises:
-        ZooError: no shipped recipe has this name, or no file this path.
-    """
-    known = recipe_names()
-    if not _is_path(name):
-        if name not in known:
-            raise ZooError(unknown("recipe", name, known))
-        return _files()[name]
-    if not os.path.exists(name):
-        near = suggestion(Path(name).stem, known)
-        raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
-    return Path(name)
+    return Recipe(**draft.data, name=name_of(path), path=path)
 
 
 def word(spec: Spec) -> str:
@@ -226,27 +204,8 @@ def divide(spec: Any, keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     return {key: value for key, value in spec.items() if key not in own}, own
 
 
-def recipe_folder() -> Path:
-    """Return the folder of the shipped recipes, which holds one for each model.
-
-    It lies inside the installed package, or beside it in a checkout.
-    """
-    package = Path(__file__).parent.parent
-    folders = (package / "recipes", package.parent / "recipes")
-    return next((folder for folder in folders if folder.is_dir()), folders[0])
-
-
-def _files() -> dict[str, Path]:
-    """Return the files of the shipped recipes by their names."""
-    return {path.stem: path for path in recipe_folder().glob("*/*.yaml")}
-
-
-def _is_path(name: str | Path) -> bool:
-    return not isinstance(name, str) or name.endswith((".yaml", ".yml")) or Path(name).name != name
-
-
 def _shown(source: str | Path, path: Path) -> str:
-    return str(source) if _is_path(source) else path.name
+    return str(source) if is_path(source) else path.name
 
 
 def _check(draft: Draft, check: Check | None) -> None:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from zoo.config.metadata import path_name
 from zoo.config.metrics import beside, gain
 from zoo.config.options import Spec, options_of
-from zoo.config.recipe import SAID, Recipe, recipe_names, word
+from zoo.config.recipe import SAID, Recipe, word
+from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.launch import train_apart

@@ -18,7 +18,8 @@ from zoo.config.options import (
     resolved_options,
     value_problems,
 )
-from zoo.config.recipe import Recipe, divide, read_recipe, recipe_file, word
+from zoo.config.recipe import Recipe, divide, read_recipe, word
+from zoo.config.shipped import recipe_file
 from zoo.datasets.load import (
     DATASETS,
     dataset_problems,

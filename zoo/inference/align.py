@@ -64,7 +64,9 @@ def _read(model: Model, data: Dataset) -> Dataset:
         _check_width(data, width, "")
         return data
     data = _in_order(data, about.feature_names)
-    _check_width(data, about.features, f" (it adds the encoding {about.encoding} itself)")
+    encoding = word(about.encoding)
+    adds = "" if encoding == "none" else f" (it adds the encoding {encoding} itself)"
+    _check_width(data, about.features, adds)
     if data.transform != about.transform:
         if data.transform != "raw":
             raise ZooError(

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from zoo.config.metrics import LOWER, paired_difference
 from zoo.config.recipe import Recipe, word
-from zoo.datasets.files.labels import CLASSIFICATION, FORECASTING, GRAPHS, SEQUENCES, TRANSLATION
-from zoo.datasets.images import IMAGES
-from zoo.datasets.images import NODES as IMAGE_NODES
-from zoo.datasets.load.named import NAMED, NAMED_PAIRS
-from zoo.datasets.snapshots import SERIES_WORDS
-from zoo.datasets.tasks import TASKS
-from zoo.datasets.texts import NODES as TEXT_NODES
-from zoo.datasets.texts import TEXTS
+from zoo.datasets.load.named import known_metric
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
 from zoo.registry import MODELS
@@ -27,16 +20,6 @@ PAGE = "README.md"
 
 RESULTS = Path("docs") / "results.md"
 """The page of all results, beside the folder of recipes, where there is a folder of documents."""
-
-_TASKS = {
-    **{name: known.task for name, known in NAMED.items()},
-    **dict.fromkeys(IMAGES, GRAPHS),
-    **dict.fromkeys(TEXTS, SEQUENCES),
-    **dict.fromkeys((*IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
-    **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
-    **dict.fromkeys(SERIES_WORDS, FORECASTING),
-}
-"""The task of each data set that is known without reading it."""
 
 _MADE = "<!-- Written by `zoo pages` from recipes and docstrings: change those, not this page. -->"
 
@@ -146,7 +129,7 @@ def _row(recipe: Recipe) -> list[str]:
         f"[{recipe.name}]({recipe.path.name})",
         data,
         _first_sentence(recipe.path),
-        TASKS[_TASKS[data]]().metric_name if data in _TASKS else "",
+        known_metric(data) or "",
         str(expect.test) if expect else "",
         expect.source if expect else "",
         _measured(recipe),

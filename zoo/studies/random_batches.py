@@ -23,7 +23,8 @@ from pydantic import Field
 from torch import Tensor
 
 from zoo.config.options import Count, options_of
-from zoo.config.recipe import Recipe, recipe_names
+from zoo.config.recipe import Recipe
+from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError, unknown
 from zoo.experiments.compare import UNTUNED, compare, contestant
 from zoo.experiments.prepare import prepare, seed_everything

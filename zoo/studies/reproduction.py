@@ -22,7 +22,8 @@ from typing import Any
 
 import yaml
 
-from zoo.config.recipe import SAID, Recipe, Verified, recipe_names
+from zoo.config.recipe import SAID, Recipe, Verified
+from zoo.config.shipped import recipe_names
 from zoo.datasets.load import load_data
 from zoo.errors import ZooError
 from zoo.experiments.compare import begun, finished

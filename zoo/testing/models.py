@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from zoo.config.options import options_of
 from zoo.nn.propagation import PROPAGATIONS
@@ -73,6 +75,39 @@ def check_model(model: str | type[Model], **options: object) -> None:
         ZooError: no such model is registered.
     """
     check_all(model_promises(model, **options))
+
+
+FIRST = "it_can_be_made", "one_row_of_finite_logits_per_node"
+"""Promises without which every other is broken for the same reason."""
+
+LAST = "it_says_what_it_is"
+
+
+def checked(model: str) -> Iterator[dict[str, Any]]:
+    """Give a row for each promise of a model, as soon as it is known whether it is kept.
+
+    Raises:
+        ZooError: no such model is registered.
+    """
+    for promise, cases in itertools.groupby(model_promises(model), lambda each: each.name):
+        start = time.perf_counter()
+        said = [(each.of, each.broken()) for each in cases]
+        row = row_of(model, promise, said, time.perf_counter() - start)
+        yield row
+        if promise in FIRST and len(row["broken"]) == row["cases"]:
+            return
+
+
+def row_of(model: str, promise: str, said: list, seconds: float) -> dict[str, Any]:
+    """Return what is known of a promise; `said` has a case each, and None where it is kept."""
+    broken = [{"of": of, "said": text} for of, text in said if text is not None]
+    return {
+        "model": model,
+        "promise": promise,
+        "cases": len(said),
+        "broken": broken,
+        "seconds": round(seconds, 1),
+    }
 
 
 def _promise(check: Callable[[Case], None], case: Case, of: str) -> Promise:

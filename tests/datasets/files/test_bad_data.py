@@ -190,7 +190,8 @@ BAD = {
     "GML that is no GML": (file("g.gml", "graph [ node ["), ["damaged"]),
     "GML with an edge to nobody": (
         file("g.gml", 'graph [ node [ id 0 label "a" ] edge [ source 0 target 7 ] ]'), ["damaged"]),
-    "PyG, pickled": (saved({"edge_index": Trap()}), ["plain tensors", "data.to_dict()"]),
+    "PyG, pickled": (saved({"edge_index": Trap()}),
+                    ["plain tensors, but of", "open", "data.to_dict()"]),
     "PyG without edges": (saved({"x": torch.eye(2)}), ["edge_index"]),
     "PyG, turned": (saved({"edge_index": torch.zeros(5, 3).long()}), ["(5, 3)"]),
     "PyG with an edge to nobody": (

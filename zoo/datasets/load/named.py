@@ -8,11 +8,25 @@ versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
 from typing import NamedTuple
 
 from zoo.config.options import Count
-from zoo.datasets.files.labels import BINARY, CLASSIFICATION, MULTILABEL
+from zoo.datasets.files.labels import (
+    BINARY,
+    CLASSIFICATION,
+    FORECASTING,
+    GRAPHS,
+    MULTILABEL,
+    SEQUENCES,
+    TRANSLATION,
+)
+from zoo.datasets.images import IMAGES
+from zoo.datasets.images import NODES as IMAGE_NODES
 from zoo.datasets.load import converters
 from zoo.datasets.load.obtain import Source, obtain_pairs
 from zoo.datasets.load.planetoid import convert_planetoid
 from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
+from zoo.datasets.snapshots import SERIES_WORDS
+from zoo.datasets.tasks import TASKS
+from zoo.datasets.texts import NODES as TEXT_NODES
+from zoo.datasets.texts import TEXTS
 from zoo.datasets.tokenizer import VocabularySize
 from zoo.system.files import data_folders
 
@@ -186,3 +200,18 @@ def multi30k_en_de(
 
 NAMED_PAIRS = {"multi30k-en-de": multi30k_en_de}
 """Word to builder `(*, options) -> SentencePairs`."""
+
+
+_KNOWN_TASKS = {
+    **{name: known.task for name, known in NAMED.items()},
+    **dict.fromkeys(IMAGES, GRAPHS),
+    **dict.fromkeys(TEXTS, SEQUENCES),
+    **dict.fromkeys((*IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
+    **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
+    **dict.fromkeys(SERIES_WORDS, FORECASTING),
+}
+
+
+def known_metric(name: str) -> str | None:
+    """Return the metric of a data set by its name, None if it is not known without reading it."""
+    return TASKS[_KNOWN_TASKS[name]]().metric_name if name in _KNOWN_TASKS else None

@@ -125,8 +125,7 @@ def read_pyg(
     try:
         data = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what the bytes suggest
-        cause = " ".join(str(error).split())[:80]
-        raise ZooError(f"this is no file of plain tensors ({cause}); {wanted}") from None
+        raise ZooError(f"this is no file of plain tensors{_held(path, error)}; {wanted}") from None
     if type(data) is not dict or not hasattr(data.get("edge_index"), "shape"):
         raise ZooError(f"the file has no `edge_index`; {wanted}")
     edges = data["edge_index"]
@@ -142,6 +141,19 @@ def read_pyg(
     sizes = [len(each) for each in of_nodes.values() if each.ndim]
     nodes = data.get("num_nodes") or max(sizes, default=0) or 1 + int(edges.max())
     return from_tensors(of_nodes, edges.T.numpy(), nodes, label, feature)
+
+
+def _held(path: Path, error: Exception) -> str:
+    """Return what a file holds beside tensors, or what torch says of it in short."""
+    from torch.serialization import get_unsafe_globals_in_checkpoint
+
+    try:
+        held = get_unsafe_globals_in_checkpoint(path)
+    except Exception:  # torch raises what the bytes suggest
+        held = []
+    if held:
+        return f", but of {', '.join(sorted(held)[:3])}"
+    return f" ({' '.join(str(error).split()).partition('. ')[0]})"
 
 
 def read_graphml(

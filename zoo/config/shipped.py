@@ -1,0 +1,57 @@
+"""The recipes that come with the zoo: where they are, and what a recipe of any file is called."""
+
+import os
+import re
+from pathlib import Path
+
+from zoo.errors import ZooError, suggestion, unknown
+
+
+def recipe_folder() -> Path:
+    """Return the folder of the shipped recipes, which holds one for each model.
+
+    It lies inside the installed package, or beside it in a checkout.
+    """
+    package = Path(__file__).parent.parent
+    folders = (package / "recipes", package.parent / "recipes")
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+
+def recipe_names() -> list[str]:
+    """Return the words of the recipes that come with the zoo, sorted."""
+    return sorted(_files())
+
+
+def recipe_file(name: str | Path) -> Path:
+    """Return the file of a shipped recipe, given its word, or of the path of any recipe.
+
+    Raises:
+        ZooError: no shipped recipe has this name, or no file this path.
+    """
+    known = recipe_names()
+    if not is_path(name):
+        if name not in known:
+            raise ZooError(unknown("recipe", name, known))
+        return _files()[name]
+    if not os.path.exists(name):
+        near = suggestion(Path(name).stem, known)
+        raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
+    return Path(name)
+
+
+def is_path(name: str | Path) -> bool:
+    """Whether this is a path and no word."""
+    return not isinstance(name, str) or name.endswith((".yaml", ".yml")) or Path(name).name != name
+
+
+def name_of(path: Path | None) -> str:
+    """Return what a recipe is called: by its file, in the folder of a run as the run was."""
+    if path is None:
+        return "recipe"
+    run = re.fullmatch(r"(.+)-\d{8}-\d{6}(-\d+)?", path.absolute().parent.name)
+    return run[1] if run and path.name == "recipe.yaml" else path.stem
+
+
+def _files() -> dict[str, Path]:
+    """Return the files of the shipped recipes by their names."""
+    return {path.stem: path for path in recipe_folder().glob("*/*.yaml")}
