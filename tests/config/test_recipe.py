@@ -514,7 +514,7 @@ def shipped(tmp_path, monkeypatch):
     for model in ("sgformer", "gcn"):
         (folder / model).mkdir()
         (folder / model / f"{model}-cora.yaml").write_text(SAMPLE)
-    monkeypatch.setattr(zoo.config.recipe, "recipe_folder", lambda: folder)
+    monkeypatch.setattr("zoo.config.shipped.recipe_folder", lambda: folder)
     return folder
 
 
