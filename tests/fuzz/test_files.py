@@ -24,7 +24,7 @@ from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, on_disk_folder, prepare_on_disk, read_graph
 from zoo.datasets.load.check_in_memory import check_graph
 from zoo.datasets.load.check_mapped import check_on_disk
-from zoo.datasets.load.planetoid import convert_planetoid
+from zoo.datasets.load.converters import convert_planetoid
 from zoo.errors import ZooError
 
 N = 12

@@ -13,8 +13,7 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.metis_clusters import clusters
-from zoo.graphs.sampling import induced, neighbourhood
+from zoo.graphs.sampling import clusters, induced, neighbourhood
 from zoo.system import process_group
 from zoo.training.epoch import Steps, all_logits
 from zoo.training.fit import Hooks, fit

@@ -101,6 +101,11 @@ def prepare(
         prepare_on_disk(_options(path, options), written, half=half, memory=memory)
     else:
         spec = _spec(path, options)
+        if late := [each for each in ("direction", "duplicates") if each in spec]:
+            raise ZooError(
+                f"a prepared graph keeps every row of edges as it is; leave out `{late[0]}` here, "
+                f"and write `dataset.{late[0]}={spec[late[0]]}` where you train on it."
+            )
         parts = read_graph(spec)
         task = own_graph(spec["name"], parts).task
         write_prepared(check_arrays(parts._replace(task=task)), written)

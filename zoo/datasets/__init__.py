@@ -7,9 +7,9 @@ named graph comes from.
 
 from zoo.datasets.canonical import canonical
 from zoo.datasets.dataset import Dataset, make_dataset
-from zoo.datasets.features import FEATURES
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays
 from zoo.datasets.files.prepared import read_prepared, write_prepared
+from zoo.datasets.from_objects import FEATURES
 
 __all__ = [
     "FEATURES",

@@ -1,50 +1,98 @@
 """Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from zoo.canonical_form import remember
-from zoo.datasets.files.graph_arrays import check_edges
+from zoo.datasets.files.graph_arrays import check_edges, check_weights
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
+from zoo.graphs.adjacency import WEIGHT
+
+Duplicates = Literal["mean", "sum", "max"]
+Direction = Literal["both", "in", "out", "separate"]
 
 
-def canonical(source: DGLGraph | ArrayLike, *, nodes: int | None = None) -> DGLGraph:
+def canonical(
+    source: DGLGraph | ArrayLike,
+    *,
+    nodes: int | None = None,
+    weights: ArrayLike | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+) -> DGLGraph:
     """Return a graph with both directions of every edge, no duplicates, one self-loop per node.
 
     Edges are in order of source and target, so that the same graph always gives the same numbers,
-    and what is canonical comes back equal. Time and memory are linear in nodes and edges.
+    and what is canonical comes back equal. Time and memory are linear in nodes and edges. Weights
+    and directions become edge data `weight`: with a direction, an edge that leads the other way has
+    the weight 0. A self-loop has the weight 1.
 
     Args:
         source: a DGL graph, or edges (E, 2) of node numbers, in any order and direction.
         nodes: N, how many nodes there are; needed with edges, since some nodes may have none.
+        weights: (E,) of the edges, from 0; None: those of a given graph, or 1.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: `both`: an edge is one of both directions; `in`: nodes gather along the edges
+            only; `out`: against them; `separate`: (E, 2) weights, of the two apart.
 
     Returns:
-        A new DGLGraph on the CPU, with the node data of a given graph and without edge data.
+        A new DGLGraph on the CPU, with the node data of a given graph.
 
     Raises:
-        ZooError: several kinds of nodes or edges, or edges that are no pairs of nodes 0 to N-1.
+        ZooError: several kinds of nodes or edges, edges that are no pairs of nodes 0 to N-1, or
+            weights that are not one number from 0 for each edge.
     """
     if not isinstance(source, DGLGraph):
         if nodes is None:
             raise ZooError("edges do not say how many nodes there are: write canonical(e, nodes=N)")
         edges = check_edges(np.asarray(source), nodes)
-        return _canonical(edges[:, 0], edges[:, 1], nodes)
+        values = None if weights is None else check_weights(np.asarray(weights), len(edges))
+        return _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
     if not source.is_homogeneous:
         raise ZooError(
             "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
         )
     ends = (each.cpu().numpy() for each in source.edges())
-    graph = _canonical(*ends, source.num_nodes())
+    if weights is None and WEIGHT in source.edata:
+        weights = source.edata[WEIGHT].detach().cpu().numpy()
+        if weights.ndim == 2:  # of each direction: the other is the same, turned
+            weights, direction = weights[:, 0], "separate"
+    values = None if weights is None else check_weights(np.asarray(weights), source.num_edges())
+    graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
     graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
     return graph
 
 
-def _canonical(source: np.ndarray, target: np.ndarray, nodes: int) -> DGLGraph:
-    # Every node's loop is added below: a loop that is there already would be summed with it, and
-    # any sum will do, because only the pattern of the matrix is read.
+def _canonical(
+    source: np.ndarray,
+    target: np.ndarray,
+    nodes: int,
+    weights: np.ndarray | None,
+    duplicates: Duplicates,
+    direction: Direction,
+) -> DGLGraph:
+    tails, tips = _pattern(source, target, nodes)
+    ends = torch.from_numpy(tails), torch.from_numpy(tips)
+    graph = dgl.graph(ends, num_nodes=nodes, row_sorted=True, col_sorted=True)
+    if weights is not None or direction != "both":
+        given = np.ones(len(source), np.float32) if weights is None else weights
+        along, against = _keys(source, target, nodes), _keys(target, source, nodes)
+        keys = _keys(tails, tips, nodes)
+        found = _weights(keys, along, against, given, duplicates, direction)
+        found[tails == tips] = 1
+        graph.edata[WEIGHT] = torch.from_numpy(found)
+    return remember(graph)
+
+
+def _pattern(source: np.ndarray, target: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the edges of the canonical graph, (E,) and (E,), in order."""
+    # Every node's loop is added: a loop that is there already would be summed with it, and any
+    # sum will do, because only the pattern of the matrix is read.
     kind = np.int32 if nodes < 2**31 else np.int64
     loop = np.arange(nodes, dtype=kind)
     source, target = source.astype(kind), target.astype(kind)
@@ -52,10 +100,41 @@ def _canonical(source: np.ndarray, target: np.ndarray, nodes: int) -> DGLGraph:
     pattern = sparse.coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()
     pattern.sum_duplicates()
     rows = np.repeat(np.arange(nodes, dtype=np.int64), np.diff(pattern.indptr))
-    graph = dgl.graph(
-        (torch.from_numpy(rows), torch.from_numpy(pattern.indices.astype(np.int64))),
-        num_nodes=nodes,
-        row_sorted=True,
-        col_sorted=True,
-    )
-    return remember(graph)
+    return rows, pattern.indices.astype(np.int64)
+
+
+def _keys(source: np.ndarray, target: np.ndarray, nodes: int) -> np.ndarray:
+    """Return one number for each edge, in order of source and target."""
+    return source.astype(np.int64) * nodes + target
+
+
+def _weights(
+    keys: np.ndarray,
+    along: np.ndarray,
+    against: np.ndarray,
+    values: np.ndarray,
+    duplicates: Duplicates,
+    direction: Direction,
+) -> np.ndarray:
+    """Return the weights of edges (E,), or (E, 2), of rows (R,) with these keys and weights."""
+    if direction == "both":
+        rows = np.concatenate([along, against])
+        return _combined(keys, rows, np.concatenate([values, values]), duplicates)
+    ways = {"in": [along], "out": [against], "separate": [along, against]}[direction]
+    found = [_combined(keys, rows, values, duplicates) for rows in ways]
+    return found[0] if len(found) == 1 else np.stack(found, axis=1)
+
+
+def _combined(
+    keys: np.ndarray, rows: np.ndarray, values: np.ndarray, duplicates: Duplicates
+) -> np.ndarray:
+    """Return what the values of the rows of each key come to, (E,) fp32; 0 without any."""
+    at = np.searchsorted(keys, rows)
+    if duplicates == "max":
+        found = np.zeros(len(keys), np.float32)
+        np.maximum.at(found, at, values)
+        return found
+    found = np.bincount(at, values, minlength=len(keys))
+    if duplicates == "mean":
+        found /= np.maximum(np.bincount(at, minlength=len(keys)), 1)
+    return found.astype(np.float32)

@@ -1,24 +1,21 @@
 """The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
 from zoo.canonical_form import derived
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
-from zoo.datasets.canonical import canonical
-from zoo.datasets.features import FEATURES
-from zoo.datasets.files import objects
-from zoo.datasets.files.columns import Columns, Names
+from zoo.datasets.canonical import Direction, Duplicates, canonical
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
+from zoo.datasets.from_objects import FEATURES, FromObjects
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import GRAPHS, MADE
@@ -32,12 +29,13 @@ STRATEGIES = ("full", "random-nodes", "clusters", "neighbours", "distributed")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Dataset:
-    """A canonical graph on the CPU, without node or edge data, and what is known of its nodes.
+class Dataset(FromObjects):
+    """A canonical graph on the CPU, and what is known of its nodes.
 
     Attributes:
         name: the word that names it, or the stem of its file.
-        graph: both directions of every edge, no duplicates, one self-loop per node.
+        graph: both directions of every edge, no duplicates, one self-loop per node; its edge data
+            `weight` are weights of edges, or those of each direction.
         x: features (N, F), fp32; of an on-disk graph a mapped file, fp16 or fp32.
         y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown; of
             `node-regression` numbers (N,) or (N, T), fp32, NaN where unknown.
@@ -80,84 +78,11 @@ class Dataset:
     made: tuple[Callable[["Dataset"], "Dataset"], ...] = ()
 
     @classmethod
-    def from_arrays(
-        cls,
-        edges: ArrayLike,
-        features: Any = None,
-        labels: ArrayLike | None = None,
-        *,
-        masks: Mapping[str, ArrayLike] | None = None,
-        ids: ArrayLike | None = None,
-        feature_names: Sequence[str] | None = None,
-        task: str | None = None,
-        name: str = "mine",
+    def of_arrays(
+        cls, name: str, arrays: GraphArrays, *, task: str | None = None, **common: Any
     ) -> "Dataset":
-        """Make a data set of arrays, lists or tensors.
-
-        Args:
-            edges: (E, 2) numbers of nodes, or their ids where these are given.
-            features: (N, F), dense or scipy sparse.
-            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
-            masks: `train`, `val` and `test`, (N,) or (S, N) bool.
-            ids: (N,) what each node is called.
-            feature_names: a name for each feature.
-            task: what the labels are for; None: as their shape says.
-            name: what to call it.
-
-        Raises:
-            ZooError: the arrays do not fit together, or the labels not the task.
-        """
-        arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
-        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
-
-    @classmethod
-    def from_dgl(
-        cls,
-        graph: DGLGraph,
-        *,
-        label: str | None = None,
-        feature: str | None = None,
-        weights: str | None = None,
-        task: str | None = None,
-        name: str = "mine",
-    ) -> "Dataset":
-        """Make a data set of a DGLGraph and its node data; see `zoo.datasets.load.readers`."""
-        arrays = objects.from_dgl(graph, label, feature, weights)
-        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
-
-    @classmethod
-    def from_networkx(
-        cls,
-        graph: Any,
-        *,
-        label: Names | None = None,
-        columns: Names | None = None,
-        one_hot: Names | None = None,
-        weights: str | None = None,
-        task: str | None = None,
-        name: str = "mine",
-    ) -> "Dataset":
-        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
-        choice = Columns(None, label, None, columns, one_hot, None, task)
-        arrays = objects.from_networkx(graph, choice, weights)
-        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
-
-    @classmethod
-    def from_scipy(
-        cls,
-        adjacency: sparse.sparray,
-        features: Any = None,
-        labels: ArrayLike | None = None,
-        *,
-        weights: str | None = None,
-        task: str | None = None,
-        name: str = "mine",
-    ) -> "Dataset":
-        """Make a data set of an adjacency matrix (N, N) in any sparse form; see `from_arrays`."""
-        known = features is not None or labels is not None
-        nodes = objects.from_arrays([], features, labels, task=task) if known else None
-        arrays = objects.from_scipy(adjacency, nodes, weights)
-        return make_dataset(name, arrays, task=task or infer_task(arrays.labels))
+        """Make a data set of arrays; see `make_dataset`."""
+        return make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
 
     @property
     def inputs(self) -> int:
@@ -246,7 +171,14 @@ class Dataset:
 
 
 def make_dataset(
-    name: str, arrays: GraphArrays, *, task: str, split: str | None = None, features: Spec = "raw"
+    name: str,
+    arrays: GraphArrays,
+    *,
+    task: str,
+    split: str | None = None,
+    features: Spec = "raw",
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
 ) -> Dataset:
     """Make a data set of arrays.
 
@@ -256,6 +188,8 @@ def make_dataset(
         task: word of the task.
         split: default split; left out it is the benchmark's if there are masks, else a ratio.
         features: what is done to the features first.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: which edges a node gathers along; see `canonical`.
 
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
@@ -265,7 +199,13 @@ def make_dataset(
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     return Dataset(
         name=name,
-        graph=canonical(arrays.edges, nodes=len(arrays.labels)),
+        graph=canonical(
+            arrays.edges,
+            nodes=len(arrays.labels),
+            weights=arrays.weights,
+            duplicates=duplicates,
+            direction=direction,
+        ),
         x=pick(FEATURES, features, torch.from_numpy(_dense(arrays.features))),
         y=torch.from_numpy(arrays.labels),
         task=task,

@@ -7,9 +7,9 @@ import numpy as np
 
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
-from zoo.datasets.features import FEATURES
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import CLASSIFICATION
+from zoo.datasets.from_objects import FEATURES
 from zoo.errors import ZooError
 
 

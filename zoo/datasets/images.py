@@ -13,10 +13,10 @@ from torch import nn
 
 from zoo.config.options import Count, Number, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
-from zoo.datasets.features import FEATURES
 from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_room
 from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
 from zoo.datasets.files.prepared import read_arrays, read_unchecked
+from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from zoo.config.options import Count, Fraction, Number, Spec
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
-from zoo.datasets.features import FEATURES
 from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, SEQUENCES
 from zoo.datasets.files.text_lines import FORM, Documents, read_documents, term_arrays
+from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Samples
 from zoo.datasets.tokenizer import END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError

@@ -22,8 +22,7 @@ from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import ArrayFile, open_mapped
 from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
-from zoo.graphs.metis_clusters import clusters
-from zoo.graphs.sampling import lookups, ranges
+from zoo.graphs.sampling import clusters, lookups, ranges
 from zoo.system.disk import check_space, writing
 from zoo.system.files import draft_folder
 

@@ -22,7 +22,7 @@ from zoo.datasets.splits import Split, split_of
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
-from zoo.experiments.scaled_down import ScaledDown
+from zoo.experiments.scaled_down import STEPS, ScaledDown
 from zoo.system import allocator
 from zoo.system.context import using
 from zoo.system.memory import available_memory, held_now, own_peak
@@ -33,6 +33,12 @@ from zoo.training.optimizers import OPTIMIZERS
 
 SIZES = (4_096, 16_384)
 """Nodes of the graphs that are measured; what is not larger is measured as it is."""
+
+LEAST = (128, 512)
+"""Those for a model whose steps take long."""
+
+SECONDS = 6.0
+"""What the measurements may take together, about; the graphs are as much smaller as that needs."""
 
 
 class Estimate(NamedTuple):
@@ -112,12 +118,13 @@ def estimate(plan: Plan) -> Estimate:
         with using(rows=load.batch):
             return small.of_training(n, load.degree, uneven=load.uneven)
 
-    first = min(SIZES[0], load.batch)
-    program += _of_first(lambda: small.of_training(first, load.degree))
-    step = _line(of_large_step, load.batch)
-    evaluation = _line(lambda n: small.of_evaluation(n, load.around), load.asked)
+    seconds, nodes = [], min(LEAST[1], load.batch)
+    program += _of_first(lambda: seconds.append(small.seconds(nodes, load.degree)))
+    sizes = _sizes(seconds[0] / nodes)
+    step = _line(of_large_step, load.batch, sizes)
+    evaluation = _line(lambda n: small.of_evaluation(n, load.around), load.asked, sizes)
     with using(torch_only=True):
-        on_cuda = _line(lambda n: small.of_training(n, load.degree), load.batch).at(load.batch)
+        on_cuda = _line(lambda n: small.of_training(n, load.degree), load.batch, sizes)
     nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
     model = small.steps(min(nodes, 64), degree).model
     weights = COPIES * sum(each.nbytes for each in model.state_dict().values())
@@ -136,7 +143,9 @@ def estimate(plan: Plan) -> Estimate:
         step=held[0],
         evaluation=held[1],
         peak=program + arrays + weights + both,
-        peak_cuda=weights + on_cuda + (4 * data.x.numel() if load.batch == nodes else 0),
+        peak_cuda=weights
+        + on_cuda.at(load.batch)
+        + (4 * data.x.numel() if load.batch == nodes else 0),
         largest=_most_nodes(free, step.slope),
     )
 
@@ -216,9 +225,17 @@ def _batch(over: Batches) -> tuple[int, float, int, bool]:
     return len(part.x), edges / len(part.x), held[0] - before + own, uneven
 
 
-def _line(cost: Callable[[int], int], n: int) -> _Line:
+def _sizes(seconds: float) -> tuple[int, int]:
+    """Return the sizes of the two graphs that are measured, by what a step takes for each node."""
+    measured = STEPS * 2 + 1  # two trainings, an evaluation
+    share = min(1.0, SECONDS / (seconds * measured * sum(SIZES)))
+    first, second = (max(least, int(n * share)) for least, n in zip(LEAST, SIZES, strict=True))
+    return first, second
+
+
+def _line(cost: Callable[[int], int], n: int, sizes: tuple[int, int]) -> _Line:
     """Return the straight line through the costs of two sizes, one of them n if it is small."""
-    small, large = (max(4, n // 4), n) if n <= SIZES[-1] else SIZES
+    small, large = (max(4, n // 4), n) if n <= sizes[-1] else sizes
     low, high = cost(small), cost(large)
     slope = (high - low) / (large - small) if large > small else 0.0
     return _Line(high - slope * large, slope)

@@ -6,6 +6,7 @@ The graphs have the recipe's model, features, split and mean degree.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -22,6 +23,9 @@ from zoo.training.fit import COPIES
 from zoo.training.full_batch import Part, TrainingData, Whole
 from zoo.training.optimizers import OPTIMIZERS
 from zoo.weights.create import create_model
+
+STEPS = 4
+"""Steps of a training that is measured: holes in the memory fill up."""
 
 
 class ScaledDown:
@@ -57,10 +61,20 @@ class ScaledDown:
         kept = (COPIES - 2) * sum(each.nbytes for each in weights)
 
         def call() -> None:
-            for epoch in range(4):  # holes in the memory fill up
+            for epoch in range(STEPS):
                 steps.train(optimiser, epoch)
 
         return max(0, peak_during(call, torch.device("cpu"), at_hand=True) - kept)
+
+    def seconds(self, n: int, degree: float) -> float:
+        """Return what a step takes that is not the first."""
+        steps = self.steps(n, degree)
+        optimiser = pick(OPTIMIZERS, self._plan.train["optimizer"],
+                         list(steps.model.parameters()), 0.0, 0.0)  # fmt: skip
+        steps.train(optimiser, 0)
+        start = time.perf_counter()
+        steps.train(optimiser, 1)
+        return time.perf_counter() - start
 
     def of_evaluation(self, n: int, degree: float) -> int:
         """Return what an evaluation holds."""
@@ -103,5 +117,7 @@ def _like(on: TrainingData, n: int, degree: float) -> TrainingData:
         rows[parts[name]] = known[chosen]
     x, y = data.x[rows].float(), data.y[rows]
     graph = canonical(edges.numpy(), nodes=n)
+    for name, values in data.graph.edata.items():  # weights of edges
+        graph.edata[name] = values.new_ones(graph.num_edges(), *values.shape[1:])
     like = dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
     return on._replace(data=like, split=Split(**parts, sha256=""))

@@ -7,6 +7,7 @@ it will do, whose rows are its own nodes.
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from collections.abc import Callable
 
@@ -20,6 +21,9 @@ from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists
 from zoo.ops.csr import quiet_beta
 from zoo.system.memory import available_memory, upload
+
+WEIGHT = "weight"
+"""The edge data that holds the weights of edges: (E,), or (E, 2) for one of each direction."""
 
 
 def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
@@ -128,15 +132,18 @@ _LOOK_UPS: list[tuple[Callable, weakref.WeakKeyDictionary]] = []
 """What is found once per graph, and all that is known of it."""
 
 
-def _per_graph(compute: Callable) -> Callable:
-    """Compute once per graph and arguments; forget with the graph, or when its edges change."""
+def per_graph(compute: Callable) -> Callable:
+    """Compute once per graph and arguments; forget with the graph, or when its edges change.
+
+    Their weights are looked at too.
+    """
     known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     @functools.wraps(compute)
     def look_up(graph, *arguments):
-        index = edges(graph)._graph  # replaced by DGL when nodes or edges are added or removed
-        if graph not in known or known[graph][0] is not index:
-            known[graph] = (index, {})
+        state = _state(edges(graph))
+        if graph not in known or not all(map(operator.is_, known[graph][0], state)):
+            known[graph] = (state, {})
         results = known[graph][1]
         if arguments not in results:
             results[arguments] = compute(graph, *arguments)
@@ -146,12 +153,18 @@ def _per_graph(compute: Callable) -> Callable:
     return look_up
 
 
-@_per_graph
+def _state(graph: dgl.DGLGraph) -> tuple:
+    """Return what is another object when nodes, edges or their weights change."""
+    weights = graph.edata.get(WEIGHT) if graph.edata else None
+    return graph._graph, weights, None if weights is None else weights._version
+
+
+@per_graph
 def _degrees(graph, device: torch.device) -> Tensor:
     return upload(graph.in_degrees(), device).float().clamp(min=1)
 
 
-@_per_graph
+@per_graph
 def _out_degrees(graph, device: torch.device) -> Tensor:
     if graph.formats() == {"created": ["csc"], "not created": []}:  # DGL would want another one
         found = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
@@ -160,13 +173,13 @@ def _out_degrees(graph, device: torch.device) -> Tensor:
     return upload(found, device).float().clamp(min=1)
 
 
-@_per_graph
+@per_graph
 def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
     tails, tips = (upload(each, device).long() for each in graph.edges())
     return tails, tips
 
 
-@_per_graph
+@per_graph
 def _numbered(graph) -> dgl.DGLGraph | None:
     """Return a graph made for `numbered`; None where it is the same one, kept alive by no cache."""
     if "csc" not in graph.formats()["created"] or graph.is_block:
@@ -178,7 +191,7 @@ def _numbered(graph) -> dgl.DGLGraph | None:
     return dgl.graph(("csc", (indptr, indices, numbers)), num_nodes=graph.num_nodes())
 
 
-@_per_graph
+@per_graph
 def _walks(graph, order: int) -> Graph:
     all_of_it, _ = whole(graph)
     if all_of_it is not graph:
@@ -199,7 +212,7 @@ def _walks(graph, order: int) -> Graph:
     return dgl.graph(("csr", (*parts, [])), num_nodes=n, device=graph.device)
 
 
-@_per_graph
+@per_graph
 def lists(graph: dgl.DGLGraph, against: bool) -> Lists:
     """Return the edges by where they lead or, `against` them, where they start, as DGL has them."""
     offsets, others, numbers = graph.adj_tensors("csr" if against else "csc")
@@ -207,12 +220,12 @@ def lists(graph: dgl.DGLGraph, against: bool) -> Lists:
     return Lists(offsets, others, numbers[:0] if in_order else numbers)
 
 
-@_per_graph
+@per_graph
 def _edge_order(graph, device: torch.device, against: bool) -> Tensor:
     return upload(lists(graph, against).edges, device).long()
 
 
-@_per_graph
+@per_graph
 def _matrices(graph, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """One tensor serves as both where the edges are symmetric: compared before they are copied."""
     n, m = graph.num_dst_nodes(), graph.num_src_nodes()

@@ -1,4 +1,4 @@
-"""Subgraph and neighbour sampling: smaller graphs cut out of a canonical one.
+"""Subgraphs, clusters and neighbour sampling: smaller graphs cut out of a canonical one.
 
 Each is canonical itself, and numbers its nodes anew in their old order. The graph that they are cut
 from may be larger than memory: of its edges, only those of the chosen nodes are looked at.
@@ -6,7 +6,10 @@ from may be larger than memory: of its edges, only those of the chosen nodes are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -14,7 +17,10 @@ from torch import Tensor
 
 from zoo.canonical_form import derived, remember
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import WEIGHT, from_neighbours, neighbours
+from zoo.graphs.edge_weights import in_lists
+from zoo.system import allocator
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
@@ -29,12 +35,16 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     counts = offsets[nodes + 1].long() - starts
     numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
     numbers[nodes] = torch.arange(len(nodes), dtype=torch.int32)
-    found = numbers[sources[ranges(starts, counts)].long()]
+    places = ranges(starts, counts)
+    found = numbers[sources[places].long()]
     inside = found >= 0
     # Where a node's edges begin: how many edges before them are inside.
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
     begins = running[torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(counts, 0)])]
-    return derived(_graph(begins, found[inside], graph.idtype), graph)
+    part = _graph(begins, found[inside], graph.idtype)
+    if (weights := in_lists(graph)) is not None:
+        part.edata[WEIGHT] = weights[places[inside]]
+    return derived(part, graph)
 
 
 def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
@@ -48,7 +58,10 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     begins = offsets[nodes.start : nodes.stop + 1].long()
     reached, tails = sources[begins[0] : begins[-1]].long().unique(return_inverse=True)
     tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
-    return reached, dgl.create_block((tails, tips), len(reached), len(nodes))
+    block = dgl.create_block((tails, tips), len(reached), len(nodes))
+    if (weights := in_lists(graph)) is not None:
+        block.edata[WEIGHT] = weights[begins[0] : begins[-1]]
+    return reached, block
 
 
 def lookups(
@@ -83,7 +96,22 @@ def neighbourhood(
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         seed: of the draw.
     """
-    return walked(*lookups(graph), seeds, fanouts, seed, graph.idtype)
+    nodes, part = walked(*lookups(graph), seeds, fanouts, seed, graph.idtype)
+    if (weights := in_lists(graph)) is not None:
+        tails, tips = (nodes[each.long()] for each in part.edges())
+        part.edata[WEIGHT] = weights[_places(graph, tails, tips)]
+    return nodes, part
+
+
+def _places(graph: dgl.DGLGraph, tails: Tensor, tips: Tensor) -> Tensor:
+    """Return where edges (m,) that a canonical graph has stand in `neighbours`, by bisection."""
+    offsets, sources = neighbours(graph)
+    low, high = offsets[tips].long(), offsets[tips + 1].long() - 1
+    while (low < high).any():
+        middle = (low + high) // 2
+        beyond = sources[middle] < tails
+        low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
+    return low
 
 
 def walked(
@@ -165,3 +193,50 @@ def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DG
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:
     return from_neighbours(offsets.to(kind), sources.to(kind))
+
+
+def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
+    """Return the cluster of each node, (N,) int64 from 0 to parts - 1, cutting few edges (METIS).
+
+    Cluster-GCN (arXiv 1905.07953) trains on them.
+
+    Raises:
+        ZooError: there are more clusters than nodes.
+    """
+    if parts > graph.num_nodes():
+        raise ZooError(
+            f"{graph.num_nodes()} nodes cannot be cut into {parts} clusters; write fewer `parts`."
+        )
+    if parts == 1:
+        return torch.zeros(graph.num_nodes(), dtype=torch.int64)
+    with _silence(), allocator.exact():
+        return _metis(graph, parts)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Suppress standard error, where DGL's C++ says how it goes."""
+    sys.stderr.flush()
+    with open(os.devnull, "w") as nowhere:
+        kept = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
+    """Return the cluster of each node; every edge of the graph is there in both directions."""
+    partition = getattr(dgl.partition, "_CAPI_DGLMetisPartition_Hetero", None)
+    if partition is None:
+        return dgl.metis_partition_assignment(graph.long(), parts).long()
+    # What DGL's own function does, but for a second graph with edges in both directions: that
+    # takes as much memory as METIS itself.
+    offsets, sources = neighbours(graph)
+    none = torch.zeros(0, dtype=torch.int64)
+    graph = dgl.graph(("csc", (offsets.long(), sources.long(), none)), num_nodes=graph.num_nodes())
+    weights = dgl.backend.to_dgl_nd(none)
+    found = partition(graph._graph, parts, weights, "k-way", True)
+    return dgl.utils.toindex(found).tousertensor()

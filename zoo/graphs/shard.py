@@ -54,10 +54,14 @@ class Shard:
         return process_group.gather(x, self.sizes)[self._places.to(x.device)]
 
     def _block(self) -> dgl.DGLGraph:
-        tails, tips = self.graph.in_edges(self.nodes.to(self.graph.idtype))
+        given = self.graph.in_edges(self.nodes.to(self.graph.idtype), form="all")
+        tails, tips, numbers = given
         ends = (self._places[tails.long()], self._places[tips.long()] - self._start)
         sizes = (len(self.order), len(self.nodes))
-        return dgl.create_block(ends, *sizes, device=self.graph.device)
+        block = dgl.create_block(ends, *sizes, device=self.graph.device)
+        for name, values in self.graph.edata.items():
+            block.edata[name] = values[numbers.long()]
+        return block
 
 
 Graph = dgl.DGLGraph | Shard

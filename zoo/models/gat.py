@@ -1,7 +1,7 @@
 """The graph attention network, tuned: attention over neighbours instead of over all nodes."""
 
 from zoo.models.message_passing import MessagePassing
-from zoo.nn import GraphAttention, Norm
+from zoo.nn import Directions, GraphAttention, Norm
 from zoo.registry import Count, Few, Rate, register_model
 
 
@@ -24,6 +24,8 @@ class GAT(MessagePassing):
         norm_first: norm and activate what a convolution reads, not what it gives; needs `project`.
         residual: add a linear map of the layer's input to its output.
         project: begin with a linear map instead of a convolution.
+        direction: `separate` has weights of their own along the edges and against them, for a data
+            set with the same word.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class GAT(MessagePassing):
         norm_first: bool = False,
         residual: bool = False,
         project: bool = False,
+        direction: Directions = "both",
     ):
-        convolutions = [GraphAttention(dim, heads, slope=0.2) for _ in range(layers)]
         super().__init__(
             in_dim,
             out_dim,
-            convolutions,
+            lambda: GraphAttention(dim, heads, slope=0.2),
+            layers=layers,
+            direction=direction,
             dim=dim,
             bias=False,
             dropout=dropout,

@@ -1,7 +1,7 @@
 """The graph convolutional network, tuned: the baseline that a graph transformer has to beat."""
 
 from zoo.models.message_passing import MessagePassing
-from zoo.nn import Norm, gcn
+from zoo.nn import Directions, Norm, gcn
 from zoo.registry import Count, Few, Rate, register_model
 
 
@@ -22,6 +22,8 @@ class GCN(MessagePassing):
         norm_first: norm and activate what a convolution reads, not what it gives; needs `project`.
         residual: add a linear map of the layer's input to its output.
         project: begin with a linear map instead of a convolution.
+        direction: `separate` has weights of their own along the edges and against them, for a data
+            set with the same word.
     """
 
     def __init__(
@@ -37,11 +39,14 @@ class GCN(MessagePassing):
         norm_first: bool = False,
         residual: bool = False,
         project: bool = False,
+        direction: Directions = "both",
     ):
         super().__init__(
             in_dim,
             out_dim,
-            [gcn] * layers,
+            lambda: gcn,
+            layers=layers,
+            direction=direction,
             dim=dim,
             dropout=dropout,
             norm=norm,

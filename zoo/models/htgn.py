@@ -42,7 +42,6 @@ from zoo.nn import (
     build_attend,
     build_norm,
     edge_dot,
-    edge_softmax,
     edge_targets,
     in_degrees,
     in_fp32,
@@ -54,6 +53,7 @@ from zoo.nn import (
     seed_of,
     split_heads,
     token_positions,
+    weighted_softmax,
     weighted_sum,
 )
 from zoo.registry import (
@@ -242,7 +242,7 @@ class AttentionEdges(nn.Module):
 
     def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, D) for z (N, D), and the weights (E, H), for q and k (N, H, rank)."""
-        weights = edge_softmax(graph, edge_dot(graph, k, q) * q.shape[-1] ** -0.5)
+        weights = weighted_softmax(graph, edge_dot(graph, k, q) * q.shape[-1] ** -0.5)
         values = split_heads(self.linear(z), self.heads)
         return merge_heads(weighted_sum(graph, values, weights), z.shape[-1]), weights
 

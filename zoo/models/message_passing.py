@@ -4,7 +4,16 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from zoo.nn import Convolution, Dropout, FeatureLinear, Linear, Projection, ReluDropout, build_norm
+from zoo.nn import (
+    Convolution,
+    Dropout,
+    FeatureLinear,
+    Linear,
+    Projection,
+    ReluDropout,
+    Separate,
+    build_norm,
+)
 from zoo.registry import Model, ZooError
 
 
@@ -33,8 +42,9 @@ class MessagePassing(Model):
         self,
         in_dim,
         out_dim,
-        propagations,
+        convolution,
         *,
+        layers,
         dim,
         dropout,
         norm,
@@ -43,8 +53,14 @@ class MessagePassing(Model):
         project=False,
         bias=True,
         input_dropout=0.0,
+        direction="both",
     ):
         super().__init__()
+        apart = direction == "separate"
+        propagations = [
+            Separate(convolution(), convolution()) if apart else convolution()
+            for _ in range(layers)
+        ]
         if norm_first and not project:
             raise ZooError("`norm_first: true` needs a width to norm; write `project: true` too.")
         self.input_dropout = Dropout(input_dropout)

@@ -38,7 +38,8 @@ class MLP(MessagePassing):
         super().__init__(
             in_dim,
             out_dim,
-            [_stay] * layers,
+            lambda: _stay,
+            layers=layers,
             dim=dim,
             dropout=dropout,
             norm=norm,

@@ -1,7 +1,7 @@
 """GraphSAGE with the mean of the neighbours, tuned."""
 
 from zoo.models.message_passing import MessagePassing
-from zoo.nn import Norm, mean
+from zoo.nn import Directions, Norm, mean
 from zoo.registry import Count, Few, Rate, register_model
 
 
@@ -22,6 +22,8 @@ class SAGE(MessagePassing):
         norm: before every activation: `none`, `layer` or `batch`.
         norm_first: norm and activate what a convolution reads, not what it gives; needs `project`.
         project: begin with a linear map instead of a convolution.
+        direction: `separate` has weights of their own along the edges and against them, for a data
+            set with the same word.
     """
 
     def __init__(
@@ -36,11 +38,14 @@ class SAGE(MessagePassing):
         norm: Norm = "none",
         norm_first: bool = False,
         project: bool = False,
+        direction: Directions = "both",
     ):
         super().__init__(
             in_dim,
             out_dim,
-            [mean] * layers,
+            lambda: mean,
+            layers=layers,
+            direction=direction,
             dim=dim,
             dropout=dropout,
             norm=norm,

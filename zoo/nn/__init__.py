@@ -42,12 +42,15 @@ from zoo.nn.positions import (
 )
 from zoo.nn.propagation import (
     PROPAGATIONS,
+    Directions,
     GraphAttention,
     Propagation,
+    Separate,
     build_propagation,
     gcn,
     mean,
     relation,
+    weighted_softmax,
 )
 from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
 from zoo.nn.random_features import RandomKernel, performer, random_directions
@@ -80,6 +83,7 @@ __all__ = [
     "Attention",
     "BatchNorm",
     "Convolution",
+    "Directions",
     "Dropout",
     "FeatureLinear",
     "FeedForward",
@@ -98,6 +102,7 @@ __all__ = [
     "RandomKernel",
     "ReluDropout",
     "ReluDropoutAdd",
+    "Separate",
     "build_attend",
     "build_norm",
     "build_propagation",
@@ -130,5 +135,6 @@ __all__ = [
     "softmax",
     "split_heads",
     "sum_over_nodes",
+    "weighted_softmax",
     "weighted_sum",
 ]

@@ -116,7 +116,8 @@ class TiedHead(nn.Module):
 class Convolution(nn.Module):
     """A graph convolution: propagate(x W) + b, for x (N, in_dim).
 
-    `linear` is `FeatureLinear` where x is the features of the data set.
+    `linear` is `FeatureLinear` where x is the features of the data set. A `Separate` propagation
+    has two maps W, side by side.
     """
 
     def __init__(
@@ -129,7 +130,8 @@ class Convolution(nn.Module):
         linear: type[Linear] = Linear,
     ):
         super().__init__()
-        self.linear = linear(in_dim, out_dim, bias=False)
+        maps = getattr(propagate, "maps", 1)
+        self.linear = linear(in_dim, maps * out_dim, bias=False)
         nn.init.xavier_uniform_(self.linear.weight)
         self.bias = nn.Parameter(torch.zeros(out_dim)) if bias else None
         self.propagate = propagate

@@ -8,6 +8,7 @@ are made of, on edges, is in `zoo.graphs.message_passing`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,26 +16,44 @@ from torch.nn import functional
 
 from zoo.config.options import Few, Finite, Spec, Table, pick
 from zoo.graphs.adjacency import degrees, out_degrees, walks
+from zoo.graphs.edge_weights import edge_weights, one_direction, weight_sums
 from zoo.graphs.message_passing import edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.graphs.shard import Graph
 from zoo.nn.heads import merge_heads, split_heads
 from zoo.ops.precision import wide
 
 Propagation = Callable[[Graph, Tensor], Tensor]
+Directions = Literal["both", "separate"]
 
 
 def gcn(graph: Graph, x: Tensor) -> Tensor:
     """Return D^-1/2 A D^-1/2 x for x (N, ...), D the in-degrees.
 
-    Kipf and Welling (arXiv 1609.02907), equation 8; A holds the self-loops of the canonical graph.
-    Nodes are scaled, neighbours summed, nodes scaled again: no weight per edge is ever stored.
+    Kipf and Welling (arXiv 1609.02907), equation 8; A holds the self-loops of the canonical graph,
+    and the weights of edges where they have some. Then D are sums of weights: D_in^-1/2 A
+    D_out^-1/2 x, of those that lead to and from a node, which are the same without direction.
+    Nodes are scaled, neighbours summed, nodes scaled again: no other weight per edge is stored.
     """
+    weights = edge_weights(graph, x.device)
+    if weights is not None:
+        scale_in, scale_out = (
+            _column(weight_sums(graph, x.device, against), wide(x)).rsqrt()
+            for against in (False, True)
+        )
+        return (_weighted(graph, wide(x) * scale_out, weights) * scale_in).to(x.dtype)
     scale = _column(degrees(graph, x.device), wide(x)).rsqrt()
     return neighbour_sum(graph, wide(x) * scale).mul_(scale).to(x.dtype)
 
 
 def mean(graph: Graph, x: Tensor) -> Tensor:
-    """Return the mean over in-neighbours, D^-1 A x, for x (N, ...); 0 for nodes without any."""
+    """Return the mean over in-neighbours, D^-1 A x, for x (N, ...); 0 for nodes without any.
+
+    It is weighted where the edges have weights, and D then their sums.
+    """
+    weights = edge_weights(graph, x.device)
+    if weights is not None:
+        many = _column(weight_sums(graph, x.device), wide(x))
+        return (_weighted(graph, wide(x), weights) / many).to(x.dtype)
     return (neighbour_sum(graph, wide(x)) / _column(degrees(graph, x.device), wide(x))).to(x.dtype)
 
 
@@ -42,7 +61,8 @@ def relation(graph: Graph, x: Tensor, order: int = 0) -> Tensor:
     """Return D_in^-1/2 P D_out^-1/2 x for x (N, ...), P the 0/1 pattern of A to the 2^order.
 
     NodeFormer (arXiv 2306.08385), its relational bias. Order 0 is the graph itself, and `gcn`
-    where its edges are symmetric. See `walks` for the cost of the others.
+    where its edges are symmetric and without weights, of which P has none. See `walks` for the
+    cost of the others.
     """
     along = walks(graph, order)
     scale_in = _column(degrees(along, x.device), wide(x)).rsqrt()
@@ -55,7 +75,8 @@ class GraphAttention(nn.Module):
 
     With x already projected and split into H heads of width D: e_uv = LeakyReLU(a . x_u + b . x_v),
     softmax over the in-edges of v, then the weighted sum of x_u. Where H does not divide the width,
-    the last head is padded with zeros that are cut off again.
+    the last head is padded with zeros that are cut off again. An edge of weight w counts as w edges
+    do: log w is added to its e_uv.
     """
 
     def __init__(self, dim: int, heads: int, slope: float):
@@ -75,9 +96,53 @@ class GraphAttention(nn.Module):
         values = split_heads(x, self.heads)  # (N, H, D)
         source, target = (values * self.source).sum(-1), (values * self.target).sum(-1)  # (N, H)
         scores = functional.leaky_relu(edge_sum(graph, source, target), self.slope)  # (E, H)
-        weights = edge_softmax(graph, scores)
+        weights = weighted_softmax(graph, scores)
         out = weighted_sum(graph, values, weights)
         return merge_heads(out, x.shape[-1]), weights
+
+
+def weighted_softmax(graph: Graph, scores: Tensor) -> Tensor:
+    """Return w_uv exp(s_uv) over its sum along the edges that lead to v, (E, H), for s (E, H).
+
+    Weights w are those of the edges, 1 where they have none: see `edge_softmax`.
+    """
+    weights = edge_weights(graph, scores.device)
+    if weights is not None:
+        weights = weights.to(scores.dtype)
+        least = torch.finfo(scores.dtype).tiny  # of weight 0: its logarithm has no gradient
+        scores = scores + weights.clamp(min=least).log().unsqueeze(-1)
+    return edge_softmax(graph, scores)
+
+
+class Separate(nn.Module):
+    """Two propagations of a directed graph, one along its edges and one against them.
+
+    Rossi et al. (arXiv 2305.10498), equation 6: (A x W_in) + (A^T x W_out), each normalised on its
+    own, for features that both linear maps have been applied to, side by side.
+
+    Args:
+        along: propagation of what edges bring to a node.
+        against: propagation of what the node's own edges lead to.
+    """
+
+    maps = 2
+
+    def __init__(self, along: Propagation, against: Propagation):
+        super().__init__()
+        self.along, self.against = along, against
+
+    def forward(self, graph: Graph, x: Tensor) -> Tensor:
+        """Return (N, D) for x (N, 2 D)."""
+        into, out = x.chunk(2, dim=-1)
+        found = self.along(one_direction(graph, False), into.contiguous())
+        return found + self.against(one_direction(graph, True), out.contiguous())
+
+
+def _weighted(graph: Graph, x: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum of w_uv x_u over in-neighbours, (N, ...), for x (N, ...) and w (E,)."""
+    rows = x.reshape(len(x), 1, -1)
+    found = weighted_sum(graph, rows, weights.to(x.dtype).unsqueeze(-1))
+    return found.reshape(-1, *x.shape[1:])
 
 
 def _column(per_node: Tensor, x: Tensor) -> Tensor:

@@ -23,10 +23,9 @@ from tqdm import tqdm
 
 from zoo.canonical_form import remember
 from zoo.datasets import Dataset
-from zoo.datasets.canonical import canonical
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
-from zoo.graphs.sampling import contained, leading
+from zoo.graphs.sampling import contained, induced, leading
 from zoo.graphs.shard import Graph, Shard
 from zoo.system.disk import refusal
 from zoo.training.full_batch import Whole
@@ -128,7 +127,9 @@ class Layerwise(Whole):
         Raises:
             ZooError: the model is not one that can be asked so.
         """
-        one = dataclasses.replace(self.data, graph=canonical([(0, 0)], nodes=1), x=self.data.x[:1])
+        node = torch.zeros(1, dtype=torch.int64)
+        alone = remember(induced(self.data.graph, node))
+        one = dataclasses.replace(self.data, graph=alone, x=self.data.x[:1])
         Layerwise(one, self.device).logits(answer, torch.zeros(1, dtype=torch.int64))
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:

@@ -22,8 +22,7 @@ from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours, questions
 from zoo.graphs.message_passing import place
-from zoo.graphs.metis_clusters import clusters
-from zoo.graphs.sampling import contained, induced, neighbourhood, walked
+from zoo.graphs.sampling import clusters, contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group

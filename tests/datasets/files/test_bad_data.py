@@ -268,7 +268,10 @@ def test_wrong_options_are_answered(tmp_path):
         ({"columns": 3}, "columns: .*list"),
         ({"one_hot": ["town"]}, "'town'"),
         ({"task": "regression"}, "node-regression"),
-        ({"weights": "use"}, "'ignore'"),
+        ({"weights": "used"}, "'ignore'"),
+        ({"weights": "use"}, "have none to use"),
+        ({"direction": "backwards"}, "'separate'"),
+        ({"duplicates": "median"}, "'mean'"),
         ({"edges": "nowhere.csv"}, "nowhere.csv"),
     ]
     for options, words in wrong:

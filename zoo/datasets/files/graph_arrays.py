@@ -3,19 +3,28 @@
 Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from zoo.datasets.files.labels import check_labels, check_plain, first_true
-from zoo.errors import ZooError
+from zoo.errors import ZooError, suggestion
 from zoo.system.memory import available_memory
 
 PARTS = ("train", "val", "test")
 
 NO_EDGES = np.zeros((0, 2), np.int64)
 """The edges of samples without a graph."""
+
+
+Weights = Literal["use", "ignore"] | None
+"""Whether weights of edges are read; None: only where something says which they are."""
+
+
+_MANY = 1_000_000
+"""Nodes from which on a file must have edges for a thousandth of them to be believed."""
 
 
 class GraphArrays(NamedTuple):
@@ -31,6 +40,7 @@ class GraphArrays(NamedTuple):
         label_names: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of `features`; None where columns have none.
         task: what the labels are for; None: as their shape says.
+        weights: (E,) weights of the edges, from 0; None: all are 1.
     """
 
     edges: np.ndarray
@@ -41,6 +51,7 @@ class GraphArrays(NamedTuple):
     label_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     task: str | None = None
+    weights: np.ndarray | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -55,7 +66,9 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
     masks = check_masks(arrays.masks, len(labels))
     ids = None if arrays.ids is None else check_ids(arrays.ids, len(labels))
     check_names(arrays._replace(labels=labels))
-    return arrays._replace(edges=edges, labels=labels, features=features, masks=masks, ids=ids)
+    weights = None if arrays.weights is None else check_weights(arrays.weights, len(edges))
+    checked = {"edges": edges, "labels": labels, "features": features, "masks": masks}
+    return arrays._replace(**checked, ids=ids, weights=weights)
 
 
 def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
@@ -120,6 +133,48 @@ def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
             "`node_features`."
         )
     return edges.astype(np.int64, copy=False)
+
+
+def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
+    """Return the weights of edges (E,) as fp32, all finite and none below 0."""
+    check_plain("edge_weights", weights)
+    if weights.shape != (edges,):
+        raise ZooError(f"`edge_weights` has the shape {weights.shape} and should have ({edges},).")
+    with np.errstate(over="ignore"):
+        weights = weights.astype(np.float32, copy=False)
+    wrong = ~np.isfinite(weights) | (weights < 0)
+    if wrong.any():
+        where = first_true(wrong)[0]
+        raise ZooError(
+            f"`edge_weights` is {weights[where]:g} at row {where} ({wrong.sum():,} such rows), and "
+            "a weight is a number from 0 to infinity: how much an edge counts. Fill in what is "
+            "missing; make distances into weights, such as exp(-d); or write `weights: ignore`."
+        )
+    return weights
+
+
+def weight_name(names: Sequence[Any], weight: str | None, weights: Weights) -> str | None:
+    """Return which edge data of these names are weights; None: none.
+
+    Raises:
+        ZooError: there are some, and nothing says which to use or that they are ignored.
+    """
+    if weights == "ignore" or (not names and weight is None and weights is None):
+        return None
+    held = ", ".join(map(repr, map(str, names)))
+    if weight is not None:
+        if weight not in names:
+            fix = suggestion(weight, map(str, names)) if names else "leave `weight` out."
+            raise ZooError(f"weight: the edges have no {weight!r}; {fix}")
+        return weight
+    if weights == "use" and len(names) == 1:
+        return names[0]
+    if not names:
+        raise ZooError("weights: the edges have none to use; leave it out.")
+    raise ZooError(
+        f"the edges have {held}; write `weight: {names[0]}` to weigh them by it, or "
+        "`weights: ignore` to read the graph without them."
+    )
 
 
 def check_features(
@@ -225,3 +280,13 @@ def checked(matrix: sparse.sparray) -> sparse.csr_array:
     """
     matrix.check_format(full_check=True)
     return sparse.csr_array(matrix)
+
+
+def plausible(nodes: int, edges: int) -> int:
+    """Return a number of nodes that a file claims, unless hardly any of them can have an edge."""
+    if nodes > _MANY and nodes > _MANY * max(edges, 1) / 1000:
+        raise ZooError(
+            f"there would be {nodes:,} nodes with {edges:,} edges; number the nodes 0, 1, 2, ... "
+            "so that there are only as many as take part."
+        )
+    return nodes

@@ -8,7 +8,15 @@ import numpy as np
 from scipy import sparse
 
 from zoo.datasets.files.columns import Columns, node_arrays
-from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked
+from zoo.datasets.files.graph_arrays import (
+    NO_EDGES,
+    PARTS,
+    GraphArrays,
+    Weights,
+    checked,
+    plausible,
+    weight_name,
+)
 from zoo.datasets.files.labels import encode_text, unlabelled
 from zoo.datasets.files.tables import join
 from zoo.errors import ZooError, suggestion
@@ -16,14 +24,6 @@ from zoo.errors import ZooError, suggestion
 LABELS = ("label", "labels", "y")
 FEATURES = ("feat", "feature", "features", "x", "attr")
 """What node data is called by custom: the first that is there is taken."""
-
-_MANY = 1_000_000
-"""Nodes from which on a file must have edges for a thousandth of them to be believed."""
-
-_WEIGHTED = (
-    "no model here uses weights or features of edges; write `weights: ignore` to read the graph "
-    "without them."
-)
 
 
 def from_arrays(
@@ -53,12 +53,12 @@ def from_arrays(
     if not known:
         raise ZooError("nothing says how many nodes there are; give features, labels or ids.")
     nodes = known[0].shape[0] if hasattr(known[0], "shape") else len(known[0])
-    labels = unlabelled(nodes, task) if labels is None else _array(labels)
+    labels = unlabelled(nodes, task) if labels is None else array_of(labels)
     names = None
     if labels.dtype.kind in "UO":
         filled = np.where(labels == None, "", labels) if labels.dtype == object else labels  # noqa: E711
         labels, names = encode_text(filled.astype(str), task)
-    edges, ids = _array(edges), None if ids is None else _array(ids)
+    edges, ids = array_of(edges), None if ids is None else array_of(ids)
     edges = edges if edges.size else NO_EDGES
     if ids is not None:
         if edges.ndim != 2 or edges.shape[1] != 2:
@@ -67,16 +67,20 @@ def from_arrays(
     if features is None:
         features = np.zeros((nodes, 0), np.float32)
     elif not sparse.issparse(features):
-        features = _array(features)
+        features = array_of(features)
     else:
         features = checked(sparse.csr_array(features))
-    masks = masks and {part: np.atleast_2d(_array(mask)) for part, mask in masks.items()}
+    masks = masks and {part: np.atleast_2d(array_of(mask)) for part, mask in masks.items()}
     feature_names = feature_names and tuple(feature_names)
     return GraphArrays(edges, labels, features, masks, ids, names, feature_names, task)
 
 
 def from_dgl(
-    graph: Any, label: str | None = None, feature: str | None = None, weights: str | None = None
+    graph: Any,
+    label: str | None = None,
+    feature: str | None = None,
+    weight: str | None = None,
+    weights: Weights = None,
 ) -> GraphArrays:
     """Return a DGLGraph with its node data; masks are `train_mask`, `val_mask`, `test_mask`.
 
@@ -84,6 +88,7 @@ def from_dgl(
         graph: with nodes and edges of one kind.
         label: the node data that is the label; None: the first of `LABELS` that is there.
         feature: the node data that is the features; None: the first of `FEATURES`.
+        weight: the edge data that is their weight.
         weights: `ignore` reads the graph without its edge data.
 
     Raises:
@@ -93,9 +98,10 @@ def from_dgl(
         raise ZooError(
             "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
         )
-    refuse_weights([key for key in graph.edata if not key.startswith("_")], weights)
+    named = weight_name([key for key in graph.edata if not key.startswith("_")], weight, weights)
     edges = np.stack([ends.cpu().numpy() for ends in graph.edges()], axis=1)
-    return from_tensors(dict(graph.ndata), edges, graph.num_nodes(), label, feature)
+    arrays = from_tensors(dict(graph.ndata), edges, graph.num_nodes(), label, feature)
+    return arrays._replace(weights=named and one_column(named, graph.edata[named]))
 
 
 def from_tensors(
@@ -106,13 +112,13 @@ def from_tensors(
     feature: str | None = None,
 ) -> GraphArrays:
     """Return node data by name, such as DGL's or PyG's, as `GraphArrays`; see `from_dgl`."""
-    nodes = _plausible(nodes, len(edges))
+    nodes = plausible(nodes, len(edges))
     named = _named(data, label, LABELS, "label")
-    labels = unlabelled(nodes) if named is None else _array(data[named])
+    labels = unlabelled(nodes) if named is None else array_of(data[named])
     if labels.ndim == 2 and labels.shape[1] == 1:  # PyG and OGB write (N, 1) for one class
         labels = labels[:, 0]
     named = _named(data, feature, FEATURES, "feature")
-    features = np.zeros((nodes, 0), np.float32) if named is None else _array(data[named])
+    features = np.zeros((nodes, 0), np.float32) if named is None else array_of(data[named])
     if features.ndim == 1:
         features = features[:, None]
     masks = {part: data[f"{part}_mask"] for part in PARTS if f"{part}_mask" in data}
@@ -122,26 +128,40 @@ def from_tensors(
             "train_mask, val_mask and test_mask, or none."
         )
     # PyG writes several splits as (N, S).
-    masks = {part: _array(mask).T.reshape(-1, nodes) for part, mask in masks.items()} or None
+    masks = {part: array_of(mask).T.reshape(-1, nodes) for part, mask in masks.items()} or None
     if masks and not all(each.dtype == bool for each in masks.values()):
         masks = {part: mask.astype(bool) for part, mask in masks.items()}
     return GraphArrays(edges.astype(np.int64), labels, features, masks)
 
 
-def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> GraphArrays:
+def from_networkx(
+    graph: Any, choice: Columns, weight: str | None = None, weights: Weights = None
+) -> GraphArrays:
     """Return a NetworkX graph; node attributes are columns, and the nodes themselves the ids.
 
+    An attribute that is a list of numbers, as many for each node, is as many columns. Where columns
+    are named, no other attribute is looked at.
+
+    Args:
+        graph: any graph of NetworkX.
+        choice: what its attributes are.
+        weight: the edge attribute that is their weight, 1 where an edge has none.
+        weights: `ignore` reads the graph without attributes of edges.
+
     Raises:
-        ZooError: edge attributes, or node attributes that are no columns of numbers or text.
+        ZooError: edge attributes that nobody named, or attributes that are no numbers or text.
     """
     import pyarrow
 
     attributes = {key for *_, data in graph.edges(data=True) for key in data}
-    refuse_weights(sorted(attributes - {"id"}), weights)  # GraphML numbers parallel edges
+    named = weight_name(sorted(attributes - {"id"}), weight, weights)  # GraphML numbers them
     rows = [data for _, data in graph.nodes(data=True)]
+    rows, choice = _with_vectors(rows, choice)
     names = sorted({str(key) for row in rows for key in row})
-    columns = {name: _column(name, [row.get(name) for row in rows]) for name in names}
-    ids = _array([str(node) if isinstance(node, str) else node for node in graph.nodes])
+    wanted = {*choice.text(names), *choice.features(names)}
+    read = [name for name in names if name in wanted]
+    columns = {name: _column(name, [row.get(name) for row in rows]) for name in read}
+    ids = array_of([str(node) if isinstance(node, str) else node for node in graph.nodes])
     if ids.dtype.kind not in "iuU" or ids.ndim != 1:
         ids = np.array([str(node) for node in graph.nodes], dtype=str)
     for option, given in (("label", choice.labels(names)), ("columns", choice.features(names))):
@@ -153,48 +173,48 @@ def from_networkx(graph: Any, choice: Columns, weights: str | None = None) -> Gr
     arrays = node_arrays(table, choice, "the nodes")
     places = {node: place for place, node in enumerate(graph.nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
-    return arrays._replace(edges=edges, ids=ids)
+    values = named and one_column(
+        named, [data.get(named, 1) for *_, data in graph.edges(data=True)]
+    )
+    return arrays._replace(edges=edges, ids=ids, weights=values)
 
 
-def from_scipy(
-    adjacency: Any, nodes: GraphArrays | None = None, weights: str | None = None
-) -> GraphArrays:
-    """Return an adjacency matrix (N, N) as edges, with the nodes' labels and features if given.
+def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Columns]:
+    """Return rows whose lists of numbers are columns of their own, and what is chosen of them."""
+    kinds = (list, tuple, np.ndarray)
+    found: dict[str, set[int]] = {}
+    for row in rows:
+        for key, value in row.items():
+            if isinstance(value, kinds):
+                found.setdefault(str(key), set()).add(len(value))
+    if choice.columns is not None:
+        found = {key: sizes for key, sizes in found.items() if key in choice.columns}
+    if not found:
+        return rows, choice
+    for key, sizes in found.items():
+        if len(sizes) > 1 or sum(key in row for row in rows) < len(rows):
+            raise ZooError(
+                f"the node attribute {key!r} is a list of {min(sizes)} to {max(sizes)} numbers, or "
+                "of none; give every node as many."
+            )
+    names = {key: [f"{key}.{place}" for place in range(max(found[key]))] for key in found}
+    spread = [
+        {key: each for key, each in row.items() if str(key) not in found}
+        | {
+            name: v
+            for key in found
+            for name, v in zip(names[key], map(_plain, row[key]), strict=True)
+        }
+        for row in rows
+    ]
+    if choice.columns is None:
+        return spread, choice
+    columns = [name for each in choice.columns for name in names.get(each, [each])]
+    return spread, dataclasses.replace(choice, columns=columns)
 
-    Raises:
-        ZooError: the matrix is not square, has weights, or another number of nodes.
-    """
-    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
-        raise ZooError(
-            f"the matrix is {adjacency.shape} and no adjacency matrix: it should have a row and a "
-            "column per node."
-        )
-    count = _plausible(adjacency.shape[0], adjacency.nnz)
-    if adjacency.format in ("csr", "csc", "bsr"):  # scipy trusts their parts, even broken ones
-        adjacency.check_format(full_check=True)
-    entries = adjacency.tocoo()
-    filled = entries.data != 0
-    if not (entries.data[filled] == 1).all() and weights is None:
-        raise ZooError(f"the matrix has other entries than 0 and 1: weights, and {_WEIGHTED}")
-    edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
-    if nodes is None:
-        return GraphArrays(edges, unlabelled(count), np.zeros((count, 0), np.float32))
-    if len(nodes.labels) != count:
-        raise ZooError(
-            f"the matrix has {count:,} nodes, and the table of nodes {len(nodes.labels):,} rows; "
-            "write a row per node, in the order of the matrix."
-        )
-    return nodes._replace(edges=edges)
 
-
-def _plausible(nodes: int, edges: int) -> int:
-    """Return a number of nodes that a file claims, unless hardly any of them can have an edge."""
-    if nodes > _MANY and nodes > _MANY * max(edges, 1) / 1000:
-        raise ZooError(
-            f"there would be {nodes:,} nodes with {edges:,} edges; number the nodes 0, 1, 2, ... "
-            "so that there are only as many as take part."
-        )
-    return nodes
+def _plain(number: Any) -> Any:
+    return number.item() if hasattr(number, "item") else number
 
 
 def _named(data: Mapping, given: str | None, known: tuple[str, ...], option: str) -> str | None:
@@ -225,12 +245,23 @@ def _column(name: str, values: list):
     raise ZooError(f"the node attribute {name!r} is of type {found}; write numbers, or text.")
 
 
-def refuse_weights(names: list[str], weights: str | None) -> None:
-    """Refuse edge data of these names, unless `weights` is `ignore`."""
-    if names and weights is None:
-        raise ZooError(f"the edges have {', '.join(map(repr, map(str, names)))}, and {_WEIGHTED}")
+def one_column(name: str, values: Any) -> np.ndarray:
+    """Return edge data that is one number for each edge, (E,)."""
+    try:
+        found = array_of(values)
+        found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+        if found.ndim == 1 and found.dtype.kind in "iufb":
+            return found
+        what = f"of the shape {found.shape}, {found.dtype}"
+    except ValueError:
+        what = "of lists"
+    raise ZooError(
+        f"weight: {name!r} is {what}, and a weight is one number for each edge. Choose one, or "
+        "write `weights: ignore`."
+    )
 
 
-def _array(values: Any) -> np.ndarray:
+def array_of(values: Any) -> np.ndarray:
+    """Return a list, array or tensor, perhaps on a GPU, as an array."""
     detach = getattr(values, "detach", None)  # a tensor, perhaps on a GPU
     return np.asarray(values if detach is None else detach().cpu())

@@ -2,9 +2,9 @@
 
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
-`test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,) and `task` (). Other
-keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are nodes
-without edges. `data/README.md` describes the format for people.
+`test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,)
+and `task` (). Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and
+`labels` (N,), are nodes without edges. `data/README.md` describes the format for people.
 """
 
 import math
@@ -69,6 +69,7 @@ def read_unchecked(path: Path) -> GraphArrays:
             _words(stored, "label_names"),
             _words(stored, "feature_names"),
             (_words(stored, "task") or (None,))[0],
+            _array(stored, "edge_weights") if "edge_weights" in stored.files else None,
         )
 
 
@@ -93,6 +94,7 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     named = {"label_names": arrays.label_names, "feature_names": arrays.feature_names}
     content |= {key: np.array(names, str) for key, names in named.items() if names is not None}
     content |= {"node_ids": arrays.ids} if arrays.ids is not None else {}
+    content |= {"edge_weights": arrays.weights} if arrays.weights is not None else {}
     content |= {"task": np.array(arrays.task)} if arrays.task is not None else {}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 

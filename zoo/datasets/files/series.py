@@ -16,7 +16,7 @@ from torch import Tensor
 from zoo.datasets.files.columns import id_array
 from zoo.datasets.files.frames import header, need, read_table
 from zoo.datasets.files.graph_arrays import check_room
-from zoo.datasets.files.tables import join, read_edges
+from zoo.datasets.files.tables import join, read_ends
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 
@@ -148,7 +148,7 @@ def read_series_table(
         if ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)
-        ends = join(ids, read_edges(where, *edge_columns, weights, separator), where.name)
+        ends = join(ids, read_ends(where, (*edge_columns,), weights, separator), where.name)
     return NodeSeries(grid, steps, values, tuple(told), ids, [ends], np.zeros(len(grid), np.int64))
 
 

@@ -1,17 +1,21 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
 
 from zoo.datasets.files.columns import Columns, Names, id_array, node_arrays
 from zoo.datasets.files.frames import SUFFIXES, header, need, read_table
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
 from zoo.errors import ZooError
 from zoo.system.files import user_path
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 def read_tables(
@@ -27,12 +31,13 @@ def read_tables(
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
-    weights: Literal["ignore"] | None = None,
+    weight: str | None = None,
+    weights: Weights = None,
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
 ) -> GraphArrays:
     """Read a table of nodes, and a table of edges.
 
-    Edges have no direction, once or twice is the same; self-loops are of no account.
+    Once or twice is the same edge; self-loops are of no account.
 
     Args:
         path: a folder with `nodes` and `edges` in CSV or Parquet, or the table of nodes.
@@ -47,6 +52,7 @@ def read_tables(
         unknown: what stands for a label that is not known, beside an empty cell.
         source: column of edges: the id of one end.
         target: column of edges: the id of the other end.
+        weight: column of edges: how much each counts, from 0.
         weights: `ignore` reads the table of edges without its other columns.
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
@@ -56,8 +62,8 @@ def read_tables(
         return read_node_table(path, choice, separator)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
     arrays = _read_nodes(nodes_path, choice, separator)
-    ends = read_edges(edges_path, source, target, weights, separator)
-    return arrays._replace(edges=join(arrays.ids, ends, edges_path.name))
+    *ends, values = read_edges(edges_path, (source, target), weight, weights, separator)
+    return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), weights=values)
 
 
 def read_node_table(path: Path, choice: Columns, separator: str | None = None) -> GraphArrays:
@@ -71,7 +77,7 @@ def read_node_table(path: Path, choice: Columns, separator: str | None = None) -
     return _read_nodes(path, choice, separator)
 
 
-def join(ids: np.ndarray, ends: tuple[np.ndarray, np.ndarray], where: str) -> np.ndarray:
+def join(ids: np.ndarray, ends: Sequence[np.ndarray], where: str) -> np.ndarray:
     """Return the node numbers of edges (E, 2), given the ids of all nodes and of both ends.
 
     Raises:
@@ -113,31 +119,62 @@ def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArra
 
 
 def read_edges(
-    path: Path, source: str, target: str, weights: str | None, separator: str | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids of both ends of the edges of a table, (E,) each.
+    path: Path,
+    ends: tuple[str, str],
+    weight: str | None,
+    weights: Weights,
+    separator: str | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the ids of both ends of the edges of a table, (E,) each, and their weights or None.
 
     Args:
         path: of the table.
-        source: column of one end.
-        target: column of the other.
-        weights: `ignore` passes over its other columns.
+        ends: columns of the two ends.
+        weight: column of weights.
+        weights: `ignore` passes over all other columns.
         separator: of the cells of a CSV; None: a comma, of a `.tsv` a tab.
 
     Raises:
         ZooError: the table cannot be read, has no such column, or has others that are not ignored.
     """
     names = header(path, separator)
-    need([source], names, path.name, "source")
-    need([target], names, path.name, "target")
-    others = [each for each in names if each not in (source, target)]
+    for option, column in zip(("source", "target"), ends, strict=True):
+        need([column], names, path.name, option)
+    try:
+        named = weight_name([each for each in names if each not in ends], weight, weights)
+    except ZooError as error:
+        raise ZooError(f"{path.name}: {error}") from None
+    table = read_table(path, ends, [*ends, *([named] if named else [])], separator)
+    source, target = (id_array(table[each], f"{path.name}: {each!r}") for each in ends)
+    return source, target, named and _weights(table[named], f"{path.name}: {named!r}")
+
+
+def read_ends(
+    path: Path, ends: tuple[str, str], weights: Weights, separator: str | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `read_edges` does, where no weights are taken but may have to be ignored."""
+    others = [each for each in header(path, separator) if each not in ends]
     if others and weights is None:
         raise ZooError(
-            f"{path.name} also has {', '.join(map(repr, others))}, and no model here uses weights "
-            "or features of edges; write `weights: ignore` to read the graph without them."
+            f"{path.name} also has {', '.join(map(repr, others))}, and weights of edges are not "
+            "used here; write `weights: ignore` to read it without."
         )
-    table = read_table(path, [source, target], [source, target], separator)
-    return tuple(id_array(table[each], f"{path.name}: {each!r}") for each in (source, target))
+    return read_edges(path, ends, None, "ignore", separator)[:2]
+
+
+def _weights(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
+    """Return a column of weights (E,), of which none is missing."""
+    import pyarrow
+
+    if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
+        raise ZooError(f"{where} holds text, and a weight is a number from 0; choose another.")
+    if column.null_count:
+        row = column.is_null().to_numpy().argmax() + 1
+        raise ZooError(
+            f"{where} is empty in data row {row} ({column.null_count:,} such rows); fill in how "
+            "much these edges count, or delete them."
+        )
+    return column.to_numpy()
 
 
 def _inside(folder: Path, stem: str) -> Path:

@@ -14,17 +14,18 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
+from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
-from zoo.datasets.features import FEATURES
 from zoo.datasets.files.frames import SUFFIXES
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
+from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.images import IMAGES
 from zoo.datasets.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
-from zoo.datasets.load.obtain import obtain
+from zoo.datasets.load.obtain import find, obtain, path_of
 from zoo.datasets.load.readers import READERS, reader_of, whole_reader
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
@@ -34,7 +35,7 @@ from zoo.datasets.snapshots import SERIES_WORDS, Snapshots
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, unknown
-from zoo.system.files import data_folders, user_path
+from zoo.system.files import user_path
 
 TaskName = Literal[tuple(METRICS)]
 
@@ -44,10 +45,10 @@ def _builder(name: str) -> Callable[..., Dataset]:
 
     def build(*, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = first) -> Dataset:
         known = NAMED[name]
-        path = _find(name) or obtain(name, known.source, known.nodes)
+        path = find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
             return read_on_disk(path, features=features, task=task)
-        return _made(path, name, read_prepared(path), task, known.split, features)
+        return _made(path, name, read_prepared(path), task, known.split, features=features)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
@@ -104,12 +105,14 @@ def load_data(
     try:
         if name in DATASETS:
             return pick(DATASETS, spec)
-        if reader := whole_reader(path := _path(name), spec):
+        if reader := whole_reader(path := path_of(name), spec):
             return reader(path, **_options(spec))
         if folder := on_disk_folder(name):
             kept = {key: spec[key] for key in ("features", "task") if key in spec}
             return read_on_disk(folder, **kept)
-        return own_graph(name, read_graph(spec), spec.get("features", "raw"))
+        common = _divided(spec)[1]
+        common.pop("task", None)
+        return own_graph(name, read_graph(spec), **common)
     except MemoryError as error:
         raise ZooError(
             f"dataset {name}: it does not fit into memory ({error}); choose a smaller one, or "
@@ -124,15 +127,15 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
-    if whole_reader(_path(spec["name"]), spec):
-        kind = "pairs of sentences" if has_pairs(_path(spec["name"])) else "series in time"
+    if whole_reader(path_of(spec["name"]), spec):
+        kind = "pairs of sentences" if has_pairs(path_of(spec["name"])) else "series in time"
         raise ZooError(f"{spec['name']} is {kind} and no graph; `zoo train` reads it as it is.")
-    if spec["name"] in DATASETS and not _path(spec["name"]).exists():
+    if spec["name"] in DATASETS and not path_of(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())
     if wrong:
         raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
-    path = _path(spec["name"])
+    path = path_of(spec["name"])
     own, common = _divided(spec)
     task = common.get("task")
     try:
@@ -149,31 +152,40 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     return arrays._replace(task=task or arrays.task)
 
 
-def own_graph(name: str, arrays: GraphArrays, features: Spec = "raw") -> Dataset:
+def own_graph(name: str, arrays: GraphArrays, **common: Any) -> Dataset:
     """Make a data set of the arrays that a path, or a prepared graph's name, was read to.
 
     One that is called like a named graph has its task and default split.
 
+    Args:
+        name: the path, or name.
+        arrays: what was read.
+        common: those of `common_options`, without the task.
+
     Raises:
         ZooError: the arrays are no graph, or the labels not those of the task.
     """
-    path = _path(name)
+    path = path_of(name)
     stem = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
     known = NAMED.get(stem)
     task = arrays.task or (known and known.task)
-    return _made(path, stem, arrays, task, known and known.split, features)
+    return _made(path, stem, arrays, task, known and known.split, **common)
 
 
-def _made(path, name: str, arrays: GraphArrays, task, split, features: Spec) -> Dataset:
+def _made(path, name: str, arrays: GraphArrays, task, split, **common: Any) -> Dataset:
     task = task or infer_task(arrays.labels)
     try:
-        return make_dataset(name, arrays, task=task, split=split, features=features)
+        return make_dataset(name, arrays, task=task, split=split, **common)
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
 
 
 def common_options(
-    *, features: Annotated[Spec, FEATURES] = "raw", task: TaskName | None = None
+    *,
+    features: Annotated[Spec, FEATURES] = "raw",
+    task: TaskName | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
 ) -> None:
     """Say what may be set for every graph of one's own, whatever reads it.
 
@@ -181,6 +193,9 @@ def common_options(
         features: what is done to the features first.
         task: what the labels are for; left out, one class per node, or targets of 0 and 1 where
             there are several.
+        duplicates: what the weights become of an edge that is there more than once.
+        direction: `both`: edges lead both ways; `in`: nodes gather along edges as they stand;
+            `out`: against them; `separate`: both, apart, for a model with this option.
     """
 
 
@@ -201,7 +216,7 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
     name = spec["name"] if isinstance(spec, Mapping) else spec
     where = (*path, "name") if isinstance(spec, Mapping) else path
     try:
-        file = _path(name)
+        file = path_of(name)
     except ZooError as error:
         return [Problem(where, str(error))]
     if not file.exists():
@@ -225,12 +240,12 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
     name = spec if isinstance(spec, str) else spec["name"]
     if name in DATASETS:
         return resolved(DATASETS, spec)
-    if whole := whole_reader(_path(name), spec):
+    if whole := whole_reader(path_of(name), spec):
         return {"name": name, **resolved_options(whole, _options(spec))}
     own, common = _divided(spec)
     options = {
         **resolved_options(common_options, common),
-        **resolved_options(reader_of(_path(name)), own),
+        **resolved_options(reader_of(path_of(name)), own),
     }
     return {"name": name, **options}
 
@@ -239,11 +254,11 @@ def default_split(name: str) -> str | None:
     """Return the split of a recipe that names none; None if the graph has to be read to know."""
     if name in DATASETS:
         return _SPLITS.get(name)
-    if has_pairs(_path(name)):
+    if has_pairs(path_of(name)):
         return SentencePairs.split
     if folder := on_disk_folder(name):
         return read_meta(folder).split
-    stem = _path(name).stem
+    stem = path_of(name).stem
     return NAMED[stem].split if stem in NAMED else None
 
 
@@ -258,15 +273,9 @@ def _options(spec: Spec) -> dict[str, Any]:
     return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
 
 
-def _path(name: str) -> Path:
-    """Return the path that a name is, or that of the prepared graph of this name."""
-    path = user_path(name)
-    return path if path.exists() or path.name != name else _find(name) or path
-
-
 def on_disk_folder(name: str) -> Path | None:
     """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
-    path = _path(name)
+    path = path_of(name)
     return path if is_on_disk(path) else None
 
 
@@ -279,20 +288,12 @@ def own_files(spec: Spec) -> list[Path]:
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
         given = spec.get("path")  # of words for files of one's own
         return [user_path(given)] if isinstance(given, str) and user_path(given).is_file() else []
-    path, tables = _path(spec["name"]), ("nodes", "edges")
+    path, tables = path_of(spec["name"]), ("nodes", "edges")
     if has_pairs(path):
         return pair_files(path, spec.get("source"), spec.get("target"))
     named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
     inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
     return [each for each in (*named, *(inside if path.is_dir() else [])) if each.is_file()]
-
-
-def _find(name: str) -> Path | None:
-    files = [folder / f"{name}.npz" for folder in data_folders()]
-    found = [each for each in files if each.is_file()]
-    folders = [folder / name for folder in data_folders()]
-    found += [each for each in folders if is_on_disk(each) or has_pairs(each)]
-    return found[0] if found else None
 
 
 def _sentence(problem: Problem) -> str:

@@ -21,6 +21,7 @@ from zoo.datasets.files.graph_arrays import (
     check_names,
     check_room,
     check_rows,
+    check_weights,
 )
 from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
 from zoo.errors import ZooError
@@ -69,7 +70,9 @@ def check_graph(arrays: GraphArrays) -> list[Finding]:
     found = [*ids, *edges, *names]
     shape = None if edges else shape_of(arrays)
     if shape:
-        found += check_shape(shape)
+        found += check_shape(shape) + ([_direction(arrays)] if shape.pattern.nnz else [])
+    if arrays.weights is not None and not edges:
+        found += _weights(arrays)
     found += check_columns(arrays)
     found += labels or check_balance(arrays, task)
     if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
@@ -122,6 +125,28 @@ def check_shape(shape: Shape) -> list[Finding]:
         Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
                 values=spread),
     ]  # fmt: skip
+
+
+def _direction(arrays: GraphArrays) -> Finding:
+    """Tell how many edges are there in both directions."""
+    source, target = arrays.edges[arrays.edges[:, 0] != arrays.edges[:, 1]].astype(np.int64).T
+    n = len(arrays.labels)
+    share = float(np.isin(np.unique(source * n + target), target * n + source).mean())
+    text = f"{share:.1%} of the edges are there in both directions"
+    fix = "all count as if they were, unless `direction: in`, `out` or `separate` is written"
+    verdict = ("look", text, fix) if 0 < share < 1 else ("good", text)
+    return Finding("direction", *verdict, values={"mutual": share})
+
+
+def _weights(arrays: GraphArrays) -> list[Finding]:
+    """Look at weights of edges: their range, and how they compare with a self-loop's 1."""
+    if refused := refused_by("weights", lambda: check_weights(arrays.weights, len(arrays.edges))):
+        return refused
+    low, middle, high = np.quantile(arrays.weights, [0, 0.5, 1]).tolist()
+    text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / _APART < middle < _APART
+    fix = "a node's loop to itself weighs 1: divide the column by its median" if far else ""
+    values = {"least": low, "median": middle, "most": high}
+    return [Finding("weights", "look" if far else "good", text, fix, values)]
 
 
 def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:

@@ -20,8 +20,8 @@ from zoo.datasets.files.labels import (
 from zoo.datasets.images import IMAGES
 from zoo.datasets.images import NODES as IMAGE_NODES
 from zoo.datasets.load import converters
+from zoo.datasets.load.converters import convert_planetoid
 from zoo.datasets.load.obtain import Source, obtain_pairs
-from zoo.datasets.load.planetoid import convert_planetoid
 from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
 from zoo.datasets.snapshots import SERIES_WORDS
 from zoo.datasets.tasks import TASKS

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import KEYS, write_prepared
+from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
-from zoo.system.files import data_folders, draft_folder
+from zoo.system.files import data_folders, draft_folder, user_path
 from zoo.system.http import download
 
 URLS = {
@@ -123,3 +124,18 @@ def _by_hand(name: str, cause: str) -> ZooError:
         f"(with {KEYS}; data/README.md says how to get it) into {data_folders()[0]}, or name the "
         "folder that has it in ZOO_DATA."
     )
+
+
+def path_of(name: str) -> Path:
+    """Return the path that a name is, or that of the prepared graph of this name."""
+    path = user_path(name)
+    return path if path.exists() or path.name != name else find(name) or path
+
+
+def find(name: str) -> Path | None:
+    """Return the prepared graph, or the folder, of this name in the data folders; None if none."""
+    files = [folder / f"{name}.npz" for folder in data_folders()]
+    found = [each for each in files if each.is_file()]
+    folders = [folder / name for folder in data_folders()]
+    found += [each for each in folders if is_on_disk(each) or has_pairs(each)]
+    return found[0] if found else None

@@ -3,16 +3,15 @@
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
 from zoo.config.options import Spec, Table
 from zoo.datasets.files.columns import Columns, Names
-from zoo.datasets.files.dgl_file import dgl_arrays
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
 from zoo.datasets.files.labels import FORECASTING
-from zoo.datasets.files.matrix_market import read_coordinates
-from zoo.datasets.files.objects import from_networkx, from_scipy, from_tensors, refuse_weights
+from zoo.datasets.files.matrices import from_scipy, read_coordinates
+from zoo.datasets.files.objects import from_networkx, from_tensors, one_column
 from zoo.datasets.files.prepared import check_member, read_unchecked
+from zoo.datasets.files.saved_graphs import dgl_arrays, read_pyg
 from zoo.datasets.files.tables import read_node_table, read_tables
 from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.mapped.metadata import is_on_disk
@@ -22,17 +21,17 @@ from zoo.datasets.snapshots import Snapshots, series_of_json, series_of_table
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 
-Weights = Literal["ignore"] | None
 
-
-def read_npz(path: Path, task: str | None) -> GraphArrays:
+def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
     """Read a prepared file.
 
     Args:
         path: the `.npz`; `data/README.md` describes it.
         task: what the labels are for; None: what the file says.
+        weights: `ignore` reads the graph without weights of edges, if it has some.
     """
-    return read_unchecked(path)
+    arrays = read_unchecked(path)
+    return arrays._replace(weights=None) if weights == "ignore" else arrays
 
 
 def read_scipy(
@@ -50,7 +49,7 @@ def read_scipy(
         task: what the labels are for.
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
-        weights: `ignore` reads the graph without the values of the matrix.
+        weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     from scipy import sparse
 
@@ -75,7 +74,7 @@ def read_matrix_market(
         task: what the labels are for.
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
-        weights: `ignore` reads the graph without the values of the matrix.
+        weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights)
 
@@ -86,6 +85,7 @@ def read_dgl(
     *,
     label: str | None = None,
     feature: str | None = None,
+    weight: str | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
     """Read the one graph that `dgl.save_graphs` has written.
@@ -95,65 +95,13 @@ def read_dgl(
         task: what the labels are for.
         label: the node data that is the label; left out, `label`, `labels` or `y`.
         feature: the node data that is the features; left out, `feat`, `x` and the like.
+        weight: the edge data that is their weight.
         weights: `ignore` reads the graph without its edge data.
     """
     data, edges, nodes, edge_data = dgl_arrays(path)
-    refuse_weights(edge_data, weights)
-    return from_tensors(data, edges, nodes, label, feature)
-
-
-def read_pyg(
-    path: Path,
-    task: str | None,
-    *,
-    label: str | None = None,
-    feature: str | None = None,
-    weights: Weights = None,
-) -> GraphArrays:
-    """Read the tensors of a PyG graph: `torch.save(data.to_dict(), path)`.
-
-    Args:
-        path: the `.pt`, a dict of tensors: `edge_index` (2, E), `x`, `y` and masks.
-        task: what the labels are for.
-        label: the tensor that is the label; left out, `y` or `label`.
-        feature: the tensor that is the features; left out, `x` and the like.
-        weights: `ignore` reads the graph without weights or features of edges.
-    """
-    import torch
-
-    wanted = "write it with torch.save(data.to_dict(), path): a dict of plain tensors."
-    try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises what the bytes suggest
-        raise ZooError(f"this is no file of plain tensors{_held(path, error)}; {wanted}") from None
-    if type(data) is not dict or not hasattr(data.get("edge_index"), "shape"):
-        raise ZooError(f"the file has no `edge_index`; {wanted}")
-    edges = data["edge_index"]
-    if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
-        raise ZooError(f"`edge_index` has the shape {tuple(edges.shape)}; write (2, E), int64.")
-    extra = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
-    refuse_weights(extra, weights)
-    tensors = {key: each for key, each in data.items() if hasattr(each, "shape")}
-    for key, each in tensors.items():
-        if each.layout != torch.strided or each.nbytes > each.untyped_storage().nbytes():
-            raise ZooError(f"`{key}` is sparse, or one number written as many; {wanted}")
-    of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
-    sizes = [len(each) for each in of_nodes.values() if each.ndim]
-    nodes = data.get("num_nodes") or max(sizes, default=0) or 1 + int(edges.max())
-    return from_tensors(of_nodes, edges.T.numpy(), nodes, label, feature)
-
-
-def _held(path: Path, error: Exception) -> str:
-    """Return what a file holds beside tensors, or what torch says of it in short."""
-    from torch.serialization import get_unsafe_globals_in_checkpoint
-
-    try:
-        held = get_unsafe_globals_in_checkpoint(path)
-    except Exception:  # torch raises what the bytes suggest
-        held = []
-    if held:
-        return f", but of {', '.join(sorted(held)[:3])}"
-    return f" ({' '.join(str(error).split()).partition('. ')[0]})"
+    named = weight_name(list(edge_data), weight, weights)
+    arrays = from_tensors(data, edges, nodes, label, feature)
+    return arrays._replace(weights=named and one_column(named, edge_data[named]))
 
 
 def read_graphml(
@@ -165,6 +113,7 @@ def read_graphml(
     columns: Names | None = None,
     one_hot: Names | None = None,
     unknown: str | int | None = None,
+    weight: str | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
     """Read GraphML; node attributes are labels and features.
@@ -177,12 +126,13 @@ def read_graphml(
         columns: the attributes that are features; left out, all others.
         one_hot: attributes of text among the features.
         unknown: what stands for a label that is not known.
+        weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
     """
     import networkx
 
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task)
-    return from_networkx(networkx.read_graphml(path), choice, weights)
+    return from_networkx(networkx.read_graphml(path), choice, weight, weights)
 
 
 def read_gml(
@@ -194,6 +144,7 @@ def read_gml(
     columns: Names | None = None,
     one_hot: Names | None = None,
     unknown: str | int | None = None,
+    weight: str | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
     """Read GML; node attributes are labels and features. What GML calls `label` is a node's id.
@@ -206,6 +157,7 @@ def read_gml(
         columns: the attributes that are features; left out, all others.
         one_hot: attributes of text among the features.
         unknown: what stands for a label that is not known.
+        weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
     """
     import networkx
@@ -217,7 +169,7 @@ def read_gml(
         if "no 'label'" not in str(error):
             raise
         graph = networkx.read_gml(path, label="id")
-    return from_networkx(graph, choice, weights)
+    return from_networkx(graph, choice, weight, weights)
 
 
 READERS = Table(

@@ -1,0 +1,164 @@
+"""Data sets of arrays and of other libraries' graphs, and what is done to their features first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from scipy import sparse
+from torch import Tensor
+
+from zoo.config.options import Table
+from zoo.datasets.canonical import Direction, Duplicates
+from zoo.datasets.files import objects
+from zoo.datasets.files.columns import Columns, Names
+from zoo.datasets.files.graph_arrays import GraphArrays, Weights
+from zoo.datasets.files.matrices import from_scipy
+from zoo.dgl import DGLGraph
+
+
+def raw(x: Tensor) -> Tensor:
+    """Leave the features (N, F) as the file has them."""
+    return x
+
+
+def row(x: Tensor) -> Tensor:
+    """Divide each row of x (N, F) by the sum of its magnitudes; rows of zeros stay zero."""
+    total = x.abs().sum(dim=1, keepdim=True)
+    return x / total.masked_fill(total == 0, 1)
+
+
+def standard(x: Tensor) -> Tensor:
+    """Give each column of x (N, F) mean 0 and variance 1; constant columns become zero."""
+    centred = x.double() - x.double().mean(dim=0)  # exactly 0 where all are equal
+    spread = centred.square().mean(dim=0).sqrt()
+    return (centred / spread.masked_fill(spread == 0, 1)).to(x.dtype)
+
+
+FEATURES = Table("features", {"raw": raw, "row": row, "standard": standard})
+"""Word to function `x (N, F) -> x (N, F)`."""
+
+
+class FromObjects:
+    """The ways to make a `Dataset` of what is in memory."""
+
+    @classmethod
+    def of_arrays(
+        cls, name: str, arrays: GraphArrays, *, task: str | None = None, **common: Any
+    ) -> Self:
+        """Make one of arrays."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_arrays(
+        cls,
+        edges: ArrayLike,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        masks: Mapping[str, ArrayLike] | None = None,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+        task: str | None = None,
+        name: str = "mine",
+        duplicates: Duplicates = "mean",
+        direction: Direction = "both",
+    ) -> Self:
+        """Make a data set of arrays, lists or tensors.
+
+        Args:
+            edges: (E, 2) numbers of nodes, or their ids where these are given.
+            features: (N, F), dense or scipy sparse.
+            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
+            masks: `train`, `val` and `test`, (N,) or (S, N) bool.
+            ids: (N,) what each node is called.
+            feature_names: a name for each feature.
+            weights: (E,) weights of the edges, from 0.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+            duplicates: what the weights of an edge that is there more than once become.
+            direction: which edges a node gathers along; see `zoo.canonical`.
+
+        Raises:
+            ZooError: the arrays do not fit together, or the labels not the task.
+        """
+        arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
+        arrays = arrays._replace(weights=None if weights is None else objects.array_of(weights))
+        common = {"duplicates": duplicates, "direction": direction}
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_dgl(
+        cls,
+        graph: DGLGraph,
+        *,
+        label: str | None = None,
+        feature: str | None = None,
+        weight: str | None = None,
+        weights: Weights = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of a DGLGraph and its data; see `zoo.datasets.load.readers.read_dgl`."""
+        arrays = objects.from_dgl(graph, label, feature, weight, weights)
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Any,
+        *,
+        label: str | None = None,
+        feature: str | None = None,
+        weight: str | None = None,
+        weights: Weights = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_pyg`."""
+        from zoo.datasets.files.saved_graphs import from_pyg  # a package that imports this one
+
+        arrays = from_pyg(data, label, feature, weight, weights)
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        label: Names | None = None,
+        columns: Names | None = None,
+        one_hot: Names | None = None,
+        weight: str | None = None,
+        weights: Weights = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
+        choice = Columns(None, label, None, columns, one_hot, None, task)
+        arrays = objects.from_networkx(graph, choice, weight, weights)
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: sparse.sparray,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        weights: Weights = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of an adjacency matrix (N, N) in any sparse form; see `from_arrays`.
+
+        Its entries are weights of edges where `weights` is `use`.
+        """
+        known = features is not None or labels is not None
+        nodes = objects.from_arrays([], features, labels, task=task) if known else None
+        arrays = from_scipy(adjacency, nodes, weights)
+        return cls.of_arrays(name, arrays, task=task, **common)

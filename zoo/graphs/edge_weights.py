@@ -1,0 +1,99 @@
+"""Weights of edges, and their direction, which weights tell: 0 where an edge leads one way only.
+
+They are the edge data `weight` of a canonical graph: (E,), or (E, 2) where the two directions are
+kept apart, first what edges bring to a node, then what its own lead to. A graph without has weights
+of 1. They may have gradients; what is found of those that have none is found once per graph.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zoo.dgl import dgl
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import WEIGHT, ends, per_graph
+from zoo.graphs.shard import Graph, edges, whole
+from zoo.system.memory import upload
+
+
+def edge_weights(graph: Graph, device: torch.device | str = "cpu") -> Tensor | None:
+    """Return the weight of each edge that leads to the rows, (E,) on the device; None: all are 1.
+
+    They are the edge data `weight` of the graph, and may have gradients.
+
+    Raises:
+        ZooError: the graph has a weight for each direction, which `one_direction` tells apart.
+    """
+    weights = edges(graph).edata.get(WEIGHT)
+    if weights is None:
+        return None
+    if weights.dim() != 1:
+        raise ZooError(
+            "the data set keeps the directions of its edges apart (`direction: separate`), and "
+            "this model takes no such graph. Write `model.direction=separate`, which gcn, sage and "
+            "gat have, or `dataset.direction=both`."
+        )
+    return weights.to(device) if weights.requires_grad else _on_device(graph, torch.device(device))
+
+
+def weight_sums(graph: Graph, device: torch.device | str = "cpu", against: bool = False) -> Tensor:
+    """Return the sum of the weights of the edges that lead to, or from, each node, (N,) fp32."""
+    graph, rows = whole(graph)
+    weights = edge_weights(graph, device)
+    if weights.requires_grad:
+        return _summed(graph, weights, against)[rows]
+    return _weight_sums(graph, torch.device(device), against)[rows]
+
+
+def one_direction(graph: Graph, against: bool) -> dgl.DGLGraph:
+    """Return the graph of the edges of one direction and all self-loops, with their weights.
+
+    Made once per graph. `against` gives what a node's own edges lead to as its in-neighbours.
+
+    Raises:
+        ZooError: the graph does not keep its directions apart, or is a share of one.
+    """
+    if whole(graph)[0] is not graph:
+        raise ZooError(
+            "`model.direction=separate` goes over the whole graph, or batches of it: leave out "
+            "`layerwise`, and train in one process."
+        )
+    if edges(graph).edata.get(WEIGHT, torch.empty(0)).dim() != 2:
+        raise ZooError(
+            "`model.direction=separate` takes a graph that keeps the directions of its edges "
+            "apart; write `dataset.direction=separate` too."
+        )
+    return _one_direction(graph, against)
+
+
+@per_graph
+def _on_device(graph, device: torch.device) -> Tensor:
+    return upload(edges(graph).edata[WEIGHT], device)
+
+
+@per_graph
+def _weight_sums(graph, device: torch.device, against: bool) -> Tensor:
+    return upload(_summed(graph, graph.edata[WEIGHT], against), device)
+
+
+def _summed(graph, weights: Tensor, against: bool) -> Tensor:
+    at = ends(graph, weights.device)[0 if against else 1]
+    return weights.new_zeros(graph.num_nodes()).index_add(0, at, weights)
+
+
+@per_graph
+def _one_direction(graph, against: bool) -> dgl.DGLGraph:
+    weights = graph.edata[WEIGHT][:, int(against)]
+    kept = weights.detach().nonzero().squeeze(1)
+    tails, tips = (each[kept] for each in graph.edges())
+    found = dgl.graph((tails, tips), num_nodes=graph.num_nodes(), device=graph.device)
+    found.edata[WEIGHT] = weights[kept]
+    return found
+
+
+@per_graph
+def in_lists(graph) -> Tensor | None:
+    """Return the weights of the edges, (E, ...), in the order of `neighbours`; None: all are 1."""
+    weights, numbers = graph.edata.get(WEIGHT), graph.adj_tensors("csc")[2]
+    return weights if weights is None or not len(numbers) else weights[numbers.long()]
