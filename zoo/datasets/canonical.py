@@ -83,6 +83,8 @@ def _canonical(
         given = np.ones(len(source), np.float32) if weights is None else weights
         along, against = _keys(source, target, nodes), _keys(target, source, nodes)
         keys = _keys(tails, tips, nodes)
+        if direction == "both" and np.array_equal(np.sort(along), keys):  # canonical already
+            direction = "in"
         found = _weights(keys, along, against, given, duplicates, direction)
         found[tails == tips] = 1
         graph.edata[WEIGHT] = torch.from_numpy(found)

@@ -1,0 +1,193 @@
+"""Propagation with weights and directions equals the dense formulas, gradients of weights too."""
+
+import pytest
+import torch
+
+import zoo
+from zoo.graphs import along, message_passing, sampling
+from zoo.graphs.adjacency import WEIGHT
+from zoo.graphs.edge_weights import in_lists, one_direction
+from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
+from zoo.weights.create import create_model
+
+N = 9
+EDGES = [[0, 1], [1, 2], [2, 0], [3, 1], [3, 4], [5, 3], [6, 5], [0, 6], [4, 0], [1, 0]]
+
+
+def graph(direction="both", edges=EDGES, **options):
+    torch.manual_seed(1)
+    weights = torch.rand(len(edges)) + 0.1
+    return zoo.canonical(edges, nodes=N, weights=weights, direction=direction, **options)
+
+
+def dense(graph, weights):
+    """Return A (N, N), row v what leads to v, of weights (E,)."""
+    tails, tips = graph.edges()
+    return torch.zeros(N, N, dtype=torch.double).index_put((tips, tails), weights)
+
+
+def dense_gcn(a, x):
+    return (a.sum(1).rsqrt()[:, None] * a * a.sum(0).rsqrt()) @ x
+
+
+def dense_mean(a, x):
+    return a @ x / a.sum(1, keepdim=True)
+
+
+def dense_attention(module, a, x):
+    values = x.reshape(N, module.heads, module.width)
+    source, target = (values * module.source).sum(-1), (values * module.target).sum(-1)
+    scores = torch.nn.functional.leaky_relu(target[:, None] + source[None], module.slope).exp()
+    alpha = a[:, :, None] * scores
+    alpha = alpha / alpha.sum(1, keepdim=True)
+    return torch.einsum("vuh,uhd->vhd", alpha, values).reshape(N, -1)
+
+
+@pytest.fixture(params=["_Dgl", "_Bags", "_Torch", "_Rows"])
+def backend(request, monkeypatch):
+    chosen = getattr(message_passing, request.param)
+    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
+    monkeypatch.setattr(along, "_NUMBERS", 40)  # a few edges at a time
+
+
+def assert_twins(fast, slow, inputs):
+    cotangent = torch.randn_like(slow())
+    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
+    pairs = [torch.autograd.grad((each() * cotangent).sum(), inputs) for each in (fast, slow)]
+    for one, other in zip(*pairs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("direction", ["both", "in", "out"])
+@pytest.mark.parametrize("name", ["gcn", "mean", "gat"])
+def test_weighted_propagation_equals_the_dense_formula(backend, name, direction):
+    """Values, and the gradients of features, weights and parameters."""
+    made = graph(direction)
+    weights = made.edata[WEIGHT].double().requires_grad_()
+    made.edata[WEIGHT] = weights
+    x = torch.randn(N, 6, dtype=torch.double, requires_grad=True)
+    module = GraphAttention(6, 3, 0.2).double()
+    fast, slow = {
+        "gcn": (gcn, dense_gcn),
+        "mean": (mean, dense_mean),
+        "gat": (module, lambda a, x: dense_attention(module, a, x)),
+    }[name]
+    inputs = [x, *(module.parameters() if name == "gat" else ())]
+    if name != "gat" or direction == "both":  # the twin's softmax has no gradient at a weight of 0
+        inputs.append(weights)
+    assert_twins(lambda: fast(made, x), lambda: slow(dense(made, weights), x), inputs)
+    made.edata[WEIGHT] = weights.detach()  # what is found once per graph is the same
+    torch.testing.assert_close(fast(made, x), slow(dense(made, weights), x), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("fast,slow", [(gcn, dense_gcn), (mean, dense_mean)])
+def test_separate_directions_equal_the_dense_formula(backend, fast, slow):
+    """Dir-GNN (arXiv 2305.10498), equation 6: each direction normalised on its own."""
+    made = graph("separate")
+    made.edata[WEIGHT] = made.edata[WEIGHT].double()
+    x = torch.randn(N, 8, dtype=torch.double, requires_grad=True)
+    into, out = (dense(made, each) for each in made.edata[WEIGHT].unbind(1))
+    assert_twins(
+        lambda: Separate(fast, fast)(made, x),
+        lambda: slow(into, x[:, :4]) + slow(out, x[:, 4:]),
+        [x],
+    )
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "htgn", "graphgps", "polynormer"])
+def test_weights_of_one_are_no_weights(name):
+    torch.manual_seed(0)
+    ones = zoo.canonical(EDGES, nodes=N, weights=torch.ones(len(EDGES)))
+    plain = zoo.canonical(EDGES, nodes=N)
+    model = create_model(name, in_dim=5, out_dim=3).eval()
+    x = torch.randn(N, 5)
+    if name == "gat":
+        assert WEIGHT in ones.edata and WEIGHT not in plain.edata
+    torch.testing.assert_close(model(ones, x).logits, model(plain, x).logits, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "htgn", "sgformer", "polynormer"])
+def test_an_edge_of_weight_two_counts_as_two(name):
+    """In gcn, the mean and attention alike; and another weight gives other logits."""
+    torch.manual_seed(0)
+    x, model = torch.randn(N, 5), create_model(name, in_dim=5, out_dim=3).eval()
+    heavy = zoo.canonical(EDGES, nodes=N, weights=[2.0, *[1.0] * (len(EDGES) - 1)])
+    assert not torch.allclose(model(heavy, x).logits, model(graph(), x).logits)
+    twice = zoo.canonical([*EDGES, EDGES[0]], nodes=N, weights=[1.0] * 11, duplicates="sum")
+    tails, tips = twice.edges()
+    ends = {
+        (int(u), int(v)): float(w) for u, v, w in zip(tails, tips, twice.edata[WEIGHT], strict=True)
+    }
+    assert ends[0, 1] == ends[1, 0] == 3 and ends[1, 2] == 1  # 0-1 is in the list three times
+    assert heavy.edata[WEIGHT].max() == 1.5  # the mean of 2 and 1
+
+
+def test_canonical_weights():
+    rows, weights = [[0, 1], [1, 0], [1, 2], [2, 2]], [1.0, 3.0, 5.0, 7.0]
+    found = {
+        (duplicates, direction): zoo.canonical(
+            rows, nodes=4, weights=weights, duplicates=duplicates, direction=direction
+        )
+        for duplicates in ("mean", "sum", "max")
+        for direction in ("both", "in", "out", "separate")
+    }
+    # In order: 0-0, 0-1, 1-0, 1-1, 1-2, 2-1, 2-2, 3-3; a self-loop is 1.
+    assert found["mean", "both"].edata[WEIGHT].tolist() == [1, 2, 2, 1, 5, 5, 1, 1]
+    assert found["sum", "both"].edata[WEIGHT].tolist() == [1, 4, 4, 1, 5, 5, 1, 1]
+    assert found["max", "both"].edata[WEIGHT].tolist() == [1, 3, 3, 1, 5, 5, 1, 1]
+    assert found["sum", "in"].edata[WEIGHT].tolist() == [1, 1, 3, 1, 5, 0, 1, 1]
+    assert found["sum", "out"].edata[WEIGHT].tolist() == [1, 3, 1, 1, 0, 5, 1, 1]
+    both = torch.stack([found["sum", each].edata[WEIGHT] for each in ("in", "out")], dim=1)
+    assert torch.equal(found["sum", "separate"].edata[WEIGHT], both)
+    bare = zoo.canonical([[0, 1]], nodes=2, direction="in")
+    assert bare.edata[WEIGHT].tolist() == [1, 1, 0, 1]
+    for made in found.values():
+        again = zoo.canonical(made)
+        assert torch.equal(again.edata[WEIGHT], made.edata[WEIGHT])
+        assert all(map(torch.equal, again.edges(), made.edges()))
+
+
+@pytest.mark.parametrize(
+    "weights,said",
+    [
+        ([1.0, -1.0], "is -1 at row 1"),
+        ([1.0, float("nan")], "is nan at row 1"),
+        ([float("inf"), 1.0], "is inf at row 0"),
+        ([1.0], r"shape \(1,\) and should have \(2,\)"),
+        (["a", "b"], "edge_weights"),
+    ],
+)
+def test_wrong_weights_are_refused(weights, said):
+    with pytest.raises(zoo.ZooError, match=said):
+        zoo.canonical([[0, 1], [1, 2]], nodes=3, weights=weights)
+
+
+@pytest.mark.parametrize("direction", ["both", "in", "separate"])
+def test_parts_of_a_graph_carry_its_weights(direction):
+    made = graph(direction)
+    nodes = torch.tensor([5, 3, 1, 0, 4])
+    part = sampling.induced(made, nodes)
+    expected = made.subgraph(nodes)
+    assert part.num_edges() == expected.num_edges()
+    place = {(int(u), int(v)): w for u, v, w in zip(*part.edges(), part.edata[WEIGHT], strict=True)}
+    for u, v, w in zip(*expected.edges(), expected.edata[WEIGHT], strict=True):
+        assert torch.equal(place[int(u), int(v)], w)
+    numbers = made.adj_tensors("csc")[2]
+    assert torch.equal(
+        in_lists(made), made.edata[WEIGHT][numbers] if len(numbers) else made.edata[WEIGHT]
+    )
+    assert in_lists(zoo.canonical(EDGES, nodes=N)) is None
+
+
+def test_models_say_which_graphs_they_take():
+    made = graph("separate")
+    x = torch.randn(N, 5)
+    for name in ("gcn", "sage", "gat"):
+        model = create_model(name, in_dim=5, out_dim=2, direction="separate")
+        assert model(made, x).logits.isfinite().all()
+        with pytest.raises(zoo.ZooError, match="dataset.direction=separate"):
+            model(graph(), x)
+    for name in ("gcn", "htgn", "polynormer"):
+        with pytest.raises(zoo.ZooError, match="model.direction=separate"):
+            create_model(name, in_dim=5, out_dim=2)(made, x)
+    assert one_direction(made, True).num_edges() < made.num_edges()
