@@ -10,9 +10,10 @@ from torch import Tensor
 from zoo.config.options import Table
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files import objects
-from zoo.datasets.files.columns import Columns, Names
 from zoo.datasets.files.graph_arrays import GraphArrays, Weights
 from zoo.datasets.files.matrices import from_scipy
+from zoo.datasets.tables.columns import Columns, Names
+from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.dgl import DGLGraph
 
 
@@ -139,7 +140,7 @@ class FromObjects:
     ) -> Self:
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
         choice = Columns(None, label, None, columns, one_hot, None, task)
-        arrays = objects.from_networkx(graph, choice, weight, weights)
+        arrays = from_networkx(graph, choice, weight, weights)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod

@@ -21,10 +21,10 @@ from zoo.config.metrics import MSE
 from zoo.config.options import Count
 from zoo.datasets.canonical import canonical
 from zoo.datasets.files.labels import FORECASTING
-from zoo.datasets.files.series import NodeSeries, filled, read_series_table
-from zoo.datasets.files.series_json import read_series_json
 from zoo.datasets.samples import Encodings, Separate, encodings_of
 from zoo.datasets.splits import TIME_SPLITS
+from zoo.datasets.tables.series import NodeSeries, filled, read_series_table
+from zoo.datasets.tables.series_json import read_series_json
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches

@@ -129,7 +129,7 @@ def file(
     Raises:
         ZooError: the table cannot be read, or has an end that no node is called.
     """
-    from zoo.datasets.files.tables import join, read_ends  # a package that imports this module
+    from zoo.datasets.tables.tables import join, read_ends  # a package that imports this module
 
     place = user_path(path)
     names = np.arange(len(x)) if ids is None else ids

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.datasets.files.labels import FORECASTING
-from zoo.datasets.files.series import time_names
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import Split, split_of
+from zoo.datasets.tables.series import time_names
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place

@@ -31,7 +31,11 @@ def planted(path, target_class, weight):
 
 
 def score(dataset, tmp_path, **model):
-    recipe = {"model": {"dim": 32, "dropout": 0.3, **model}, "dataset": {**dataset, "split": "ratio-50-25-25"}, **SHARED}
+    recipe = {
+        "model": {"dim": 32, "dropout": 0.3, **model},
+        "dataset": {**dataset, "split": "ratio-50-25-25"},
+        **SHARED,
+    }
     return 100 * run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["test"]["mean"]
 
 
@@ -45,7 +49,6 @@ def test_where_weights_carry_the_signal_they_are_worth_20_points(name, tmp_path)
     )
     weighted = score({"name": path}, tmp_path, name=name)
     bare = score({"name": path, "weights": "ignore"}, tmp_path, name=name)
-    print(f"{name}: {weighted:.1f} with weights, {bare:.1f} without")
     assert weighted >= bare + 20
 
 
@@ -57,5 +60,4 @@ def test_where_directions_carry_the_signal_they_are_worth_10_points(name, tmp_pa
         {"name": path, "direction": "separate"}, tmp_path, name=name, direction="separate"
     )
     both = score({"name": path}, tmp_path, name=name)
-    print(f"{name}: {apart:.1f} apart, {both:.1f} both")
     assert apart >= both + 10

@@ -16,7 +16,6 @@ from zoo.config.options import (
 )
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
-from zoo.datasets.files.frames import SUFFIXES
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
@@ -32,6 +31,7 @@ from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import SERIES_WORDS, Snapshots
+from zoo.datasets.tables.frames import SUFFIXES
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, unknown

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
-from zoo.datasets.files.series import time_names
 from zoo.datasets.load.check_in_memory import (
     QUANTILES,
     Finding,
@@ -20,6 +19,7 @@ from zoo.datasets.load.check_in_memory import (
 from zoo.datasets.pairs import SentencePairs, Sentences
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
+from zoo.datasets.tables.series import time_names
 from zoo.graphs.adjacency import neighbours
 
 _UNEQUAL = 3

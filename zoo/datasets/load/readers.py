@@ -5,19 +5,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from zoo.config.options import Spec, Table
-from zoo.datasets.files.columns import Columns, Names
 from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
-from zoo.datasets.files.objects import from_networkx, from_tensors, one_column
+from zoo.datasets.files.objects import from_tensors, one_column
 from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.saved_graphs import dgl_arrays, read_pyg
-from zoo.datasets.files.tables import read_node_table, read_tables
 from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.reader import read_whole
 from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.datasets.snapshots import Snapshots, series_of_json, series_of_table
+from zoo.datasets.tables.columns import Columns, Names
+from zoo.datasets.tables.networkx_graph import from_networkx
+from zoo.datasets.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.datasets.files.columns import id_array
-from zoo.datasets.files.frames import header, need, read_table
 from zoo.datasets.files.graph_arrays import check_room
-from zoo.datasets.files.tables import join, read_ends
+from zoo.datasets.tables.columns import id_array
+from zoo.datasets.tables.frames import header, need, read_table
+from zoo.datasets.tables.tables import join, read_ends
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 

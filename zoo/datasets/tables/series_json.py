@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from zoo.datasets.files.graph_arrays import check_edges
-from zoo.datasets.files.series import NodeSeries, Steps
+from zoo.datasets.tables.series import NodeSeries, Steps
 from zoo.errors import ZooError
 
 LARGEST = 2**30

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from zoo.datasets.files.series import Steps, filled, time_names
 from zoo.datasets.load import load_data
 from zoo.datasets.snapshots import series_of_json, series_of_table
+from zoo.datasets.tables.series import Steps, filled, time_names
 from zoo.errors import ZooError
 
 DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.datasets.files.frames import is_numeric, is_text, no_numbers
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
+from zoo.datasets.tables.frames import is_numeric, is_text, no_numbers
 from zoo.errors import ZooError, suggestion
 
 if TYPE_CHECKING:

@@ -1,16 +1,16 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
 
-from zoo.datasets.files.columns import Columns, Names, id_array, node_arrays
-from zoo.datasets.files.frames import SUFFIXES, header, need, read_table
 from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
+from zoo.datasets.files.objects import join
+from zoo.datasets.tables.columns import Columns, Names, id_array, node_arrays
+from zoo.datasets.tables.frames import SUFFIXES, header, need, read_table
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 
@@ -75,35 +75,6 @@ def read_node_table(path: Path, choice: Columns, separator: str | None = None) -
     if choice.id not in header(path, separator):
         choice = dataclasses.replace(choice, id=None)
     return _read_nodes(path, choice, separator)
-
-
-def join(ids: np.ndarray, ends: Sequence[np.ndarray], where: str) -> np.ndarray:
-    """Return the node numbers of edges (E, 2), given the ids of all nodes and of both ends.
-
-    Raises:
-        ZooError: an id is that of several nodes, or an edge leads to an id that no node has.
-    """
-    import pandas
-
-    if len({"i" if each.dtype.kind == "i" else "U" for each in (ids, *ends) if len(each)}) > 1:
-        ids, ends = ids.astype(str), tuple(each.astype(str) for each in ends)
-    index = pandas.Index(ids)
-    if not index.is_unique:
-        twice = ids[index.duplicated()][0]
-        rows = np.flatnonzero(ids == twice)[:2] + 1
-        raise ZooError(
-            f"the id {str(twice)!r} is that of several nodes (data rows {rows[0]} and {rows[1]}); "
-            "give each node one row and an id of its own."
-        )
-    edges = np.stack([index.get_indexer(each) for each in ends], axis=1).astype(np.int64)
-    lost = np.flatnonzero((edges < 0).any(axis=1))
-    if len(lost):
-        end = int(edges[lost[0], 0] >= 0)
-        raise ZooError(
-            f"{where}: data row {lost[0] + 1} leads to {str(ends[end][lost[0]])!r}, and no node "
-            f"has this id ({len(lost):,} such edges); add the node, or delete the edge."
-        )
-    return edges
 
 
 def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArrays:

@@ -1,0 +1,1 @@
+"""Graphs and series as tables: a row per node, edge or time, and what their columns are."""
