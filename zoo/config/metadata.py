@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Seed, Spec
 
 _PATHS = {
@@ -77,6 +78,9 @@ class About(BaseModel):
         None, description="features of a node, without the encoding"
     )
     feature_names: list[str] | None = Field(None, description="their names, in order")
+    columns: list[LearntColumn] | None = Field(
+        None, description="of a table: what its features are learnt of, on training nodes"
+    )
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
     languages: list[str] | None = Field(None, description="that a text is translated from and to")
     transform: Spec = Field("raw", description="what is done to the features first")

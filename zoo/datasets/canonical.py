@@ -1,5 +1,6 @@
 """Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -66,6 +67,25 @@ def canonical(
     graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
     graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
     return graph
+
+
+def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
+    """Return canonical graphs as one, without edges between them; weights are kept where all have.
+
+    Raises:
+        ZooError: some have weights, or directions, and others have not.
+    """
+    bare = [graph.local_var() for graph in graphs]
+    for graph in bare:
+        for key in list(graph.ndata):
+            graph.ndata.pop(key)
+    if len({tuple(each.shape[1:]) if (each := graph.edata.get(WEIGHT)) is not None else None
+            for graph in bare}) > 1:  # fmt: skip
+        raise ZooError(
+            "some of the graphs have weights of edges, or directions, and others have not; read "
+            "all of them with the same options."
+        )
+    return remember(dgl.batch(bare))
 
 
 def _canonical(

@@ -1,7 +1,7 @@
 """The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +10,14 @@ from scipy import sparse
 from torch import Tensor
 
 from zoo.canonical_form import derived
+from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.datasets.canonical import Direction, Duplicates, canonical
-from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_room
+from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
 from zoo.datasets.from_objects import FEATURES, FromObjects
+from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import GRAPHS, MADE
@@ -49,6 +51,8 @@ class Dataset(FromObjects):
         feature_names: the name of each column of x; None where columns have none.
         transform: what was done to the features, in the words of `FEATURES`.
         own: how many of the columns of x are features, the others being encodings; None: all.
+        columns: of a table what x is learnt of; None: nothing is learnt.
+        learnt: what has been learnt of them.
         made: what has made its graph of its features, and encodings of its graph, in order.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
@@ -76,6 +80,8 @@ class Dataset(FromObjects):
     transform: Spec = "raw"
     own: int | None = None
     made: tuple[Callable[["Dataset"], "Dataset"], ...] = ()
+    columns: FeatureColumns | None = None
+    learnt: tuple[LearntColumn, ...] | None = None
 
     @classmethod
     def of_arrays(
@@ -114,14 +120,32 @@ class Dataset(FromObjects):
         ids = None if self.ids is None else self.ids[nodes.numpy()]
         names = self.feature_names and self.feature_names[: self.own]
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
-        found = dataclasses.replace(self, **own, ids=ids, feature_names=names, own=None, made=())
-        for make in self.made:
-            found = make(found)
-        return found
+        columns = self.columns and self.columns.part(nodes.numpy())
+        own |= {"ids": ids, "feature_names": names, "columns": columns}
+        return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
 
     def trained_on(self, train: Tensor) -> "Dataset":
-        """Return the data set as it is: nothing of it is learnt from training nodes alone."""
-        return self
+        """Return the data set with features learnt of the columns of training nodes (n,) alone."""
+        if self.columns is None:
+            return self
+        return self.with_columns(self.columns.part(train.numpy()).learnt())
+
+    def with_columns(self, learnt: Sequence[LearntColumn]) -> "Dataset":
+        """Return the data set with the features that were learnt of columns like its own.
+
+        A graph that was made of the features, and encodings, are made again.
+
+        Raises:
+            ZooError: its columns are others, or there is no room for the features.
+        """
+        try:
+            x, names = self.columns.features(learnt)
+            x = _dense(check_features(x, len(self.y), self.ids, names))
+        except ZooError as error:
+            raise ZooError(f"{self.name}: {error}") from None
+        own = {"x": pick(FEATURES, self.transform, torch.from_numpy(x)), "feature_names": names}
+        again = dataclasses.replace(self, **own, learnt=tuple(learnt), own=None, made=())
+        return _made_again(again, self.made)
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
         """Return the data set with the encoding of its graph, a function of it, beside x."""
@@ -217,7 +241,15 @@ def make_dataset(
         labels=arrays.label_names,
         feature_names=arrays.feature_names,
         transform=features,
+        columns=arrays.columns,
     )
+
+
+def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -> Dataset:
+    """Return a data set with the graph and the encodings that another was made with."""
+    for make in made:
+        data = make(data)
+    return data
 
 
 def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
+from zoo.config.learnt_columns import Missing
 from zoo.config.options import Table
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files import objects
@@ -132,6 +133,9 @@ class FromObjects:
         label: Names | None = None,
         columns: Names | None = None,
         one_hot: Names | None = None,
+        text: Names | None = None,
+        dates: Names | None = None,
+        missing: Missing = "refuse",
         weight: str | None = None,
         weights: Weights = None,
         task: str | None = None,
@@ -139,7 +143,8 @@ class FromObjects:
         **common: Any,
     ) -> Self:
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
-        choice = Columns(None, label, None, columns, one_hot, None, task)
+        choice = Columns(None, label, None, columns, one_hot, None, task, text, dates,
+                         missing=missing)  # fmt: skip
         arrays = from_networkx(graph, choice, weight, weights)
         return cls.of_arrays(name, arrays, task=task, **common)
 

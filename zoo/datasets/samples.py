@@ -42,6 +42,7 @@ class Separate:
     """What data sets have in common that are not the nodes of one graph."""
 
     name: str
+    learnt: ClassVar[None] = None  # of columns of a table
 
     def with_graph(self, spec: Spec) -> Self:
         """Return the data set as it is.

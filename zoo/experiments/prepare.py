@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,6 +42,13 @@ class Prepared(NamedTuple):
     splits: list[Split]
     augment: Callable[[Tensor], Tensor]
     about: About
+
+    def fitted_to(self, split: Split) -> "Prepared":
+        """Return it with what is learnt of columns of a table learnt on this split."""
+        data = self.data.trained_on(split.train)
+        if data is self.data or data.learnt is None:
+            return self
+        return self._replace(data=data, about=self.about.model_copy(update=_of_features(data)))
 
     def on(self, split: Split) -> TrainingData:
         """Return what a model learns from on one of the splits."""
@@ -134,8 +141,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         data=data.name,
         task=data.task,
         metric=data.metric,
-        features=data.inputs,
-        feature_names=list(data.feature_names) if data.feature_names else None,
+        **_of_features(data),
         labels=list(data.labels) if data.labels else None,
         languages=list(data.languages) if data.task == TRANSLATION else None,
         transform=data.transform,
@@ -147,6 +153,16 @@ def _about(plan: Plan, data: Dataset) -> About:
         files=_files(plan) or None,
         versions={name: installed_version(name) for name in PACKAGES},
     )
+
+
+def _of_features(data: Dataset) -> dict[str, Any]:
+    """Return what weights will have to say of the features that they read, encodings apart."""
+    own = getattr(data, "own", None) or data.inputs
+    return {
+        "features": own,
+        "feature_names": list(data.feature_names[:own]) if data.feature_names else None,
+        "columns": list(data.learnt) if data.learnt else None,
+    }
 
 
 def _files(plan: Plan) -> dict[str, str]:

@@ -260,6 +260,7 @@ def _train(
     watch: Watch,
     past: dict[int, int],
 ) -> tuple[dict[str, Any], Model]:
+    prepared = prepared.fitted_to(split)
     seed_everything(seed)
     model, start = build(prepared)
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.config.recipe import word
-from zoo.datasets import Dataset, canonical
+from zoo.datasets import Dataset
+from zoo.datasets.canonical import side_by_side
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.samples import Samples
 from zoo.datasets.texts import LONGEST, in_tokens_of
@@ -63,6 +64,8 @@ def _read(model: Model, data: Dataset) -> Dataset:
     if about.features is None:
         _check_width(data, width, "")
         return data
+    if about.columns is not None and data.columns is not None:
+        data = data.with_columns(about.columns)
     data = _in_order(data, about.feature_names)
     encoding = word(about.encoding)
     adds = "" if encoding == "none" else f" (it adds the encoding {encoding} itself)"
@@ -79,13 +82,11 @@ def _read(model: Model, data: Dataset) -> Dataset:
 
 def _joined(context: Dataset, data: Dataset) -> Dataset:
     """Return the nodes of a context and those of a data set, in this order, as one data set."""
-    edges = [torch.stack(each.graph.edges(), dim=1) for each in (context, data)]
-    edges[1] = edges[1] + len(context.x)
     x = torch.cat([context.x.float(), data.x.float()])
     y = torch.cat(
         [torch.full_like(data.y[:1], -1).expand(len(context.y), *data.y.shape[1:]), data.y]
     )
-    graph = canonical(torch.cat(edges).numpy(), nodes=len(x))
+    graph = side_by_side([context.graph, data.graph])
     return dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
 
 

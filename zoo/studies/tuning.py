@@ -253,8 +253,9 @@ class Tuning:
         for seed, split in zip(plan.recipe.seeds, prepared.splits, strict=True):
             with torch.random.fork_rng(devices=[]):  # the sampler's own draws stay its own
                 seed_everything(seed)
-                model, _ = build(prepared)
-                yield fit(model, prepared.on(split), device=device, **plan.train).val
+                fitted = prepared.fitted_to(split)
+                model, _ = build(fitted)
+                yield fit(model, fitted.on(split), device=device, **plan.train).val
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""

@@ -41,6 +41,7 @@ class GraphArrays(NamedTuple):
         feature_names: the name of each column of `features`; None where columns have none.
         task: what the labels are for; None: as their shape says.
         weights: (E,) weights of the edges, from 0; None: all are 1.
+        columns: what `features` are learnt of, `tables.feature_columns`; None: they stand as are.
     """
 
     edges: np.ndarray
@@ -52,6 +53,7 @@ class GraphArrays(NamedTuple):
     feature_names: tuple[str, ...] | None = None
     task: str | None = None
     weights: np.ndarray | None = None
+    columns: Any = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -193,9 +195,9 @@ def check_features(
         node = "" if ids is None or len(ids) != nodes else f" (the node {ids[row]})"
         name = "" if names is None else f" ({names[column]!r})"
         raise ZooError(
-            f"`node_features` is not finite at row {row}{node}, column {column}{name}; replace "
-            "what is missing, for example np.nan_to_num(features), and values too large for "
-            "float32."
+            f"`node_features` is not finite at row {row}{node}, column {column}{name}; fill in "
+            "what is missing (of a table `missing: mean`, of an array np.nan_to_num(features)), "
+            "and replace values too large for float32."
         )
     return features
 

@@ -184,7 +184,7 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
         worst = [f"{names[each]} ({missing[each]:,})" for each in (-missing).argsort()[:5]]
         worst = worst[: int((missing > 0).sum())]
         text = f"{missing.sum():,} values are missing or infinite: {', '.join(worst)}"
-        fix = "fill them in, or leave the columns out (`columns: [...]`)"
+        fix = "fill them in, of a table by `missing: mean`, or leave columns out (`columns: [...]`)"
         bad = {names[each]: int(missing[each]) for each in np.flatnonzero(missing)}
         refused = [Finding("missing features", "fix", text, fix, bad)]
     if constant:

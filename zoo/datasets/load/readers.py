@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
 from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
 from zoo.datasets.files.labels import FORECASTING
@@ -113,6 +114,9 @@ def read_graphml(
     split_column: str | None = None,
     columns: Names | None = None,
     one_hot: Names | None = None,
+    text: Names | None = None,
+    dates: Names | None = None,
+    missing: Missing = "refuse",
     unknown: str | int | None = None,
     weight: str | None = None,
     weights: Weights = None,
@@ -125,14 +129,18 @@ def read_graphml(
         label: the attribute that is the class or number to predict; left out, `label`.
         split_column: the attribute that is train, val, test; left out, `split`.
         columns: the attributes that are features; left out, all others.
-        one_hot: attributes of text among the features.
+        one_hot: attributes that are kinds of things among them.
+        text: attributes of text among them, whose terms become columns (TF-IDF).
+        dates: attributes that are dates among them, such as 2024-03-31.
+        missing: what becomes of numbers and dates that a node has not.
         unknown: what stands for a label that is not known.
         weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
     """
     import networkx
 
-    choice = Columns(None, label, split_column, columns, one_hot, unknown, task)
+    choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
+                     missing=missing)  # fmt: skip
     return from_networkx(networkx.read_graphml(path), choice, weight, weights)
 
 
@@ -144,6 +152,9 @@ def read_gml(
     split_column: str | None = None,
     columns: Names | None = None,
     one_hot: Names | None = None,
+    text: Names | None = None,
+    dates: Names | None = None,
+    missing: Missing = "refuse",
     unknown: str | int | None = None,
     weight: str | None = None,
     weights: Weights = None,
@@ -156,14 +167,18 @@ def read_gml(
         label: the attribute that is the class or number to predict.
         split_column: the attribute that is train, val, test; left out, `split`.
         columns: the attributes that are features; left out, all others.
-        one_hot: attributes of text among the features.
+        one_hot: attributes that are kinds of things among them.
+        text: attributes of text among them, whose terms become columns (TF-IDF).
+        dates: attributes that are dates among them, such as 2024-03-31.
+        missing: what becomes of numbers and dates that a node has not.
         unknown: what stands for a label that is not known.
         weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
     """
     import networkx
 
-    choice = Columns(None, label, split_column, columns, one_hot, unknown, task)
+    choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
+                     missing=missing)  # fmt: skip
     try:
         graph = networkx.read_gml(path)
     except networkx.NetworkXError as error:

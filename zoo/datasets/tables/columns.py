@@ -7,18 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
-from zoo.datasets.tables.frames import is_numeric, is_text, no_numbers
+from zoo.datasets.tables.cells import (
+    LONGEST,
+    dates,
+    decoded,
+    no_numbers,
+    numbers,
+    short,
+    texts,
+    vectors,
+)
+from zoo.datasets.tables.feature_columns import FeatureColumns, Kind
+from zoo.datasets.tables.frames import is_text
 from zoo.errors import ZooError, suggestion
 
 if TYPE_CHECKING:
     import pyarrow
 
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
-_LONGEST = 1000
 _SUSPECT = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 
+
+OF_TEXT = ("one_hot", "text", "dates", "vectors")
+"""Options that name features which a CSV has as text."""
 
 Names = str | list[str]
 """Names of columns: a list, or a text with a comma after each but the last."""
@@ -34,6 +48,11 @@ class Columns:
         split_column: train, val, test or nothing; None: `split`, where there is one.
         columns: the features; None: all other columns.
         one_hot: features of text, each value of which becomes a column of 0 and 1.
+        text: features of text, whose terms become columns.
+        dates: features of dates.
+        vectors: features of text that is several numbers.
+        missing: what becomes of numbers and dates that are missing.
+        terms: the most terms of a column of text.
         unknown: what stands in the label's column where the label is unknown, beside nothing.
         task: what the labels are for; None: one class per node, or many targets.
     """
@@ -45,9 +64,15 @@ class Columns:
     one_hot: Names | None = None
     unknown: str | int | None = None
     task: str | None = None
+    text: Names | None = None
+    dates: Names | None = None
+    vectors: Names | None = None
+    missing: Missing = "refuse"
+    terms: int = 1000
 
     def __post_init__(self):
-        self.columns, self.one_hot = listed(self.columns), listed(self.one_hot)
+        for option in ("columns", *OF_TEXT):
+            setattr(self, option, listed(getattr(self, option)))
         if isinstance(self.label, str) and "," in self.label:
             self.label = listed(self.label)
 
@@ -63,15 +88,31 @@ class Columns:
             return ["split"] if "split" in names else []
         return [self.split_column]
 
-    def text(self, names: list[str]) -> list[str]:
+    def named(self) -> list[str]:
+        """Return the features that are named because they are no numbers."""
+        return [name for option in OF_TEXT for name in getattr(self, option) or []]
+
+    def kind(self, name: str) -> Kind:
+        """Return what a feature is."""
+        if name in (self.one_hot or []):
+            return "category"
+        return (
+            "text"
+            if name in (self.text or [])
+            else "date"
+            if name in (self.dates or [])
+            else "number"
+        )
+
+    def as_text(self, names: list[str]) -> list[str]:
         """Return the columns that are read as text."""
         named = [] if self.id is None else [self.id]
-        return [*named, *self.labels(names), *self.split(names), *(self.one_hot or [])]
+        return [*named, *self.labels(names), *self.split(names), *self.named()]
 
     def features(self, names: list[str]) -> list[str]:
         """Return the columns of features among those of a table."""
         if self.columns is not None:
-            return list(dict.fromkeys([*self.columns, *(self.one_hot or [])]))
+            return list(dict.fromkeys([*self.columns, *self.named()]))
         taken = {self.id, *self.labels(names), *self.split(names)}
         return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
 
@@ -109,14 +150,19 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     split = choice.split(names)
     ids = choice.id and attempt(lambda: id_array(table[choice.id], f"{where}: {choice.id!r}"))
     labels = attempt(lambda: _labels(table, choice, where))
-    masks = split and attempt(lambda: _masks(_texts(table[split[0]]), f"{where}: {split[0]!r}"))
+    masks = split and attempt(lambda: _masks(texts(table[split[0]]), f"{where}: {split[0]!r}"))
     features = attempt(lambda: _features(table, choice, where))
     if told:
         raise ZooError("\n".join(told))
-    (labels, label_names), (features, feature_names) = labels, features
+    try:
+        found, feature_names = features.features(features.learnt())
+    except ZooError as error:
+        raise ZooError(f"{where}: {error}") from None
+    columns = features if features.learns() else None
     return GraphArrays(
-        NO_EDGES, labels, features, masks or None, ids, label_names, feature_names, choice.task
-    )
+        NO_EDGES, labels[0], found, masks or None, ids, labels[1], feature_names, choice.task,
+        columns=columns,
+    )  # fmt: skip
 
 
 def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
@@ -130,7 +176,7 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
 
     if len(column) == 0:  # of whatever type it was then written
         return np.zeros(0, np.int64)
-    column = _decoded(column)
+    column = decoded(column)
     if pyarrow.types.is_floating(column.type):  # what pandas makes of whole numbers with gaps
         _refuse_gaps(compute.or_kleene(column.is_null(), compute.is_nan(column)), where)
         if not compute.all(compute.equal(column, compute.floor(column))).as_py():
@@ -150,20 +196,7 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
             return numbers.to_numpy()
     except pyarrow.ArrowInvalid:
         pass
-    return _short(column)
-
-
-def _short(column: "pyarrow.ChunkedArray") -> np.ndarray:
-    """Return a column of text as an array, in which every text takes the room of the longest."""
-    from pyarrow import compute
-
-    longest = compute.max(compute.utf8_length(column)).as_py() or 0
-    if longest > _LONGEST:
-        raise ZooError(
-            f"a text of {longest:,} characters is no id and no name of a class; write at most "
-            f"{_LONGEST:,}."
-        )
-    return column.to_numpy(zero_copy_only=False).astype(str)
+    return short(column)
 
 
 def _refuse_gaps(missing: "pyarrow.ChunkedArray", where: str) -> None:
@@ -179,8 +212,8 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
     names = choice.labels(table.column_names)
     if not names:
         return unlabelled(table.num_rows, choice.task), None
-    texts = [_texts(table[each], whole=True) for each in names]
-    for name, text in zip(names, texts, strict=True):
+    found = [texts(table[each], whole=True) for each in names]
+    for name, text in zip(names, found, strict=True):
         if choice.unknown is not None:
             text[text == str(choice.unknown)] = ""
         classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
@@ -193,52 +226,39 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
                 "`unknown: ''` if it is a class."
             )
     try:
-        if len(texts) > 1:
-            return encode_text(np.stack(texts, axis=1), choice.task)[0], tuple(names)
-        return encode_text(texts[0], choice.task)
+        if len(found) > 1:
+            return encode_text(np.stack(found, axis=1), choice.task)[0], tuple(names)
+        return encode_text(found[0], choice.task)
     except ZooError as error:
         raise ZooError(f"{where}: {', '.join(map(repr, names))}: {error}") from None
 
 
-def _features(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    blocks, names, texts = [np.zeros((table.num_rows, 0), np.float32)], [], {}
+def _features(table, choice: Columns, where: str) -> FeatureColumns:
+    """Return the columns of features as they stand."""
+    values, kinds, unread, told = {}, {}, {}, []
     for name in choice.features(table.column_names):
-        column = _decoded(table[name])
-        one_hot = name in (choice.one_hot or [])
-        if not one_hot and not is_numeric(column.type):
-            texts[name] = column
+        column, kind = decoded(table[name]), choice.kind(name)
+        try:
+            if kind in ("category", "text"):
+                values[name] = texts(column, LONGEST if kind == "category" else None)
+            elif kind == "date":
+                values[name] = dates(column, name)
+            elif name in (choice.vectors or []):
+                values[name] = vectors(column, name)
+            elif (found := numbers(column, name)) is None:
+                unread[name] = column
+                continue
+            else:
+                values[name] = found
+        except ZooError as error:
+            told.append(f"{where}: {error}")
             continue
-        block, own = (_one_hot if one_hot else _numbers)(column, name, where)
-        blocks.append(block)
-        names += own
-    if texts:
-        raise ZooError(f"{where}: {no_numbers(texts, where)}")
-    return np.concatenate(blocks, axis=1), tuple(names)
-
-
-def _one_hot(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
-    texts = _texts(column)
-    values = np.unique(texts[texts != ""])
-    return (texts[:, None] == values).astype(np.float32), [f"{name}={each}" for each in values]
-
-
-def _numbers(column, name: str, where: str) -> tuple[np.ndarray, list[str]]:
-    """Return a column as (N, 1), or a column of lists of one length as (N, length)."""
-    import pyarrow
-    from pyarrow import compute
-
-    kind = column.type
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind):
-        lengths = compute.unique(compute.list_value_length(column)).to_pylist()
-        if len(lengths) != 1 or lengths[0] is None:
-            raise ZooError(f"{where}: the lists in {name!r} are of several lengths, or missing.")
-        flat, _ = _numbers(compute.list_flatten(column), name, where)
-        return flat.reshape(len(column), -1), [f"{name}[{each}]" for each in range(lengths[0])]
-    if pyarrow.types.is_boolean(kind):
-        column = column.cast(pyarrow.uint8())
-    values = column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
-        return values.astype(np.float32)[:, None], [name]
+        kinds[name] = kind
+    if unread:
+        told.append(f"{where}: {no_numbers(unread, where)}")
+    if told:
+        raise ZooError("\n".join(told))
+    return FeatureColumns(table.num_rows, values, kinds, choice.missing, choice.terms)
 
 
 def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
@@ -256,26 +276,3 @@ def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
             "are dealt at random (split: ratio-60-20-20)."
         )
     return masks
-
-
-def _texts(column: "pyarrow.ChunkedArray", whole: bool = False) -> np.ndarray:
-    """Return a column as text, "" where it is missing; `whole` writes 1.0 as 1 if all are whole."""
-    import pyarrow
-    from pyarrow import compute
-
-    column = _decoded(column)
-    if pyarrow.types.is_floating(column.type):
-        column = compute.if_else(compute.is_nan(column), None, column)
-        if whole and compute.all(compute.equal(column, compute.floor(column))).as_py():
-            column = column.cast(pyarrow.int64(), safe=False)
-    if pyarrow.types.is_nested(column.type):
-        raise ZooError(f"a column of type {column.type} is neither text nor numbers.")
-    return _short(column.cast(pyarrow.string()).fill_null(""))
-
-
-def _decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
-    import pyarrow
-
-    if pyarrow.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column

@@ -20,7 +20,6 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 """The endings of tables."""
 
 _MOST_COLUMNS = 20_000
-_SHOWN = 5  # columns that are named in one sentence
 _MOST_TEXT = 100  # columns of text that nobody has named
 _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00": "binary", b"PK": "Excel or zip"}
 _BAD_CELL = re.compile(
@@ -159,32 +158,6 @@ def _arrow(path: Path, read):
             f"{path.name} cannot be read as Parquet ({line}): it is damaged or something else. "
             "Write it again, for example with pandas: frame.to_parquet(path)."
         ) from None
-
-
-def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
-    """Return what to do about columns that are no numbers."""
-    row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
-    said = [f"the column {name!r} {_shown(column, row, first)}" for name, column in columns.items()]
-    more = f", and {len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
-    kinds = "each is a kind" if len(said) > 1 else "it is a kind"
-    known = ", ".join(columns) if len(said) <= _SHOWN else "..."
-    return (
-        f"{', '.join(said[:_SHOWN])}{more}. If {kinds} of thing, write `one_hot: [{known}]`; else "
-        "leave it out: name those that are features, `columns: [...]`, or the one that is the "
-        "class, `label: COLUMN`."
-    )
-
-
-def _shown(column: "pyarrow.ChunkedArray", row: str, first: int) -> str:
-    """Return what a column holds that is no number, and where."""
-    if not is_text(column.type):
-        return f"is of type {column.type}, no numbers"
-    for number, text in enumerate(column.to_pylist(), start=first):
-        try:
-            float(text or 0)
-        except ValueError:
-            return f"holds {text[:40]!r} in {row} {number}, which is no number"
-    return f"is of type {column.type}, no numbers"
 
 
 def is_numeric(kind: "pyarrow.DataType") -> bool:

@@ -35,7 +35,7 @@ def from_networkx(
     rows = [data for _, data in graph.nodes(data=True)]
     rows, choice = _with_vectors(rows, choice)
     names = sorted({str(key) for row in rows for key in row})
-    wanted = {*choice.text(names), *choice.features(names)}
+    wanted = {*choice.as_text(names), *choice.features(names)}
     read = [name for name in names if name in wanted]
     columns = {name: _column(name, [row.get(name) for row in rows]) for name in read}
     ids = array_of([str(node) if isinstance(node, str) else node for node in graph.nodes])

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
+from zoo.config.learnt_columns import Missing
+from zoo.config.options import Count
 from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
 from zoo.datasets.files.objects import join
-from zoo.datasets.tables.columns import Columns, Names, id_array, node_arrays
+from zoo.datasets.tables.columns import OF_TEXT, Columns, Names, id_array, node_arrays
 from zoo.datasets.tables.frames import SUFFIXES, header, need, read_table
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -28,6 +30,11 @@ def read_tables(
     split_column: str | None = None,
     columns: Names | None = None,
     one_hot: Names | None = None,
+    text: Names | None = None,
+    dates: Names | None = None,
+    vectors: Names | None = None,
+    missing: Missing = "refuse",
+    terms: Count = 1000,
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
@@ -48,7 +55,13 @@ def read_tables(
         label: column of nodes, or list of several: the class, or the number to predict.
         split_column: column of nodes: train, val, test, or nothing. Left out, `split`.
         columns: columns of nodes that are features; left out, all others.
-        one_hot: columns of text among the features.
+        one_hot: columns of kinds of things among them, each value of which becomes a column.
+        text: columns of text among them, whose terms become columns (TF-IDF).
+        dates: columns of dates among them, such as 2024-03-31.
+        vectors: columns of several numbers among them, such as [0.5, 1] or 0.5 1.
+        missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
+            where in a column of its own, `mean` is that of the training nodes.
+        terms: the most terms of a column of text, the most frequent first.
         unknown: what stands for a label that is not known, beside an empty cell.
         source: column of edges: the id of one end.
         target: column of edges: the id of the other end.
@@ -57,7 +70,8 @@ def read_tables(
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
     nodes_path = _inside(path, "nodes") if path.is_dir() else path
-    choice = Columns(id, label, split_column, columns, one_hot, unknown, task)
+    choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
+                     vectors, missing, terms)  # fmt: skip
     if edges is None and not path.is_dir():
         return read_node_table(path, choice, separator)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
@@ -79,11 +93,11 @@ def read_node_table(path: Path, choice: Columns, separator: str | None = None) -
 
 def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArrays:
     names = header(path, separator)
-    for option in ("id", "label", "split_column", "columns", "one_hot"):
+    for option in ("id", "label", "split_column", "columns", *OF_TEXT):
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
         need(wanted, names, path.name, option)
-    text = choice.text(names)
+    text = choice.as_text(names)
     wanted = {*text, *choice.features(names)}
     only = [each for each in names if each in wanted]
     return node_arrays(read_table(path, text, only, separator), choice, path.name)

@@ -1,0 +1,204 @@
+"""Columns of tables: text, dates, kinds of things and gaps, learnt of training nodes alone."""
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import zoo
+from zoo import ZooError, load_graph
+from zoo.config.learnt_columns import CategoryColumn, DateColumn, HashedColumn, TextColumn
+from zoo.experiments.run import run_recipe
+
+WORDS = ["river boat water", "train rail station", "forest tree leaf", "rail water tree"]
+OPTIONS = {
+    "label": "kind",
+    "one_hot": "country",
+    "text": "about",
+    "dates": "since",
+    "missing": "indicator",
+}
+
+
+def table(rows=60, seed=0, gaps=True):
+    rng = np.random.default_rng(seed)
+    age = rng.normal(40, 10, rows).round(1)
+    since = pandas.Timestamp("2020-01-01") + pandas.to_timedelta(rng.integers(0, 900, rows), "D")
+    frame = pandas.DataFrame(
+        {
+            "id": [f"n{each}" for each in range(rows)],
+            "age": age,
+            "country": rng.choice(["de", "fr", "it"], rows),
+            "about": rng.choice(WORDS, rows),
+            "since": since.strftime("%Y-%m-%d"),
+            "open": rng.choice(["True", "False"], rows),
+            "kind": rng.choice(["a", "b", "c"], rows),
+        }
+    )
+    if gaps:
+        frame.loc[rng.choice(rows, 6, replace=False), "age"] = None
+        frame.loc[rng.choice(rows, 6, replace=False), "since"] = None
+    return frame
+
+
+def write(folder, frame, edges=None):
+    folder.mkdir(exist_ok=True)
+    frame.to_csv(folder / "nodes.csv", index=False)
+    ids = frame["id"].tolist()
+    edges = list(zip(ids, ids[1:] + ids[:1], strict=True)) if edges is None else edges
+    pandas.DataFrame(edges, columns=["source", "target"]).to_csv(folder / "edges.csv", index=False)
+    return str(folder)
+
+
+def test_features_are_those_of_scikit_learn(tmp_path):
+    """Equal to its ColumnTransformer, fitted on the same training rows."""
+    frame = table()
+    data = load_graph(write(tmp_path / "g", frame), **OPTIONS)
+    train = torch.arange(0, 60, 2)
+    found = data.trained_on(train)
+    frame["open"] = (frame["open"] == "True").astype(float)
+    days = (pandas.to_datetime(frame["since"]) - pandas.Timestamp(0)) / pandas.Timedelta(days=1)
+    frame["days"], frame["gap"] = days, frame["age"].isna().astype(float)
+    turn, known = 2 * np.pi * days / 365.2425, days.notna()
+    frame["sine"], frame["cosine"] = np.sin(turn).where(known, 0), np.cos(turn).where(known, 0)
+    frame["lost"] = (~known).astype(float)
+    twin = ColumnTransformer(
+        [
+            ("age", SimpleImputer(strategy="constant", fill_value=0), ["age"]),
+            ("gap", "passthrough", ["gap"]),
+            ("country", OneHotEncoder(handle_unknown="ignore"), ["country"]),
+            ("about", TfidfVectorizer(stop_words="english"), "about"),
+            ("days", StandardScaler(), ["days"]),
+            ("turn", "passthrough", ["sine", "cosine", "lost", "open"]),
+        ],
+        sparse_threshold=0,
+    ).fit(frame.iloc[train.numpy()])
+    wanted = np.nan_to_num(twin.transform(frame))
+    np.testing.assert_allclose(found.x.numpy(), wanted, rtol=0, atol=1e-5)
+    assert found.feature_names[:3] == ("age", "age missing", "country=de")
+    assert "about: river" in found.feature_names and "since cosine of year" in found.feature_names
+    assert len(found.feature_names) == found.x.shape[1]
+
+
+@pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])
+def test_gaps(tmp_path, missing):
+    frame = table()[["id", "age", "kind"]]
+    path = write(tmp_path / "g", frame)
+    train, gaps = torch.arange(30), frame["age"].isna().to_numpy()
+    x = load_graph(path, label="kind", missing=missing).trained_on(train).x.numpy()
+    fill = frame["age"][:30].mean() if missing == "mean" else 0
+    np.testing.assert_allclose(x[:, 0], frame["age"].fillna(fill), rtol=1e-6)
+    assert x.shape[1] == 1 + (missing == "indicator")
+    assert missing != "indicator" or np.array_equal(x[:, 1], gaps)
+    with pytest.raises(ZooError, match="'age'.*missing: mean"):
+        load_graph(path, label="kind")
+
+
+def test_what_test_nodes_alone_hold_is_not_learnt(tmp_path):
+    frame = table(gaps=False)
+    frame.loc[40:, ["country", "about"]] = ["xx", "submarine"]
+    data = load_graph(write(tmp_path / "g", frame), **{**OPTIONS, "missing": "refuse"})
+    assert "country=xx" in data.feature_names and "about: submarine" in data.feature_names
+    learnt = data.trained_on(torch.arange(40))
+    assert not any("xx" in each or "submarine" in each for each in learnt.feature_names)
+    column = learnt.feature_names.index("country=de")
+    assert (learnt.x[40:, column : column + 3] == 0).all()
+
+
+def test_many_kinds_of_things_are_hashed(tmp_path):
+    frame = table(600, gaps=False)[["id", "age", "kind"]].assign(town=[f"t{i}" for i in range(600)])
+    data = load_graph(write(tmp_path / "g", frame), label="kind", one_hot="town")
+    (town,) = [each for each in data.columns.learnt() if each.name == "town"]
+    assert isinstance(town, HashedColumn) and data.x.shape[1] == 1 + 256
+    assert (data.x[:, 1:].abs().sum(dim=1) == 1).all()
+
+
+def test_a_new_table_is_read_as_that_of_training(tmp_path):
+    """Prediction on a table of a part that no edge leaves equals that inside of the whole."""
+    frame = table(80)
+    ids = frame["id"].tolist()
+    edges = [(ids[i], ids[i + 1]) for i in range(79) if i != 49]  # 0 to 49, and 50 to 79
+    whole = write(tmp_path / "whole", frame, edges)
+    recipe = {
+        "model": {"name": "gcn", "dim": 16},
+        "dataset": {"name": whole, **OPTIONS},
+        "train": {"epochs": 3},
+        "seeds": [0, 1],
+    }
+    summary = run_recipe(recipe, runs=tmp_path / "runs", device="cpu")
+    part = write(tmp_path / "part", frame.iloc[50:].reset_index(drop=True), edges[49:])
+    for seed in (0, 1):
+        folder = next((tmp_path / "runs").glob(f"*/seed-{seed}"))
+        about = json.loads((folder / "config.json").read_text())["about"]
+        assert [each["name"] for each in about["columns"]] == [
+            "age", "country", "about", "since", "open"
+        ]  # fmt: skip
+        model = zoo.load(folder)
+        kinds = [type(each) for each in model.about.columns]
+        assert kinds[1:4] == [CategoryColumn, TextColumn, DateColumn]
+        inside = zoo.predict(model, load_graph(whole, **OPTIONS))
+        alone = zoo.predict(model, load_graph(part, **OPTIONS))
+        assert alone.ids.tolist() == inside.ids[50:].tolist()
+        torch.testing.assert_close(alone.values, inside.values[50:], rtol=0, atol=1e-6)
+    assert summary["test"]["mean"] >= 0
+    with pytest.raises(ZooError, match="no column 'country'"):
+        other = frame.drop(columns="country")
+        zoo.predict(
+            model, load_graph(write(tmp_path / "other", other), **{**OPTIONS, "one_hot": []})
+        )
+    with pytest.raises(ZooError, match="'about' was read as category.*`text: "):
+        zoo.predict(model, load_graph(part, **{**OPTIONS, "text": [], "one_hot": "country,about"}))
+
+
+@pytest.mark.parametrize(
+    "column,cells,options,said",
+    [
+        (
+            "since",
+            ["2020-01-01", "yesterday"],
+            {"dates": "since"},
+            "'yesterday' in data row 2.*no date",
+        ),
+        ("place", ["[1, 2]", "[1]"], {"vectors": "place"}, "as many numbers"),
+        ("place", ["1 2", "x"], {"vectors": "place"}, "'x' in data row 2"),
+        ("about", ["the of", "and"], {"text": "about"}, "no words to learn from"),
+        ("about", ["a b", "c d"], {"text": "abuot"}, "did you mean 'about'"),
+        ("born", ["2001-05-01", "2002-05-01"], {}, "dates: .born"),
+        ("place", ["0.5 1 2", "1 2 3"], {}, "vectors: .place"),
+        ("about", ["a nice old town", "it has a river"], {}, "text: .about"),
+        ("town", ["Rome", "Bonn"], {}, "one_hot: .town"),
+        ("age", [None, None], {"missing": "mean"}, "empty in all training rows"),
+        ("age", [1, None], {"missing": "median"}, "'indicator'"),
+        ("about", ["a b", "c d"], {"text": "about", "terms": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, column, cells, options, said):
+    frame = pandas.DataFrame({"id": ["a", "b"], column: cells, "label": ["x", "y"]})
+    with pytest.raises(ZooError, match=said):
+        load_graph(write(tmp_path / "g", frame), **options)
+
+
+def test_vectors_and_dates_of_parquet(tmp_path):
+    frame = pandas.DataFrame(
+        {
+            "id": [1, 2],
+            "place": [[0.5, 1.0], [2.0, 3.0]],
+            "born": pandas.to_datetime(["2020-01-01", None]),
+            "label": ["x", "y"],
+        }
+    )
+    (tmp_path / "g").mkdir()
+    frame.to_parquet(tmp_path / "g" / "nodes.parquet")
+    pandas.DataFrame({"source": [1], "target": [2]}).to_parquet(tmp_path / "g" / "edges.parquet")
+    data = load_graph(str(tmp_path / "g"), dates="born", missing="zero")
+    assert data.feature_names[:3] == ("place[0]", "place[1]", "born")
+    assert data.x[:, :2].tolist() == [[0.5, 1.0], [2.0, 3.0]] and data.x[1, 2] == 0
+    text = frame.assign(place=["[0.5, 1]", "2 3"], born="2020-01-01")
+    again = load_graph(write(tmp_path / "h", text, [(1, 2)]), dates="born", vectors="place")
+    assert torch.equal(again.x[:, :2], data.x[:, :2])

@@ -1,0 +1,232 @@
+"""Features of the columns of a table: what is learnt of them is learnt from training nodes alone.
+
+Numbers stand as they are; of kinds of things, texts, dates and gaps scikit-learn learns what they
+become. What it has learnt is plain data, which weights keep, so that a new table is read alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from zoo.config.learnt_columns import (
+    CategoryColumn,
+    DateColumn,
+    HashedColumn,
+    LearntColumn,
+    Missing,
+    NumberColumn,
+    TextColumn,
+)
+from zoo.errors import ZooError, suggestion
+
+Kind = Literal["number", "category", "text", "date"]
+
+MOST_VALUES = 256
+"""Kinds of things that have a column each; of more, hashes share as many columns."""
+
+_YEAR = 365.2425
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FeatureColumns:
+    """Columns of features as they stand in a table, in order.
+
+    Attributes:
+        rows: N, how many there are.
+        values: by name (N,) or (N, k) float64, NaN where missing; or (N,) text, "" where missing;
+            of dates days since 1970.
+        kinds: by name what each is.
+        missing: what becomes of numbers and dates that are missing.
+        terms: the most terms of a column of text.
+    """
+
+    rows: int
+    values: dict[str, np.ndarray]
+    kinds: dict[str, Kind]
+    missing: Missing = "refuse"
+    terms: int = 1000
+
+    def learns(self) -> bool:
+        """Return whether anything has to be learnt of them."""
+        filled = self.missing != "refuse" and bool(self.kinds)
+        return filled or not set(self.kinds.values()) <= {"number"}
+
+    def part(self, nodes: np.ndarray) -> FeatureColumns:
+        """Return the columns of some nodes (n,)."""
+        values = {name: each[nodes] for name, each in self.values.items()}
+        return dataclasses.replace(self, rows=len(nodes), values=values)
+
+    def learnt(self) -> list[LearntColumn]:
+        """Return what is learnt of all these rows, column by column.
+
+        Raises:
+            ZooError: a column has no value, or no term, to learn from.
+        """
+        return [
+            _LEARN[kind](name, self.values[name], self.missing, self.terms)
+            for name, kind in self.kinds.items()
+        ]
+
+    def features(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
+        """Return the features (N, F) fp32, sparse where texts are among them, and their names.
+
+        Raises:
+            ZooError: the columns are not those that were learnt of, or of other kinds.
+        """
+        blocks, names = [], []
+        for column in learnt:
+            block, own = _APPLY[column.kind](column, self._of(column))
+            blocks.append(block)
+            names += own
+        if not any(sparse.issparse(each) for each in blocks):
+            none = np.zeros((self.rows, 0), np.float32)
+            return np.concatenate([none, *blocks], axis=1), tuple(names)
+        found = sparse.hstack([sparse.csr_array(each) for each in blocks], format="csr")
+        return found.astype(np.float32), tuple(names)
+
+    def _of(self, column: LearntColumn) -> np.ndarray:
+        if column.name not in self.values:
+            raise ZooError(
+                f"there is no column {column.name!r}, which the model was trained on; "
+                f"{suggestion(column.name, self.values)}"
+            )
+        kind = "category" if column.kind == "hashed" else column.kind
+        if kind != self.kinds[column.name]:
+            raise ZooError(
+                f"the column {column.name!r} was read as {self.kinds[column.name]}, and the model "
+                f"was trained on {kind} there; write `{_WORDS[kind]}` as for the training."
+            )
+        return self.values[column.name]
+
+
+_WORDS = {
+    "number": "columns: [...]",
+    "category": "one_hot: [...]",
+    "text": "text: [...]",
+    "date": "dates: [...]",
+}
+
+
+def _learn_number(name: str, values: np.ndarray, missing: Missing, terms: int) -> NumberColumn:
+    rows, width = values.reshape(len(values), -1), None if values.ndim == 1 else values.shape[1]
+    if missing == "refuse":
+        return NumberColumn(kind="number", name=name, width=width)
+    fill = np.zeros(rows.shape[1])
+    if missing == "mean":
+        _need_values(name, ~np.isnan(rows).all(axis=0).any())
+        fill = np.nanmean(rows, axis=0)
+    indicator = missing == "indicator" and bool(np.isnan(rows).any())
+    return NumberColumn(
+        kind="number", name=name, width=width, fill=fill.tolist(), indicator=indicator
+    )
+
+
+def _number(column: NumberColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    rows = values.reshape(len(values), -1)
+    if (column.width or 1) != rows.shape[1]:
+        raise ZooError(
+            f"the column {column.name!r} has {rows.shape[1]} numbers in a row, and the model was "
+            f"trained on {column.width or 1}."
+        )
+    names = [column.name] if column.width is None else _numbered(column.name, column.width)
+    gaps = np.isnan(rows)
+    if column.fill is not None:
+        rows = np.where(gaps, np.array(column.fill), rows)
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
+        found = rows.astype(np.float32)
+    if column.indicator:
+        said = gaps.any(axis=1, keepdims=True).astype(np.float32)
+        found, names = np.concatenate([found, said], axis=1), [*names, f"{column.name} missing"]
+    return found, names
+
+
+def _learn_category(name: str, values: np.ndarray, missing: Missing, terms: int) -> LearntColumn:
+    found = np.unique(values[values != ""]).tolist()
+    if len(found) > MOST_VALUES:
+        return HashedColumn(kind="hashed", name=name, columns=MOST_VALUES)
+    return CategoryColumn(kind="category", name=name, values=found)
+
+
+def _category(column: CategoryColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    found = (values[:, None] == np.array(column.values, str)).astype(np.float32)
+    return found, [f"{column.name}={each}" for each in column.values]
+
+
+def _hashed(column: HashedColumn, values: np.ndarray) -> tuple[Any, list[str]]:
+    from sklearn.feature_extraction import FeatureHasher
+
+    hasher = FeatureHasher(column.columns, input_type="string", dtype=np.float32)
+    found = hasher.transform([[each] if each else [] for each in values.tolist()])
+    return found.toarray(), _numbered(column.name, column.columns)
+
+
+def _learn_text(name: str, values: np.ndarray, missing: Missing, terms: int) -> TextColumn:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    learn = TfidfVectorizer(stop_words="english", max_features=terms)
+    try:
+        learn.fit(values.tolist())
+    except ValueError:
+        raise ZooError(
+            f"the column {name!r} holds no words to learn from; leave it out of `text`."
+        ) from None
+    words = learn.get_feature_names_out().tolist()
+    return TextColumn(kind="text", name=name, terms=words, weights=learn.idf_.tolist())
+
+
+def _text(column: TextColumn, values: np.ndarray) -> tuple[Any, list[str]]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    count = TfidfVectorizer(stop_words="english", vocabulary=column.terms, dtype=np.float32)
+    count.idf_ = np.array(column.weights)
+    return count.transform(values.tolist()), [f"{column.name}: {each}" for each in column.terms]
+
+
+def _learn_date(name: str, values: np.ndarray, missing: Missing, terms: int) -> DateColumn:
+    known = values[~np.isnan(values)]
+    _need_values(name, len(known) > 0)
+    told = {"mean": float(known.mean()), "deviation": float(known.std()) or 1.0}
+    return DateColumn(kind="date", name=name, **told, missing=missing)
+
+
+def _date(column: DateColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    turn = 2 * np.pi * values / _YEAR
+    found = [(values - column.mean) / column.deviation, np.sin(turn), np.cos(turn)]
+    names = [f"{column.name}{end}" for end in ("", " sine of year", " cosine of year")]
+    if column.missing != "refuse":  # 0 is the mean
+        found = [np.nan_to_num(each) for each in found]
+    if column.missing == "indicator":
+        found, names = [*found, np.isnan(values)], [*names, f"{column.name} missing"]
+    return np.stack(found, axis=1).astype(np.float32), names
+
+
+def _need_values(name: str, given: bool) -> None:
+    if not given:
+        raise ZooError(f"the column {name!r} is empty in all training rows; leave it out.")
+
+
+def _numbered(name: str, width: int) -> list[str]:
+    return [f"{name}[{each}]" for each in range(width)]
+
+
+_LEARN: dict[Kind, Callable[..., LearntColumn]] = {
+    "number": _learn_number,
+    "category": _learn_category,
+    "text": _learn_text,
+    "date": _learn_date,
+}
+"""Kind to function `(name, values, missing, terms)`, which learns of a column."""
+
+_APPLY: dict[str, Callable[..., tuple[Any, list[str]]]] = {
+    "number": _number,
+    "category": _category,
+    "hashed": _hashed,
+    "text": _text,
+    "date": _date,
+}
+"""Kind to function `(what was learnt, values)`, which gives features (N, k) and their names."""
