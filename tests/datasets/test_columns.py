@@ -202,3 +202,39 @@ def test_vectors_and_dates_of_parquet(tmp_path):
     text = frame.assign(place=["[0.5, 1]", "2 3"], born="2020-01-01")
     again = load_graph(write(tmp_path / "h", text, [(1, 2)]), dates="born", vectors="place")
     assert torch.equal(again.x[:, :2], data.x[:, :2])
+
+
+def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
+    """Options are those of training; --only-new tells of the nodes that came after."""
+    frame = table(60)
+    path = write(tmp_path / "mine", frame)
+    words = [f"dataset.{key}={each}" for key, each in OPTIONS.items()]
+    code, printed = zoo(
+        "train", "gcn-cora", f"dataset={path}", *words, "train.epochs=2", "seeds=[0]",
+        "dataset.split=ratio-60-20-20", "--runs", "runs",
+    )  # fmt: skip
+    assert code == 0, printed.err
+    (run,) = (tmp_path / "runs").glob("gcn*")
+    grown = pandas.concat([table(5, seed=1, gaps=False).assign(id=[f"m{i}" for i in range(5)]), frame])
+    write(tmp_path / "mine", grown)
+    out = tmp_path / "all.csv"
+    code, printed = zoo("predict", str(run), "--data", path, "--out", str(out))
+    assert code == 0, printed.err
+    assert pandas.read_csv(out)["id"].tolist() == grown["id"].tolist()
+    new = tmp_path / "new.csv"
+    call = ("predict", str(run), "--data", path, "--only-new", "--out", str(new))
+    code, printed = zoo(*call)
+    assert code == 0 and "5 nodes of mine" in printed.err
+    found, every = pandas.read_csv(new), pandas.read_csv(out)
+    pandas.testing.assert_frame_equal(found, every[:5])
+    bare = grown.drop(columns="kind")
+    write(tmp_path / "mine", bare)
+    code, printed = zoo(*call, "--again")
+    assert code == 0, printed.err
+    pandas.testing.assert_frame_equal(pandas.read_csv(new), found)
+    (run / "nodes.json").write_text("{}")
+    code, printed = zoo(*call, "--again")
+    assert code == 2 and "nodes.json is damaged" in printed.err
+    (run / "nodes.json").unlink()
+    code, printed = zoo(*call, "--again")
+    assert code == 2 and "--only-new needs nodes.json" in printed.err

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -91,6 +91,9 @@ def predict(
     ] = None,
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
+    only_new: Annotated[
+        bool, typer.Option("--only-new", help="Only nodes that training has not seen.")
+    ] = False,
     beams: Beams = None,
     length_penalty: LengthPenalty = None,
     steps: Steps = None,
@@ -105,6 +108,7 @@ def predict(
     zoo predict runs/difformer-chickenpox-20261121-120000 --steps 4
     zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
     """
+    from zoo.inference.data_of_training import new_nodes
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
 
@@ -116,8 +120,9 @@ def predict(
     if (spec is None) == (text is None):
         raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
     if text is not None:
-        if layerwise:
-            raise ZooError("--layerwise is for graphs, and --text is none; leave it out.")
+        if layerwise or only_new:
+            word = "--layerwise" if layerwise else "--only-new"
+            raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         translate(_loaded(weights, imports, unverified), text, out, again, device, how)
         return
@@ -126,9 +131,11 @@ def predict(
     if out is None:
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     check_out(out, (".csv", ".parquet"), again)
-    model, graph, seen = _asked(weights, spec, imports, unverified)
+    model, folder, graph, seen = _asked(weights, spec, imports, unverified)
+    new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
+    found = found if new is None else found.of(new)
     write_table(found, out)
     count, said = len(found.ids), _said(found.cut)
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{said}")
@@ -158,7 +165,7 @@ def embed(
     from zoo.inference.predict import write_array
 
     check_out(out, (".npy",), again)
-    model, graph, seen = _asked(weights, spec_of(data, options), imports, unverified)
+    model, _, graph, seen = _asked(weights, spec_of(data, options), imports, unverified)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
     write_array(found.values, out)
@@ -198,6 +205,7 @@ def evaluate(
     zoo evaluate runs/gcn-cora-20261121-120000
     zoo evaluate runs/gcn-cora-20261121-120000 --data other.npz label=species
     """
+    from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import evaluate_part
     from zoo.weights.load import load
 
@@ -211,7 +219,7 @@ def evaluate(
         batch_size=batch_size,
         layerwise=layerwise,
         device=_device(device),
-        trained_on=_trained_on(folder),
+        trained_on=dataset_of_run(folder),
         beams=beams,
         length_penalty=length_penalty,
     )
@@ -231,14 +239,6 @@ def located(weights: str) -> Path:
     return found.folder
 
 
-def _trained_on(folder: Path) -> str | dict[str, Any] | None:
-    """Return the graph of a run's seed as the run's own recipe names it, None outside of a run."""
-    from zoo.config.recipe import read_recipe
-
-    own = folder.parent / "recipe.yaml"
-    return read_recipe(own).dataset if folder.name.startswith("seed-") and own.is_file() else None
-
-
 def _loaded(weights: str, imports: list[str] | None, unverified: bool):
     from zoo.weights.load import load
 
@@ -254,15 +254,14 @@ def import_first(imports: list[str] | None) -> None:
 
 
 def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
-    """Return a model, the data that it is asked about, and what it sees besides, or None."""
-    from zoo.datasets.load import load_data
-    from zoo.inference.evaluate import training_nodes
+    """Return a model and its folder, the data it is asked about, and what it sees besides."""
+    from zoo.inference.data_of_training import read_as_trained
     from zoo.weights.load import load
 
     import_first(imports)
     folder = located(weights)
     model = load(folder, unverified=unverified)
-    return model, load_data(spec), training_nodes(model, _trained_on(folder))
+    return model, folder, *read_as_trained(model, folder, spec)
 
 
 def _given(data: str | None, options: list[str] | None) -> "Spec | None":
@@ -280,6 +279,7 @@ def _device(word: Device):
 
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Tell what a model of forecasts says comes next; False where the weights are of no such."""
+    from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import forecast_of
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.index import locate
@@ -289,7 +289,7 @@ def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> 
         return False
     check_out(out, (".csv", ".parquet"), again)
     model = _loaded(weights, imports, unverified)
-    how = {"trained_on": _trained_on(folder), "device": _device(device)}
+    how = {"trained_on": dataset_of_run(folder), "device": _device(device)}
     tell_forecast(forecast_of(model, spec, steps, **how), out)
     return True
 

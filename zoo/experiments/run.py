@@ -31,6 +31,7 @@ from zoo.experiments.run_files import (
 )
 from zoo.experiments.run_folder import Record, Tell, new_record, silent
 from zoo.experiments.trackers import check_trackers
+from zoo.inference.data_of_training import NODES, nodes_of
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError
@@ -210,6 +211,8 @@ def _run(
                 begin(start)
             record.track(track, written)
             record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
+            if known := nodes_of(plan.dataset, prepared.data):
+                record.write(NODES, known)
             del model
             results, error = _train_seeds(prepared, where, record, watch)
         except BaseException:

@@ -5,20 +5,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.config.metadata import About
 from zoo.config.options import Spec
-from zoo.config.recipe import divide, word
+from zoo.config.recipe import divide
 from zoo.datasets import Dataset
 from zoo.datasets.files.labels import FORECASTING, TRANSLATION
-from zoo.datasets.load import DATASETS, load_data, own_files
+from zoo.datasets.load import load_data
 from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError, unknown
-from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast, training_options
+from zoo.inference.data_of_training import as_trained, of_training, training_nodes
+from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
 from zoo.inference.predict import answers
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
-from zoo.weights.folder import sha256_of
 
 
 def evaluate_part(
@@ -64,8 +63,8 @@ def evaluate_part(
     if not known and (beams, length_penalty) != (None, None):
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or known else "all")
-    if spec is not None and about.task == FORECASTING:
-        spec = training_options(spec, trained_on or (about.recipe or {}).get("dataset"))
+    if spec is not None:
+        spec = as_trained(spec, trained_on or (about.recipe or {}).get("dataset"))
     spec, own = divide(of_training(about, trained_on) if spec is None else spec, ("split",))
     data = load_data(spec)
     if data.task == FORECASTING:
@@ -119,28 +118,6 @@ def asked(
     return data, nodes, context
 
 
-def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | None:
-    """Return the nodes that a model with `inductive` was trained on; None for any other model.
-
-    Raises:
-        ZooError: the data of training cannot be found.
-    """
-    recipe = model.about.recipe or {}
-    train = recipe.get("train")
-    if not isinstance(train, dict) or train.get("inductive") is not True:
-        return None
-    try:
-        spec, own = divide(of_training(model.about, trained_on), ("split",))
-    except ZooError as error:
-        raise ZooError(
-            "the model was trained with `inductive`, and sees its training nodes beside those that "
-            f"it is asked about: {str(error).partition(';')[0]}. Put these data where they were."
-        ) from None
-    data = load_data(spec)
-    split = own.get("split", data.split)
-    return data.part(split_of(data, split, model.about.seed or 0).train)
-
-
 def forecast_of(
     model: Model,
     spec: Spec | None,
@@ -162,31 +139,5 @@ def forecast_of(
         ZooError: as `zoo.inference.forecast.forecast`, or nothing is known of the series.
     """
     known = divide(trained_on or (model.about.recipe or {}).get("dataset"), ("split",))[0]
-    given = of_training(model.about, known) if spec is None else training_options(spec, known)
+    given = of_training(model.about, known) if spec is None else as_trained(spec, known)
     return forecast(model, load_data(given), steps, device=device)
-
-
-def of_training(about: About, spec: Spec | None) -> Spec:
-    """Return the graph that weights were trained on: the very one, as far as that is known."""
-    if word(about.graph) == "file":
-        raise ZooError(
-            "the weights were trained on the edges of a file, which are not with them; write "
-            "--data with these edges, such as '{name: samples.csv, edges: edges.csv}'."
-        )
-    spec = spec or (about.recipe or {}).get("dataset")
-    if not isinstance(spec, str | dict):
-        raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")
-    name = spec if isinstance(spec, str) else spec.get("path") or spec.get("name")
-    if name in DATASETS:
-        return spec
-    lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
-    files, known = own_files(spec), about.files or {}
-    if not files:
-        raise ZooError(f"{lost}; write --data GRAPH.")
-    other = [path for path in files if known.get(path.name) not in (None, sha256_of(path))]
-    if other:
-        raise ZooError(
-            f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH; "
-            f"`--data {spec}` if it is to be that one."
-        )
-    return spec

@@ -3,7 +3,6 @@
 Beyond its horizon a model reads what it has predicted itself: block after block of `horizon` times.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -147,14 +146,6 @@ def as_read(model: Model, data: Snapshots) -> Snapshots:
             raise ZooError(f"{data.name} has {data.x.shape[2]} columns, the model {told.shape[2]}.")
         data = data.scaled(told[:, 0], told[:, 1])
     return fitted(model, data)
-
-
-def training_options(spec: Spec, trained_on: Spec | None) -> Spec:
-    """Return a spec which, where it is a path alone, has the options of the data of training."""
-    if isinstance(spec, Mapping) and len(spec) > 1 or not isinstance(trained_on, Mapping):
-        return spec
-    name = spec if isinstance(spec, str) else spec["name"]
-    return {**trained_on, "name": name}
 
 
 def evaluate_forecasts(

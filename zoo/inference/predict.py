@@ -42,6 +42,12 @@ class Predictions(NamedTuple):
     labels: list[str] | None
     cut: float
 
+    def of(self, rows: np.ndarray) -> "Predictions":
+        """Return those of some nodes (N,) bool."""
+        places = np.flatnonzero(rows).tolist()
+        labels = self.labels and [self.labels[each] for each in places]
+        return self._replace(ids=self.ids[rows], values=self.values[places], labels=labels)
+
     def table(self) -> "DataFrame":
         """Return a row per node: `id`, `label` where a node has one class, and the values."""
         from pandas import DataFrame

@@ -16,7 +16,8 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
-from zoo.inference.evaluate import asked, of_training
+from zoo.inference.data_of_training import of_training
+from zoo.inference.evaluate import asked
 from zoo.inference.per_class import labelled, names_of
 from zoo.inference.predict import Answers, answers, embed
 from zoo.registry import Model

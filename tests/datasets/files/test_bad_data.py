@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import shutil
-import sys
 
 import numpy as np
 import pandas
@@ -14,7 +13,6 @@ import torch
 from scipy import sparse
 
 from zoo import ZooError, load_graph
-from zoo.cli.app import main
 from zoo.datasets.load import read_graph
 
 NODES = "id,age,score,label\nann,31,0.5,dog\nbob,25,0.25,cat\ncid,44,1.5,\ndan,19,2,dog\n"
@@ -210,20 +208,6 @@ def hashes(folder):
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-@pytest.fixture
-def zoo(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["zoo", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-            sys.exit(0)
-        return left.value.code or 0, capsys.readouterr()
-
-    return call
 
 
 @pytest.mark.parametrize("case", BAD)

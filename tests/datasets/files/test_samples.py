@@ -11,7 +11,8 @@ import torch
 from zoo.datasets.load import load_graph
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
-from zoo.inference.evaluate import evaluate_part, training_nodes
+from zoo.inference.data_of_training import training_nodes
+from zoo.inference.evaluate import evaluate_part
 from zoo.inference.predict import evaluate, predict
 from zoo.weights.load import load
 

@@ -69,7 +69,7 @@ def read_tables(
         weights: `ignore` reads the table of edges without its other columns.
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
-    nodes_path = _inside(path, "nodes") if path.is_dir() else path
+    nodes_path = _node_table(path)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms)  # fmt: skip
     if edges is None and not path.is_dir():
@@ -78,6 +78,15 @@ def read_tables(
     arrays = _read_nodes(nodes_path, choice, separator)
     *ends, values = read_edges(edges_path, (source, target), weight, weights, separator)
     return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), weights=values)
+
+
+def node_columns(path: Path, separator: str | None = None) -> list[str]:
+    """Return the names of the columns of the table of nodes that a path is, or has in its folder.
+
+    Raises:
+        ZooError: there is none, or it cannot be read.
+    """
+    return header(_node_table(path), separator)
 
 
 def read_node_table(path: Path, choice: Columns, separator: str | None = None) -> GraphArrays:
@@ -160,6 +169,10 @@ def _weights(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
             "much these edges count, or delete them."
         )
     return column.to_numpy()
+
+
+def _node_table(path: Path) -> Path:
+    return _inside(path, "nodes") if path.is_dir() else path
 
 
 def _inside(folder: Path, stem: str) -> Path:

@@ -1,0 +1,171 @@
+"""The data that weights were trained on, and other data read in the same way."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo.config.metadata import About
+from zoo.config.options import Spec, options_of
+from zoo.config.recipe import divide, read_recipe, word
+from zoo.datasets import Dataset
+from zoo.datasets.load import DATASETS, load_data, own_files
+from zoo.datasets.load.by_name import common_options, whole_reader
+from zoo.datasets.load.obtain import path_of
+from zoo.datasets.load.readers import reader_of
+from zoo.datasets.splits import split_of
+from zoo.datasets.tables.tables import node_columns, read_tables
+from zoo.errors import ZooError
+from zoo.registry import Model
+from zoo.training.checksums import Damaged, unsealed_json
+from zoo.weights.folder import sha256_of
+
+MOST_NODES = 1_000_000
+
+NODES = "nodes.json"
+"""In the folder of a run which nodes its graph had: `count`, and `ids` where they have some."""
+
+_OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
+"""Options of training that are of its own files, or known to the weights."""
+
+_OF_LABELS = ("label", "split_column", "unknown")
+
+
+def dataset_of_run(folder: Path) -> Spec | None:
+    """Return the data of a run's seed as the run's own recipe names it, None outside of a run."""
+    own = folder.parent / "recipe.yaml"
+    return read_recipe(own).dataset if folder.name.startswith("seed-") and own.is_file() else None
+
+
+def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Dataset | None]:
+    """Return data read with the options of training, and what the model sees besides, or None.
+
+    Args:
+        model: as `zoo.load` gives it.
+        folder: of its weights.
+        spec: of the data.
+    """
+    known = dataset_of_run(folder)
+    data = load_data(as_trained(spec, known or (model.about.recipe or {}).get("dataset")))
+    return data, training_nodes(model, known)
+
+
+def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
+    """Return which nodes of a data set were not there at the training, (N,) bool.
+
+    They are known by their ids, or by their numbers where they have none.
+
+    Args:
+        folder: of weights in the folder of their run.
+        data: what has grown since.
+
+    Raises:
+        ZooError: the run does not say which nodes it had.
+    """
+    path = folder.parent / NODES
+    if not path.is_file():
+        raise ZooError(
+            f"--only-new needs {NODES}, which the run of a graph of your own has in its folder; "
+            "name a seed of this run as it was written."
+        )
+    try:
+        known = unsealed_json(path.read_bytes())
+        count, ids = int(known["count"]), known["ids"]
+    except (OSError, Damaged, KeyError, TypeError, ValueError):
+        raise ZooError(
+            f"{path} is damaged, so that no node is known as new; leave out --only-new."
+        ) from None
+    if data.ids is None or ids is None:
+        return np.arange(len(data.y)) >= count
+    return ~np.isin(data.ids.astype(str), np.array(ids, str))
+
+
+def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
+    """Return what `nodes.json` of a run says of its nodes, None where it is not written.
+
+    It is of graphs of one's own, of `MOST_NODES` at most.
+    """
+    if data.unit != "nodes" or len(data.y) > MOST_NODES or not own_files(spec):
+        return None
+    return {"count": len(data.y), "ids": None if data.ids is None else data.ids.tolist()}
+
+
+def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
+    """Return a spec of files of one's own with the options of the data of training.
+
+    What it says itself counts first. Of series it says either all or nothing. Of tables of nodes
+    those of labels are left out where the table has no such column.
+
+    Raises:
+        ZooError: there is no such file.
+    """
+    name = spec["name"] if isinstance(spec, Mapping) else spec
+    if not isinstance(trained_on, Mapping) or not isinstance(name, str) or name in DATASETS:
+        return spec
+    path, own = path_of(name), dict(spec) if isinstance(spec, Mapping) else {}
+    if not path.exists():
+        return spec
+    if whole_reader(path, trained_on):
+        return spec if len(own) > 1 else {**trained_on, "name": name}
+    reader = reader_of(path)
+    known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
+    kept = {key: each for key, each in trained_on.items() if key in known}
+    if reader is read_tables and not _labelled(path, kept):
+        kept = {key: each for key, each in kept.items() if key not in _OF_LABELS}
+    return {**kept, **own, "name": name}
+
+
+def _labelled(path: Any, options: Mapping[str, Any]) -> bool:
+    """Return whether a table of nodes has the columns of labels that options name."""
+    label = options.get("label")
+    wanted = {each.strip() for each in label.split(",")} if isinstance(label, str) else label or ()
+    return set(wanted) <= set(node_columns(path, options.get("separator")))
+
+
+def of_training(about: About, spec: Spec | None) -> Spec:
+    """Return the graph that weights were trained on: the very one, as far as that is known."""
+    if word(about.graph) == "file":
+        raise ZooError(
+            "the weights were trained on the edges of a file, which are not with them; write "
+            "--data with these edges, such as '{name: samples.csv, edges: edges.csv}'."
+        )
+    spec = spec or (about.recipe or {}).get("dataset")
+    if not isinstance(spec, str | dict):
+        raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")
+    name = spec if isinstance(spec, str) else spec.get("path") or spec.get("name")
+    if name in DATASETS:
+        return spec
+    lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
+    files, known = own_files(spec), about.files or {}
+    if not files:
+        raise ZooError(f"{lost}; write --data GRAPH.")
+    other = [path for path in files if known.get(path.name) not in (None, sha256_of(path))]
+    if other:
+        raise ZooError(
+            f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH; "
+            f"`--data {spec}` if it is to be that one."
+        )
+    return spec
+
+
+def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | None:
+    """Return the nodes that a model with `inductive` was trained on; None for any other model.
+
+    Raises:
+        ZooError: the data of training cannot be found.
+    """
+    recipe = model.about.recipe or {}
+    train = recipe.get("train")
+    if not isinstance(train, dict) or train.get("inductive") is not True:
+        return None
+    try:
+        spec, own = divide(of_training(model.about, trained_on), ("split",))
+    except ZooError as error:
+        raise ZooError(
+            "the model was trained with `inductive`, and sees its training nodes beside those that "
+            f"it is asked about: {str(error).partition(';')[0]}. Put these data where they were."
+        ) from None
+    data = load_data(spec)
+    split = own.get("split", data.split)
+    return data.part(split_of(data, split, model.about.seed or 0).train)
