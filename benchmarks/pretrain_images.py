@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from zoo.datasets.images import ENCODER, encoder
+from zoo.datasets.load.images import ENCODER, encoder
 from zoo.system.files import data_file, write_whole
 
 EPOCHS, BATCH, RATE, TEMPERATURE = 40, 500, 2e-3, 0.2

@@ -215,7 +215,9 @@ def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
     )  # fmt: skip
     assert code == 0, printed.err
     (run,) = (tmp_path / "runs").glob("gcn*")
-    grown = pandas.concat([table(5, seed=1, gaps=False).assign(id=[f"m{i}" for i in range(5)]), frame])
+    grown = pandas.concat(
+        [table(5, seed=1, gaps=False).assign(id=[f"m{i}" for i in range(5)]), frame]
+    )
     write(tmp_path / "mine", grown)
     out = tmp_path / "all.csv"
     code, printed = zoo("predict", str(run), "--data", path, "--out", str(out))

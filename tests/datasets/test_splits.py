@@ -28,7 +28,9 @@ def sizes(split):
     return [len(getattr(split, part)) for part in PARTS]
 
 
-SPECS = [*SPLITS, {"name": "benchmark", "index": 1}, {"name": "per-class", "train": 5},
+OF_TABLES = ("group", "ids")  # these need a column, or files
+
+SPECS = [*(word for word in SPLITS if word not in OF_TABLES), {"name": "benchmark", "index": 1}, {"name": "per-class", "train": 5},
          {"name": "per-class", "train": 5, "val": 30, "test": 40},
          {"name": "ratio", "train": 10, "val": 10, "test": 10},
          {"name": "ratio-50-25-25", "seed": 7}, {"name": "per-class-20", "val": 30, "test": 40},
@@ -230,7 +232,8 @@ def test_what_is_misspelt_is_found_without_a_graph(spec, keys, words):
 
 
 def test_every_word_is_a_split_by_itself():
-    assert not [found for word in SPLITS for found in split_problems(word, ())]
+    assert not [found for word in SPLITS for found in split_problems(word, ()) if word != "ids"]
+    assert [each.path for each in split_problems("ids", ())] == [("train",), ("val",), ("test",)]
 
 
 WRITTEN_OUT = {
@@ -255,3 +258,72 @@ def test_a_published_word_is_the_split_with_its_numbers(seed):
     for word, spec in WRITTEN_OUT.items():
         one, other = (make_split(each, CLASSES, None, seed=seed) for each in (word, spec))
         assert one.sha256 == other.sha256
+
+
+def test_a_split_in_time_trains_on_the_past():
+    times = np.random.default_rng(0).permutation(len(CLASSES)).astype(float)
+    split = make_split("time-70-10-20", CLASSES, None, seed=0, times=times)
+    latest = [times[getattr(split, part).numpy()].max() for part in PARTS[:2]]
+    earliest = [times[getattr(split, part).numpy()].min() for part in PARTS[1:]]
+    assert latest[0] < earliest[0] and latest[1] < earliest[1]
+    times[int(split.val[0])] = np.nan
+    with pytest.raises(ZooError, match="1 nodes with a label have no time"):
+        make_split("time-70-10-20", CLASSES, None, seed=0, times=times)
+
+
+@pytest.mark.parametrize("groups", [3, 4, 10, 60])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_group_is_in_two_parts(groups, seed):
+    owners = np.random.default_rng(1).integers(groups, size=len(CLASSES)).astype(str)
+    split = make_split("group", CLASSES, None, seed=seed, groups=owners)
+    held = [set(owners[getattr(split, part).numpy()]) for part in PARTS]
+    assert not held[0] & held[1] and not held[1] & held[2] and not held[0] & held[2]
+    assert sum(sizes(split)) == int((CLASSES >= 0).sum())
+    if groups == 60:
+        np.testing.assert_allclose(
+            np.array(sizes(split)) / sum(sizes(split)), [0.6, 0.2, 0.2], atol=0.03
+        )
+
+
+def test_every_class_has_its_share():
+    split = make_split(
+        {"name": "stratified", "train": 50, "val": 25, "test": 25}, CLASSES, None, seed=3
+    )
+    for each in CLASSES[CLASSES >= 0].unique():
+        many = int((each == CLASSES).sum())
+        assert abs(int((CLASSES[split.train] == each).sum()) - many / 2) <= 1
+
+
+def test_lists_of_ids(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ids = np.array([f"n{each}" for each in range(len(CLASSES))])
+    known = np.flatnonzero(CLASSES.numpy() >= 0)
+    parts = {"train": known[:20], "val": known[20:30], "test": known[40:50]}
+    for part, nodes in parts.items():
+        (tmp_path / part).write_text("\n".join(ids[nodes]) + "\n\n")
+    spec = {"name": "ids", **{part: part for part in PARTS}}
+    split = make_split(spec, CLASSES, None, seed=0, ids=ids)
+    assert all(getattr(split, part).tolist() == parts[part].tolist() for part in PARTS)
+    (tmp_path / "val").write_text("n1\nm7\n")
+    with pytest.raises(ZooError, match="val has 'm7', and no node has this id"):
+        make_split(spec, CLASSES, None, seed=0, ids=ids)
+    (tmp_path / "val").write_text(str(ids[known[0]]))
+    with pytest.raises(ZooError, match="more than one part"):
+        make_split(spec, CLASSES, None, seed=0, ids=ids)
+    (tmp_path / "val").unlink()
+    with pytest.raises(ZooError, match="val cannot be read"):
+        make_split(spec, CLASSES, None, seed=0, ids=ids)
+
+
+@pytest.mark.parametrize(
+    "groups,said",
+    [
+        (None, "dataset.group: COLUMN"),
+        ("a", "there are 1 groups"),
+        ("", "are of no group"),
+    ],
+)
+def test_groups_that_are_none(groups, said):
+    owners = None if groups is None else np.full(len(CLASSES), groups, "<U1")
+    with pytest.raises(ZooError, match=said):
+        make_split("group", CLASSES, None, seed=0, groups=owners)

@@ -53,6 +53,8 @@ class Dataset(FromObjects):
         own: how many of the columns of x are features, the others being encodings; None: all.
         columns: of a table what x is learnt of; None: nothing is learnt.
         learnt: what has been learnt of them.
+        times: (N,) when each node came, NaN where unknown; None: not said.
+        groups: (N,) text, which group each node is of, "" for none; None: not said.
         made: what has made its graph of its features, and encodings of its graph, in order.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
@@ -82,6 +84,8 @@ class Dataset(FromObjects):
     made: tuple[Callable[["Dataset"], "Dataset"], ...] = ()
     columns: FeatureColumns | None = None
     learnt: tuple[LearntColumn, ...] | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @classmethod
     def of_arrays(
@@ -122,6 +126,9 @@ class Dataset(FromObjects):
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
         columns = self.columns and self.columns.part(nodes.numpy())
         own |= {"ids": ids, "feature_names": names, "columns": columns}
+        for key in ("times", "groups"):
+            each = getattr(self, key)
+            own[key] = None if each is None else each[nodes.numpy()]
         return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
 
     def trained_on(self, train: Tensor) -> "Dataset":
@@ -242,6 +249,8 @@ def make_dataset(
         feature_names=arrays.feature_names,
         transform=features,
         columns=arrays.columns,
+        times=arrays.times,
+        groups=arrays.groups,
     )
 
 

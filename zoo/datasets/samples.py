@@ -43,6 +43,8 @@ class Separate:
 
     name: str
     learnt: ClassVar[None] = None  # of columns of a table
+    times: ClassVar[None] = None  # rows are in their order, or have none
+    groups: ClassVar[None] = None
 
     def with_graph(self, spec: Spec) -> Self:
         """Return the data set as it is.

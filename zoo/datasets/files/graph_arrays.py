@@ -42,6 +42,8 @@ class GraphArrays(NamedTuple):
         task: what the labels are for; None: as their shape says.
         weights: (E,) weights of the edges, from 0; None: all are 1.
         columns: what `features` are learnt of, `tables.feature_columns`; None: they stand as are.
+        times: (N,) when each node came, NaN where unknown; None: not said.
+        groups: (N,) text, which group each node is of, "" for none; None: not said.
     """
 
     edges: np.ndarray
@@ -54,6 +56,8 @@ class GraphArrays(NamedTuple):
     task: str | None = None
     weights: np.ndarray | None = None
     columns: Any = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:

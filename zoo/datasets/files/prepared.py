@@ -2,9 +2,10 @@
 
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
-`test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,)
-and `task` (). Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and
-`labels` (N,), are nodes without edges. `data/README.md` describes the format for people.
+`test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,),
+`node_times` and `node_groups` (N,), and `task` (). Other keys are ignored. `x` (N, F) and `y` (N,),
+or `images` (N, H, W[, C]) and `labels` (N,), are nodes
+without edges. `data/README.md` describes the format for people.
 """
 
 import math
@@ -65,11 +66,13 @@ def read_unchecked(path: Path) -> GraphArrays:
             labels,
             _features(stored),
             _masks(stored),
-            _array(stored, "node_ids") if "node_ids" in stored.files else None,
+            _given(stored, "node_ids"),
             _words(stored, "label_names"),
             _words(stored, "feature_names"),
             (_words(stored, "task") or (None,))[0],
-            _array(stored, "edge_weights") if "edge_weights" in stored.files else None,
+            _given(stored, "edge_weights"),
+            times=_given(stored, "node_times"),
+            groups=_given(stored, "node_groups"),
         )
 
 
@@ -93,8 +96,9 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     content |= {f"{part}_masks": mask for part, mask in (arrays.masks or {}).items()}
     named = {"label_names": arrays.label_names, "feature_names": arrays.feature_names}
     content |= {key: np.array(names, str) for key, names in named.items() if names is not None}
-    content |= {"node_ids": arrays.ids} if arrays.ids is not None else {}
-    content |= {"edge_weights": arrays.weights} if arrays.weights is not None else {}
+    given = {"node_ids": arrays.ids, "edge_weights": arrays.weights,
+             "node_times": arrays.times, "node_groups": arrays.groups}  # fmt: skip
+    content |= {key: each for key, each in given.items() if each is not None}
     content |= {"task": np.array(arrays.task)} if arrays.task is not None else {}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 
@@ -156,6 +160,10 @@ def _array(stored: NpzFile, key: str) -> np.ndarray:
             f"`{key}` cannot be read ({_line(error)}): the file is damaged. Fetch it, or write "
             "it, again."
         ) from None
+
+
+def _given(stored: NpzFile, key: str) -> np.ndarray | None:
+    return _array(stored, key) if key in stored.files else None
 
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:

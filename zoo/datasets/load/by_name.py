@@ -21,8 +21,8 @@ from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.generated import GENERATED
-from zoo.datasets.images import IMAGES
-from zoo.datasets.images import SPLITS as IMAGE_SPLITS
+from zoo.datasets.load.images import IMAGES
+from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import find, obtain, path_of
 from zoo.datasets.load.readers import READERS, reader_of, whole_reader

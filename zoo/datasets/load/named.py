@@ -17,10 +17,10 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     TRANSLATION,
 )
-from zoo.datasets.images import IMAGES
-from zoo.datasets.images import NODES as IMAGE_NODES
 from zoo.datasets.load import converters
 from zoo.datasets.load.converters import convert_planetoid
+from zoo.datasets.load.images import IMAGES
+from zoo.datasets.load.images import NODES as IMAGE_NODES
 from zoo.datasets.load.obtain import Source, obtain_pairs
 from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
 from zoo.datasets.snapshots import SERIES_WORDS

@@ -53,6 +53,8 @@ class Columns:
         vectors: features of text that is several numbers.
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
+        time: when each node came: dates, or numbers.
+        group: which group each node is of.
         unknown: what stands in the label's column where the label is unknown, beside nothing.
         task: what the labels are for; None: one class per node, or many targets.
     """
@@ -69,6 +71,8 @@ class Columns:
     vectors: Names | None = None
     missing: Missing = "refuse"
     terms: int = 1000
+    time: str | None = None
+    group: str | None = None
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -107,13 +111,15 @@ class Columns:
     def as_text(self, names: list[str]) -> list[str]:
         """Return the columns that are read as text."""
         named = [] if self.id is None else [self.id]
+        named += [] if self.group is None else [self.group]
         return [*named, *self.labels(names), *self.split(names), *self.named()]
 
     def features(self, names: list[str]) -> list[str]:
         """Return the columns of features among those of a table."""
         if self.columns is not None:
             return list(dict.fromkeys([*self.columns, *self.named()]))
-        taken = {self.id, *self.labels(names), *self.split(names)}
+        taken = {self.id, self.time, self.group, *self.labels(names), *self.split(names)}
+        taken -= {*self.named()}
         return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
 
 
@@ -152,6 +158,8 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     labels = attempt(lambda: _labels(table, choice, where))
     masks = split and attempt(lambda: _masks(texts(table[split[0]]), f"{where}: {split[0]!r}"))
     features = attempt(lambda: _features(table, choice, where))
+    times = choice.time and attempt(lambda: _times(table[choice.time], choice.time))
+    groups = choice.group and attempt(lambda: texts(table[choice.group]))
     if told:
         raise ZooError("\n".join(told))
     try:
@@ -161,7 +169,7 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     columns = features if features.learns() else None
     return GraphArrays(
         NO_EDGES, labels[0], found, masks or None, ids, labels[1], feature_names, choice.task,
-        columns=columns,
+        columns=columns, times=times, groups=groups,
     )  # fmt: skip
 
 
@@ -259,6 +267,13 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
     if told:
         raise ZooError("\n".join(told))
     return FeatureColumns(table.num_rows, values, kinds, choice.missing, choice.terms)
+
+
+def _times(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
+    """Return numbers, or dates as days since 1970, (N,), NaN where missing."""
+    column = decoded(column)
+    found = None if is_text(column.type) else numbers(column, name)
+    return dates(column, name) if found is None else found
 
 
 def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:

@@ -35,6 +35,8 @@ def read_tables(
     vectors: Names | None = None,
     missing: Missing = "refuse",
     terms: Count = 1000,
+    time: str | None = None,
+    group: str | None = None,
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
@@ -62,6 +64,8 @@ def read_tables(
         missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
             where in a column of its own, `mean` is that of the training nodes.
         terms: the most terms of a column of text, the most frequent first.
+        time: column of nodes: when each came, a date or a number, for `split: time`.
+        group: column of nodes: what each belongs to, for `split: group`.
         unknown: what stands for a label that is not known, beside an empty cell.
         source: column of edges: the id of one end.
         target: column of edges: the id of the other end.
@@ -71,7 +75,7 @@ def read_tables(
     """
     nodes_path = _node_table(path)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     vectors, missing, terms)  # fmt: skip
+                     vectors, missing, terms, time, group)  # fmt: skip
     if edges is None and not path.is_dir():
         return read_node_table(path, choice, separator)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
@@ -102,12 +106,12 @@ def read_node_table(path: Path, choice: Columns, separator: str | None = None) -
 
 def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArrays:
     names = header(path, separator)
-    for option in ("id", "label", "split_column", "columns", *OF_TEXT):
+    for option in ("id", "label", "split_column", "columns", "time", "group", *OF_TEXT):
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
         need(wanted, names, path.name, option)
     text = choice.as_text(names)
-    wanted = {*text, *choice.features(names)}
+    wanted = {*text, *choice.features(names), choice.time}
     only = [each for each in names if each in wanted]
     return node_arrays(read_table(path, text, only, separator), choice, path.name)
 
