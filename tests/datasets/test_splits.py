@@ -30,7 +30,8 @@ def sizes(split):
 
 OF_TABLES = ("group", "ids")  # these need a column, or files
 
-SPECS = [*(word for word in SPLITS if word not in OF_TABLES), {"name": "benchmark", "index": 1}, {"name": "per-class", "train": 5},
+SPECS = [*(word for word in SPLITS if word not in OF_TABLES), {"name": "benchmark", "index": 1},
+         {"name": "per-class", "train": 5},
          {"name": "per-class", "train": 5, "val": 30, "test": 40},
          {"name": "ratio", "train": 10, "val": 10, "test": 10},
          {"name": "ratio-50-25-25", "seed": 7}, {"name": "per-class-20", "val": 30, "test": 40},
@@ -280,9 +281,8 @@ def test_no_group_is_in_two_parts(groups, seed):
     assert not held[0] & held[1] and not held[1] & held[2] and not held[0] & held[2]
     assert sum(sizes(split)) == int((CLASSES >= 0).sum())
     if groups == 60:
-        np.testing.assert_allclose(
-            np.array(sizes(split)) / sum(sizes(split)), [0.6, 0.2, 0.2], atol=0.03
-        )
+        shares = np.array(sizes(split)) / sum(sizes(split))
+        np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.03)
 
 
 def test_every_class_has_its_share():
@@ -318,7 +318,7 @@ def test_lists_of_ids(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "groups,said",
     [
-        (None, "dataset.group: COLUMN"),
+        (None, "dataset.group_column: COLUMN"),
         ("a", "there are 1 groups"),
         ("", "are of no group"),
     ],

@@ -6,7 +6,7 @@ import torch
 import zoo
 from zoo.graphs import along, message_passing, sampling
 from zoo.graphs.adjacency import WEIGHT
-from zoo.graphs.edge_weights import in_lists, one_direction
+from zoo.graphs.edge_weights import in_lists, one_relation
 from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
 from zoo.weights.create import create_model
 
@@ -88,7 +88,7 @@ def test_separate_directions_equal_the_dense_formula(backend, fast, slow):
     x = torch.randn(N, 8, dtype=torch.double, requires_grad=True)
     into, out = (dense(made, each) for each in made.edata[WEIGHT].unbind(1))
     assert_twins(
-        lambda: Separate(fast, fast)(made, x),
+        lambda: Separate([fast, fast])(made, x),
         lambda: slow(into, x[:, :4]) + slow(out, x[:, 4:]),
         [x],
     )
@@ -190,4 +190,4 @@ def test_models_say_which_graphs_they_take():
     for name in ("gcn", "htgn", "polynormer"):
         with pytest.raises(zoo.ZooError, match="model.direction=separate"):
             create_model(name, in_dim=5, out_dim=2)(made, x)
-    assert one_direction(made, True).num_edges() < made.num_edges()
+    assert one_relation(made, 1, 2).num_edges() < made.num_edges()

@@ -19,13 +19,16 @@ class _Column(BaseModel):
 class NumberColumn(_Column):
     """Numbers, or lists of `width` of them; `fill` is what is missing, None where nothing may be.
 
-    With an `indicator` a column of 0 and 1 says where something was missing.
+    With an `indicator` a column of 0 and 1 says where something was missing. Of each `shift` is
+    taken away, and it is divided by `spread`, where there are some.
     """
 
     kind: Literal["number"]
     width: Annotated[int, Field(ge=1)] | None = None
     fill: list[_Finite] | None = None
     indicator: bool = False
+    shift: list[_Finite] | None = None
+    spread: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
 
 
 class CategoryColumn(_Column):

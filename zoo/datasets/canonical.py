@@ -16,6 +16,7 @@ from zoo.graphs.adjacency import WEIGHT
 
 Duplicates = Literal["mean", "sum", "max"]
 Direction = Literal["both", "in", "out", "separate"]
+Relations = Literal["together", "separate"]
 
 
 def canonical(
@@ -25,6 +26,7 @@ def canonical(
     weights: ArrayLike | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
+    relations: ArrayLike | None = None,
 ) -> DGLGraph:
     """Return a graph with both directions of every edge, no duplicates, one self-loop per node.
 
@@ -40,6 +42,7 @@ def canonical(
         duplicates: what the weights of an edge that is there more than once become.
         direction: `both`: an edge is one of both directions; `in`: nodes gather along the edges
             only; `out`: against them; `separate`: (E, 2) weights, of the two apart.
+        relations: (E,) the kind of each edge, 0 to K-1, for (E, K) weights, of the kinds apart.
 
     Returns:
         A new DGLGraph on the CPU, with the node data of a given graph.
@@ -53,6 +56,8 @@ def canonical(
             raise ZooError("edges do not say how many nodes there are: write canonical(e, nodes=N)")
         edges = check_edges(np.asarray(source), nodes)
         values = None if weights is None else check_weights(np.asarray(weights), len(edges))
+        if relations is not None:
+            values = _apart(values, np.asarray(relations), direction)
         return _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
     if not source.is_homogeneous:
         raise ZooError(
@@ -61,9 +66,11 @@ def canonical(
     ends = (each.cpu().numpy() for each in source.edges())
     if weights is None and WEIGHT in source.edata:
         weights = source.edata[WEIGHT].detach().cpu().numpy()
-        if weights.ndim == 2:  # of each direction: the other is the same, turned
-            weights, direction = weights[:, 0], "separate"
-    values = None if weights is None else check_weights(np.asarray(weights), source.num_edges())
+        if weights.ndim == 2:
+            weights, direction = np.ascontiguousarray(weights), "in"
+    values = weights
+    if weights is not None and np.ndim(weights) == 1:
+        values = check_weights(np.asarray(weights), source.num_edges())
     graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
     graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
     return graph
@@ -139,12 +146,28 @@ def _weights(
     direction: Direction,
 ) -> np.ndarray:
     """Return the weights of edges (E,), or (E, 2), of rows (R,) with these keys and weights."""
+    if values.ndim == 2:
+        apart = [
+            _weights(keys, along[own], against[own], column[own], duplicates, direction)
+            for column in values.T
+            for own in [column > 0]
+        ]
+        return np.stack(apart, axis=1)
     if direction == "both":
         rows = np.concatenate([along, against])
         return _combined(keys, rows, np.concatenate([values, values]), duplicates)
     ways = {"in": [along], "out": [against], "separate": [along, against]}[direction]
     found = [_combined(keys, rows, values, duplicates) for rows in ways]
     return found[0] if len(found) == 1 else np.stack(found, axis=1)
+
+
+def _apart(weights: np.ndarray | None, relations: np.ndarray, direction: str) -> np.ndarray:
+    """Return weights (E, K) of edges that are of one kind each, 0 for the other kinds."""
+    if direction != "both":
+        raise ZooError("kinds of edges are kept apart, or directions; leave one of them out.")
+    found = np.zeros((len(relations), int(relations.max(initial=0)) + 1), np.float32)
+    found[np.arange(len(relations)), relations] = 1 if weights is None else weights
+    return found
 
 
 def _combined(

@@ -13,7 +13,7 @@ from zoo.canonical_form import derived
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
-from zoo.datasets.canonical import Direction, Duplicates, canonical
+from zoo.datasets.canonical import Direction, Duplicates, Relations, canonical
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
 from zoo.datasets.files.labels import METRICS, check_task, infer_task
 from zoo.datasets.from_objects import FEATURES, FromObjects
@@ -135,7 +135,7 @@ class Dataset(FromObjects):
         """Return the data set with features learnt of the columns of training nodes (n,) alone."""
         if self.columns is None:
             return self
-        return self.with_columns(self.columns.part(train.numpy()).learnt())
+        return self.with_columns(self.columns.learnt(train.numpy()))
 
     def with_columns(self, learnt: Sequence[LearntColumn]) -> "Dataset":
         """Return the data set with the features that were learnt of columns like its own.
@@ -210,6 +210,7 @@ def make_dataset(
     features: Spec = "raw",
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
+    relations: Relations = "together",
 ) -> Dataset:
     """Make a data set of arrays.
 
@@ -221,6 +222,7 @@ def make_dataset(
         features: what is done to the features first.
         duplicates: what the weights of an edge that is there more than once become.
         direction: which edges a node gathers along; see `canonical`.
+        relations: `separate` keeps the kinds of edges apart, (E, K) weights.
 
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
@@ -236,6 +238,7 @@ def make_dataset(
             weights=arrays.weights,
             duplicates=duplicates,
             direction=direction,
+            relations=_kinds(arrays) if relations == "separate" else None,
         ),
         x=pick(FEATURES, features, torch.from_numpy(_dense(arrays.features))),
         y=torch.from_numpy(arrays.labels),
@@ -252,6 +255,12 @@ def make_dataset(
         times=arrays.times,
         groups=arrays.groups,
     )
+
+
+def _kinds(arrays: GraphArrays) -> np.ndarray:
+    if arrays.relations is None:
+        raise ZooError("`relations: separate` is of several kinds of edges, and there is one here.")
+    return arrays.relations
 
 
 def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -> Dataset:

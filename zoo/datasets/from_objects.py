@@ -11,8 +11,10 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Table
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files import objects
-from zoo.datasets.files.graph_arrays import GraphArrays, Weights
+from zoo.datasets.files.edge_columns import Weights, array_of
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrices import from_scipy
+from zoo.datasets.files.node_kinds import of_dgl
 from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.dgl import DGLGraph
@@ -85,7 +87,7 @@ class FromObjects:
             ZooError: the arrays do not fit together, or the labels not the task.
         """
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
-        arrays = arrays._replace(weights=None if weights is None else objects.array_of(weights))
+        arrays = arrays._replace(weights=None if weights is None else array_of(weights))
         common = {"duplicates": duplicates, "direction": direction}
         return cls.of_arrays(name, arrays, task=task, **common)
 
@@ -102,8 +104,8 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a DGLGraph and its data; see `zoo.datasets.load.readers.read_dgl`."""
-        arrays = objects.from_dgl(graph, label, feature, weight, weights)
+        """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_dgl`."""
+        arrays = of_dgl(graph, label, feature, weight, weights)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod

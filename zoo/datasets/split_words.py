@@ -220,7 +220,7 @@ def grouped(
     if known.groups is None:
         raise ZooError(
             "split group: nothing says which group a node is of; name the column of the table that "
-            "does, `dataset.group: COLUMN`."
+            "does, `dataset.group_column: COLUMN`."
         )
     names, of_node, sizes = np.unique(known.groups[nodes], return_inverse=True, return_counts=True)
     if "" in names:

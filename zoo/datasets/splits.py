@@ -162,7 +162,7 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     if word(spec) in SPLITS and word(spec) not in words:
         fix = f"leave `split: {word(spec)}` out, or choose from {', '.join(words)}."
         if data.splits is None:
-            fix = f"name the column of a table that has times, `dataset.time: COLUMN`, or {fix}"
+            fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
         raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
     known = {"times": data.times, "groups": data.groups, "ids": data.ids}
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)

@@ -1,8 +1,10 @@
-"""Weights of edges, and their direction, which weights tell: 0 where an edge leads one way only.
+"""Weights of edges, and what weights tell: direction, and kinds of edges.
 
-They are the edge data `weight` of a canonical graph: (E,), or (E, 2) where the two directions are
-kept apart, first what edges bring to a node, then what its own lead to. A graph without has weights
-of 1. They may have gradients; what is found of those that have none is found once per graph.
+They are the edge data `weight` of a canonical graph: (E,), 0 where an edge leads the other way; or
+(E, 2) where the two directions are kept apart, first what edges bring to a node, then what its own
+lead to; or (E, K) where K kinds of edges are, 0 for those that an edge is not of. A graph without
+has weights of 1. They may have gradients; what is found of those that have none is found once per
+graph.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ def edge_weights(graph: Graph, device: torch.device | str = "cpu") -> Tensor | N
     They are the edge data `weight` of the graph, and may have gradients.
 
     Raises:
-        ZooError: the graph has a weight for each direction, which `one_direction` tells apart.
+        ZooError: the graph has weights of directions, or kinds, which `one_relation` tells apart.
     """
     weights = edges(graph).edata.get(WEIGHT)
     if weights is None:
         return None
     if weights.dim() != 1:
         raise ZooError(
-            "the data set keeps the directions of its edges apart (`direction: separate`), and "
-            "this model takes no such graph. Write `model.direction=separate`, which gcn, sage and "
-            "gat have, or `dataset.direction=both`."
+            "the data set keeps the directions or kinds of its edges apart, and this model takes "
+            "no such graph. Write `model.direction=separate`, or of K kinds `model.relations=K`, "
+            "which gcn, sage and gat have; or `dataset.direction=both` and no `relations`."
         )
     return weights.to(device) if weights.requires_grad else _on_device(graph, torch.device(device))
 
@@ -46,25 +48,34 @@ def weight_sums(graph: Graph, device: torch.device | str = "cpu", against: bool 
     return _weight_sums(graph, torch.device(device), against)[rows]
 
 
-def one_direction(graph: Graph, against: bool) -> dgl.DGLGraph:
-    """Return the graph of the edges of one direction and all self-loops, with their weights.
+def one_relation(graph: Graph, number: int, count: int) -> dgl.DGLGraph:
+    """Return the graph of the edges of one direction, or kind, and all self-loops, with weights.
 
-    Made once per graph. `against` gives what a node's own edges lead to as its in-neighbours.
+    Made once per graph.
+
+    Args:
+        graph: one that keeps `count` of them apart.
+        number: which, from 0; of directions 1 gives what a node's own edges lead to.
+        count: K, how many the model tells apart.
 
     Raises:
-        ZooError: the graph does not keep its directions apart, or is a share of one.
+        ZooError: the graph keeps as many not apart, or is a share of one.
     """
     if whole(graph)[0] is not graph:
         raise ZooError(
-            "`model.direction=separate` goes over the whole graph, or batches of it: leave out "
-            "`layerwise`, and train in one process."
+            "directions and kinds of edges are kept apart in a whole graph, or batches of it: "
+            "leave out `layerwise`, and train in one process."
         )
-    if edges(graph).edata.get(WEIGHT, torch.empty(0)).dim() != 2:
+    weights = edges(graph).edata.get(WEIGHT, torch.empty(0))
+    held = weights.shape[1] if weights.dim() == 2 else 1
+    if held != count:
+        has = f"{held} kinds of edges or directions apart" if held > 1 else "none apart"
         raise ZooError(
-            "`model.direction=separate` takes a graph that keeps the directions of its edges "
-            "apart; write `dataset.direction=separate` too."
+            f"the model tells {count} directions or kinds of edges apart, and the data set keeps "
+            f"{has}; write `dataset.direction=separate` and `model.direction=separate`, or "
+            f"`dataset.relations=separate` and `model.relations={max(held, 2)}`."
         )
-    return _one_direction(graph, against)
+    return _one_relation(graph, number)
 
 
 @per_graph
@@ -83,8 +94,8 @@ def _summed(graph, weights: Tensor, against: bool) -> Tensor:
 
 
 @per_graph
-def _one_direction(graph, against: bool) -> dgl.DGLGraph:
-    weights = graph.edata[WEIGHT][:, int(against)]
+def _one_relation(graph, number: int) -> dgl.DGLGraph:
+    weights = graph.edata[WEIGHT][:, number]
     kept = weights.detach().nonzero().squeeze(1)
     tails, tips = (each[kept] for each in graph.edges())
     found = dgl.graph((tails, tips), num_nodes=graph.num_nodes(), device=graph.device)

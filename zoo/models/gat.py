@@ -26,6 +26,8 @@ class GAT(MessagePassing):
         project: begin with a linear map instead of a convolution.
         direction: `separate` has weights of their own along the edges and against them, for a data
             set with the same word.
+        relations: kinds of edges K that have weights of their own, for a data set with
+            `relations: separate`.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class GAT(MessagePassing):
         residual: bool = False,
         project: bool = False,
         direction: Directions = "both",
+        relations: Few = 1,
     ):
         super().__init__(
             in_dim,
@@ -50,6 +53,7 @@ class GAT(MessagePassing):
             lambda: GraphAttention(dim, heads, slope=0.2),
             layers=layers,
             direction=direction,
+            relations=relations,
             dim=dim,
             bias=False,
             dropout=dropout,

@@ -26,7 +26,8 @@ class MessagePassing(Model):
     Drop(ReLU(norm(x))) before the head.
 
     Raises:
-        ZooError: the norm comes first, and no linear map before it.
+        ZooError: the norm comes first, and no linear map before it; or both directions and kinds
+            of edges are to be kept apart.
     """
 
     paper = "Classic GNNs are Strong Baselines (arXiv 2406.08993)"
@@ -54,11 +55,14 @@ class MessagePassing(Model):
         bias=True,
         input_dropout=0.0,
         direction="both",
+        relations=1,
     ):
         super().__init__()
-        apart = direction == "separate"
+        if direction == "separate" and relations > 1:
+            raise ZooError("`direction: separate` or `relations: K`; leave one of them out.")
+        apart = 2 if direction == "separate" else relations
         propagations = [
-            Separate(convolution(), convolution()) if apart else convolution()
+            Separate([convolution() for _ in range(apart)]) if apart > 1 else convolution()
             for _ in range(layers)
         ]
         if norm_first and not project:

@@ -24,6 +24,8 @@ class SAGE(MessagePassing):
         project: begin with a linear map instead of a convolution.
         direction: `separate` has weights of their own along the edges and against them, for a data
             set with the same word.
+        relations: kinds of edges K that have weights of their own, for a data set with
+            `relations: separate`.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class SAGE(MessagePassing):
         norm_first: bool = False,
         project: bool = False,
         direction: Directions = "both",
+        relations: Few = 1,
     ):
         super().__init__(
             in_dim,
@@ -46,6 +49,7 @@ class SAGE(MessagePassing):
             lambda: mean,
             layers=layers,
             direction=direction,
+            relations=relations,
             dim=dim,
             dropout=dropout,
             norm=norm,

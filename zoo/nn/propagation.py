@@ -7,7 +7,7 @@ are made of, on edges, is in `zoo.graphs.message_passing`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from zoo.config.options import Few, Finite, Spec, Table, pick
 from zoo.graphs.adjacency import degrees, out_degrees, walks
-from zoo.graphs.edge_weights import edge_weights, one_direction, weight_sums
+from zoo.graphs.edge_weights import edge_weights, one_relation, weight_sums
 from zoo.graphs.message_passing import edge_softmax, edge_sum, neighbour_sum, weighted_sum
 from zoo.graphs.shard import Graph
 from zoo.nn.heads import merge_heads, split_heads
@@ -115,27 +115,27 @@ def weighted_softmax(graph: Graph, scores: Tensor) -> Tensor:
 
 
 class Separate(nn.Module):
-    """Two propagations of a directed graph, one along its edges and one against them.
+    """A propagation for each direction, or each kind, of the edges of a graph.
 
-    Rossi et al. (arXiv 2305.10498), equation 6: (A x W_in) + (A^T x W_out), each normalised on its
-    own, for features that both linear maps have been applied to, side by side.
+    Rossi et al. (arXiv 2305.10498), equation 6: A x W_in + A^T x W_out; Schlichtkrull et al.
+    (arXiv 1703.06103), equation 2: the sum over kinds r of A_r x W_r. Each is normalised on its
+    own, and the linear maps have been applied to the features, side by side.
 
     Args:
-        along: propagation of what edges bring to a node.
-        against: propagation of what the node's own edges lead to.
+        propagations: one for each; of directions that along the edges first.
     """
 
-    maps = 2
-
-    def __init__(self, along: Propagation, against: Propagation):
+    def __init__(self, propagations: Sequence[Propagation]):
         super().__init__()
-        self.along, self.against = along, against
+        self.propagations = list(propagations)
+        self.maps = len(self.propagations)
+        self.weights = nn.ModuleList(each for each in propagations if isinstance(each, nn.Module))
 
     def forward(self, graph: Graph, x: Tensor) -> Tensor:
-        """Return (N, D) for x (N, 2 D)."""
-        into, out = x.chunk(2, dim=-1)
-        found = self.along(one_direction(graph, False), into.contiguous())
-        return found + self.against(one_direction(graph, True), out.contiguous())
+        """Return (N, D) for x (N, K D)."""
+        graphs = [one_relation(graph, number, self.maps) for number in range(self.maps)]
+        parts = zip(self.propagations, graphs, x.chunk(self.maps, dim=-1), strict=True)
+        return torch.stack([each(own, part.contiguous()) for each, own, part in parts]).sum(0)
 
 
 def _weighted(graph: Graph, x: Tensor, weights: Tensor) -> Tensor:

@@ -3,24 +3,19 @@
 Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from zoo.datasets.files.labels import check_labels, check_plain, first_true
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError
 from zoo.system.memory import available_memory
 
 PARTS = ("train", "val", "test")
 
 NO_EDGES = np.zeros((0, 2), np.int64)
 """The edges of samples without a graph."""
-
-
-Weights = Literal["use", "ignore"] | None
-"""Whether weights of edges are read; None: only where something says which they are."""
 
 
 _MANY = 1_000_000
@@ -44,6 +39,8 @@ class GraphArrays(NamedTuple):
         columns: what `features` are learnt of, `tables.feature_columns`; None: they stand as are.
         times: (N,) when each node came, NaN where unknown; None: not said.
         groups: (N,) text, which group each node is of, "" for none; None: not said.
+        relations: (E,) which of `relation_names` each edge is; None: all are of one kind.
+        relation_names: what the kinds of edges are called.
     """
 
     edges: np.ndarray
@@ -58,6 +55,8 @@ class GraphArrays(NamedTuple):
     columns: Any = None
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
+    relations: np.ndarray | None = None
+    relation_names: tuple[str, ...] | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -157,30 +156,6 @@ def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
             "missing; make distances into weights, such as exp(-d); or write `weights: ignore`."
         )
     return weights
-
-
-def weight_name(names: Sequence[Any], weight: str | None, weights: Weights) -> str | None:
-    """Return which edge data of these names are weights; None: none.
-
-    Raises:
-        ZooError: there are some, and nothing says which to use or that they are ignored.
-    """
-    if weights == "ignore" or (not names and weight is None and weights is None):
-        return None
-    held = ", ".join(map(repr, map(str, names)))
-    if weight is not None:
-        if weight not in names:
-            fix = suggestion(weight, map(str, names)) if names else "leave `weight` out."
-            raise ZooError(f"weight: the edges have no {weight!r}; {fix}")
-        return weight
-    if weights == "use" and len(names) == 1:
-        return names[0]
-    if not names:
-        raise ZooError("weights: the edges have none to use; leave it out.")
-    raise ZooError(
-        f"the edges have {held}; write `weight: {names[0]}` to weigh them by it, or "
-        "`weights: ignore` to read the graph without them."
-    )
 
 
 def check_features(

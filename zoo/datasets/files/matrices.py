@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.graph_arrays import GraphArrays, Weights, plausible
+from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.graph_arrays import GraphArrays, plausible
 from zoo.datasets.files.labels import unlabelled
 from zoo.errors import ZooError
 

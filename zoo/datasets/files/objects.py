@@ -6,15 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.graph_arrays import (
-    NO_EDGES,
-    PARTS,
-    GraphArrays,
-    Weights,
-    checked,
-    plausible,
-    weight_name,
-)
+from zoo.datasets.files.edge_columns import Weights, array_of, one_column, weight_name
+from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked, plausible
 from zoo.datasets.files.labels import encode_text, unlabelled
 from zoo.errors import ZooError, suggestion
 
@@ -82,19 +75,15 @@ def from_dgl(
     """Return a DGLGraph with its node data; masks are `train_mask`, `val_mask`, `test_mask`.
 
     Args:
-        graph: with nodes and edges of one kind.
+        graph: with nodes and edges of one kind; of several see `node_kinds.of_dgl`.
         label: the node data that is the label; None: the first of `LABELS` that is there.
         feature: the node data that is the features; None: the first of `FEATURES`.
         weight: the edge data that is their weight.
         weights: `ignore` reads the graph without its edge data.
 
     Raises:
-        ZooError: several kinds of nodes or edges, edge data, or no such node data.
+        ZooError: edge data that nobody named, or no such node data.
     """
-    if not graph.is_homogeneous:
-        raise ZooError(
-            "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
-        )
     named = weight_name([key for key in graph.edata if not key.startswith("_")], weight, weights)
     edges = np.stack([ends.cpu().numpy() for ends in graph.edges()], axis=1)
     arrays = from_tensors(dict(graph.ndata), edges, graph.num_nodes(), label, feature)
@@ -171,25 +160,3 @@ def join(ids: np.ndarray, ends: Sequence[np.ndarray], where: str) -> np.ndarray:
             f"has this id ({len(lost):,} such edges); add the node, or delete the edge."
         )
     return edges
-
-
-def one_column(name: str, values: Any) -> np.ndarray:
-    """Return edge data that is one number for each edge, (E,)."""
-    try:
-        found = array_of(values)
-        found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
-        if found.ndim == 1 and found.dtype.kind in "iufb":
-            return found
-        what = f"of the shape {found.shape}, {found.dtype}"
-    except ValueError:
-        what = "of lists"
-    raise ZooError(
-        f"weight: {name!r} is {what}, and a weight is one number for each edge. Choose one, or "
-        "write `weights: ignore`."
-    )
-
-
-def array_of(values: Any) -> np.ndarray:
-    """Return a list, array or tensor, perhaps on a GPU, as an array."""
-    detach = getattr(values, "detach", None)  # a tensor, perhaps on a GPU
-    return np.asarray(values if detach is None else detach().cpu())

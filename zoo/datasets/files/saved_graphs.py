@@ -11,13 +11,15 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
-from zoo.datasets.files.objects import from_tensors, one_column
+from zoo.datasets.files.edge_columns import Weights, one_column, weight_name
+from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.node_kinds import Relation, of_tensors
+from zoo.datasets.files.objects import from_tensors
 from zoo.errors import ZooError
 
 _HOME = str(Path(__file__).parents[3])  # of the zoo, installed or not
@@ -34,23 +36,57 @@ resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT
 graphs, _ = dgl.load_graphs(sys.argv[1])
 if len(graphs) != 1: sys.exit(f"the file holds {len(graphs)} graphs; save the one to train on.")
 graph, = graphs
-if not graph.is_homogeneous: sys.exit(
-    "the graph has several kinds of nodes or edges; save dgl.to_homogeneous(graph).")
-arrays = {f"node {key}": value.numpy() for key, value in graph.ndata.items()}
-arrays |= {f"edge {key}": value.numpy() for key, value in graph.edata.items() if key[:1] != "_"}
-ends = [each.numpy() for each in graph.edges()]
-numpy.savez(sys.argv[2], edges=numpy.stack(ends, axis=1), nodes=graph.num_nodes(), **arrays)
+arrays, kinds, relations = {}, list(graph.ntypes), [list(each) for each in graph.canonical_etypes]
+for number, kind in enumerate(kinds):
+    arrays[f"{number} count"] = graph.num_nodes(kind)
+    arrays |= {f"{number} node {key}": x.numpy() for key, x in graph.nodes[kind].data.items()}
+for number, kind in enumerate(map(tuple, relations)):
+    arrays[f"{number} ends"] = numpy.stack([x.numpy() for x in graph.edges(etype=kind)], axis=1)
+    arrays |= {f"{number} edge {key}": x.numpy() for key, x in graph.edges[kind].data.items()}
+arrays |= {"kinds": numpy.array(kinds, str), "relations": numpy.array(relations, str)}
+numpy.savez(sys.argv[2], **arrays)
 """
 
 
-def dgl_arrays(
-    path: Path,
-) -> tuple[dict[str, np.ndarray], np.ndarray, int, dict[str, np.ndarray]]:
-    """Return node data by name, edges (E, 2), how many nodes there are, and edge data by name.
+class Saved(NamedTuple):
+    """What a file of DGL holds: by kind the data of nodes and of edges, and how many there are."""
 
-    Raises:
-        ZooError: the file is damaged, is not DGL's, or holds not one graph of one kind.
+    nodes: dict[str, dict[str, np.ndarray]]
+    counts: dict[str, int]
+    edges: dict[Relation, tuple[np.ndarray, dict[str, np.ndarray]]]
+
+
+def read_dgl(
+    path: Path,
+    task: str | None,
+    *,
+    label: str | None = None,
+    feature: str | None = None,
+    weight: str | None = None,
+    weights: Weights = None,
+) -> GraphArrays:
+    """Read the one graph that `dgl.save_graphs` has written.
+
+    Args:
+        path: the `.bin`.
+        task: what the labels are for.
+        label: the node data that is the label; left out, `label`, `labels` or `y`.
+        feature: the node data that is the features; left out, `feat`, `x` and the like.
+        weight: the edge data that is their weight.
+        weights: `ignore` reads the graph without its edge data.
     """
+    saved = _saved(path)
+    if len(saved.nodes) > 1 or len(saved.edges) > 1:
+        return of_tensors(saved.nodes, saved.counts, saved.edges, label, feature, weight, weights)
+    ((kind, data),) = saved.nodes.items()
+    ((edges, edge_data),) = saved.edges.values()
+    named = weight_name(list(edge_data), weight, weights)
+    arrays = from_tensors(data, edges, saved.counts[kind], label, feature)
+    return arrays._replace(weights=named and one_column(named, edge_data[named]))
+
+
+def _saved(path: Path) -> Saved:
+    """Return what a file of DGL holds; raise ZooError where it is damaged, or is not DGL's."""
     with path.open("rb") as file:
         if file.read(8) != _MAGIC:
             raise ZooError("this is no file of DGL; write it with dgl.save_graphs(path, [graph]).")
@@ -60,23 +96,33 @@ def dgl_arrays(
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             said = done.stderr.strip().splitlines()[-1:]
-            known = said and said[0].startswith(("the file holds", "the graph has"))
             raise ZooError(
                 said[0]
-                if known
+                if said and said[0].startswith("the file holds")
                 else "the file is damaged: DGL cannot read it. Write it again with "
                 "dgl.save_graphs(path, [graph])."
             )
         with np.load(written, allow_pickle=False) as stored:
-            of_nodes, of_edges = (
-                {
-                    key.removeprefix(kind): stored[key]
-                    for key in stored.files
-                    if key.startswith(kind)
-                }
-                for kind in ("node ", "edge ")
-            )
-            return of_nodes, stored["edges"], int(stored["nodes"]), of_edges
+            return _by_kind({key: stored[key] for key in stored.files})
+
+
+def _by_kind(arrays: dict[str, np.ndarray]) -> Saved:
+    def named(start: str) -> dict[str, np.ndarray]:
+        found = {key: each for key, each in arrays.items() if key.startswith(start)}
+        own = {key.removeprefix(start): each for key, each in found.items()}
+        return {key: each for key, each in own.items() if not key.startswith("_")}
+
+    kinds, relations = (
+        arrays["kinds"].tolist(),
+        [tuple(each) for each in arrays["relations"].tolist()],
+    )
+    nodes = {kind: named(f"{number} node ") for number, kind in enumerate(kinds)}
+    counts = {kind: int(arrays[f"{number} count"]) for number, kind in enumerate(kinds)}
+    edges = {
+        kind: (arrays[f"{number} ends"], named(f"{number} edge "))
+        for number, kind in enumerate(relations)
+    }
+    return Saved(nodes, counts, edges)
 
 
 _WANTED = "write it with torch.save(data.to_dict(), path): a dict of plain tensors."
@@ -112,33 +158,64 @@ def from_pyg(
     weight: str | None = None,
     weights: Weights = None,
 ) -> GraphArrays:
-    """Return a PyG `Data`, or what its `to_dict()` gives, as arrays; see `read_pyg`.
+    """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_pyg`.
 
     Raises:
-        ZooError: no graph, one of several kinds of nodes, or weights that nobody named.
+        ZooError: no graph, labels of several kinds of nodes, or weights that nobody named.
     """
-    if hasattr(data, "node_types"):
-        raise ZooError(
-            f"the graph has several kinds of nodes ({', '.join(map(str, data.node_types))}); write "
-            "data.to_homogeneous() first."
-        )
     data = data.to_dict() if hasattr(data, "to_dict") else data
-    if not isinstance(data, Mapping) or not hasattr(data.get("edge_index"), "shape"):
+    if not isinstance(data, Mapping):
         raise ZooError(f"there is no `edge_index`; {_WANTED}")
-    edges = data["edge_index"]
+    kinds = {key: each for key, each in data.items() if isinstance(each, Mapping)}
+    kinds.pop("_global_store", None)
+    relations = {key: each for key, each in kinds.items() if isinstance(key, tuple)}
+    if relations:
+        return _of_kinds(kinds, relations, label, feature, weight, weights)
+    ends = _ends(data.get("edge_index"))
+    tensors = _tensors(data)
+    named = weight_name([key for key in _EDGES if key in tensors], weight, weights)
+    values = None if named is None else one_column(named, tensors[named])
+    of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
+    nodes = _count(data, of_nodes) or 1 + int(ends.max(initial=-1))
+    return from_tensors(of_nodes, ends, nodes, label, feature)._replace(weights=values)
+
+
+def _of_kinds(kinds, relations, label, feature, weight, weights) -> GraphArrays:
+    """Return what the `to_dict()` of a `HeteroData` holds as one graph."""
+    nodes = {key: _tensors(each) for key, each in kinds.items() if isinstance(key, str)}
+    edges = {
+        key: (_ends(each.get("edge_index")), {
+            name: value for name, value in _tensors(each).items() if name in _EDGES
+        })
+        for key, each in relations.items()
+    }  # fmt: skip
+    counts = {key: _count(kinds[key], each) for key, each in nodes.items()}
+    lost = [kind for key in edges for kind in (key[0], key[2]) if not counts.get(kind)]
+    if lost:
+        raise ZooError(f"nothing says how many nodes of the kind {lost[0]!r} there are; write `x`.")
+    return of_tensors(nodes, counts, edges, label, feature, weight, weights)
+
+
+def _ends(edges: Any) -> np.ndarray:
+    if not hasattr(edges, "shape"):
+        raise ZooError(f"there is no `edge_index`; {_WANTED}")
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
         raise ZooError(f"`edge_index` has the shape {tuple(edges.shape)}; write (2, E), int64.")
+    _tensors({"edge_index": edges})
+    return np.ascontiguousarray(edges.detach().cpu().T.numpy())
+
+
+def _tensors(data: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     tensors = {key: each for key, each in data.items() if hasattr(each, "shape")}
     for key, each in tensors.items():
         if each.layout != torch.strided or each.nbytes > each.untyped_storage().nbytes():
             raise ZooError(f"`{key}` is sparse, or one number written as many; {_WANTED}")
-    named = weight_name([key for key in _EDGES if key in tensors], weight, weights)
-    values = None if named is None else one_column(named, tensors[named])
-    of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
-    sizes = [len(each) for each in of_nodes.values() if each.ndim]
-    nodes = data.get("num_nodes") or max(sizes, default=0) or 1 + int(edges.max())
-    ends = np.ascontiguousarray(edges.detach().cpu().T.numpy())
-    return from_tensors(of_nodes, ends, nodes, label, feature)._replace(weights=values)
+    return tensors
+
+
+def _count(data: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> int:
+    sizes = [len(each) for each in tensors.values() if each.ndim]
+    return data.get("num_nodes") or max(sizes, default=0)
 
 
 def _read(path: Path) -> Any:
@@ -154,11 +231,19 @@ def _read(path: Path) -> Any:
 def _classes() -> list[type]:
     """Return the classes of PyG that its saved graphs consist of; none where it is not there."""
     try:
-        from torch_geometric.data import Data, data, storage
+        from torch_geometric.data import Data, HeteroData, data, storage
     except ImportError:
         return []
     edges = [getattr(data, name) for name in ("DataEdgeAttr", "DataTensorAttr")]
-    return [Data, storage.GlobalStorage, storage.NodeStorage, storage.EdgeStorage, *edges]
+    return [
+        Data,
+        HeteroData,
+        storage.BaseStorage,
+        storage.GlobalStorage,
+        storage.NodeStorage,
+        storage.EdgeStorage,
+        *edges,
+    ]
 
 
 def _held(path: Path, error: Exception) -> str:

@@ -14,7 +14,7 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
-from zoo.datasets.canonical import Direction, Duplicates
+from zoo.datasets.canonical import Direction, Duplicates, Relations
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import METRICS, infer_task
@@ -24,7 +24,7 @@ from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
-from zoo.datasets.load.obtain import find, obtain, path_of
+from zoo.datasets.load.obtain import find, obtain, on_disk_folder, path_of
 from zoo.datasets.load.readers import READERS, reader_of, whole_reader
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
@@ -186,6 +186,7 @@ def common_options(
     task: TaskName | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
+    relations: Relations = "together",
 ) -> None:
     """Say what may be set for every graph of one's own, whatever reads it.
 
@@ -196,6 +197,7 @@ def common_options(
         duplicates: what the weights become of an edge that is there more than once.
         direction: `both`: edges lead both ways; `in`: nodes gather along edges as they stand;
             `out`: against them; `separate`: both, apart, for a model with this option.
+        relations: `separate`: kinds of edges are kept apart, for a model with `relations: K`.
     """
 
 
@@ -273,12 +275,6 @@ def _options(spec: Spec) -> dict[str, Any]:
     return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
 
 
-def on_disk_folder(name: str) -> Path | None:
-    """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
-    path = path_of(name)
-    return path if is_on_disk(path) else None
-
-
 def own_files(spec: Spec) -> list[Path]:
     """Return the files that a graph of one's own is read from; of an on-disk graph `meta.json`.
 
@@ -293,6 +289,8 @@ def own_files(spec: Spec) -> list[Path]:
         return pair_files(path, spec.get("source"), spec.get("target"))
     named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
     inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
+    for start in tables if path.is_dir() else ():
+        inside += sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}"))
     return [each for each in (*named, *(inside if path.is_dir() else [])) if each.is_file()]
 
 

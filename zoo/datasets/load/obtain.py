@@ -139,3 +139,9 @@ def find(name: str) -> Path | None:
     folders = [folder / name for folder in data_folders()]
     found += [each for each in folders if is_on_disk(each) or has_pairs(each)]
     return found[0] if found else None
+
+
+def on_disk_folder(name: str) -> Path | None:
+    """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
+    path = path_of(name)
+    return path if is_on_disk(path) else None

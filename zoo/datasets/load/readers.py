@@ -6,12 +6,12 @@ from pathlib import Path
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
-from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
+from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
-from zoo.datasets.files.objects import from_tensors, one_column
 from zoo.datasets.files.prepared import check_member, read_unchecked
-from zoo.datasets.files.saved_graphs import dgl_arrays, read_pyg
+from zoo.datasets.files.saved_graphs import read_dgl, read_pyg
 from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.reader import read_whole
@@ -79,31 +79,6 @@ def read_matrix_market(
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights)
-
-
-def read_dgl(
-    path: Path,
-    task: str | None,
-    *,
-    label: str | None = None,
-    feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
-) -> GraphArrays:
-    """Read the one graph that `dgl.save_graphs` has written.
-
-    Args:
-        path: the `.bin`.
-        task: what the labels are for.
-        label: the node data that is the label; left out, `label`, `labels` or `y`.
-        feature: the node data that is the features; left out, `feat`, `x` and the like.
-        weight: the edge data that is their weight.
-        weights: `ignore` reads the graph without its edge data.
-    """
-    data, edges, nodes, edge_data = dgl_arrays(path)
-    named = weight_name(list(edge_data), weight, weights)
-    arrays = from_tensors(data, edges, nodes, label, feature)
-    return arrays._replace(weights=named and one_column(named, edge_data[named]))
 
 
 def read_graphml(

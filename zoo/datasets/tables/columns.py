@@ -20,7 +20,7 @@ from zoo.datasets.tables.cells import (
     texts,
     vectors,
 )
-from zoo.datasets.tables.feature_columns import FeatureColumns, Kind
+from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import is_text
 from zoo.errors import ZooError, suggestion
 
@@ -33,6 +33,9 @@ _SUSPECT = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 
 OF_TEXT = ("one_hot", "text", "dates", "vectors")
 """Options that name features which a CSV has as text."""
+
+OF_NODES = ("split_column", "time_column", "group_column")
+"""Options that name a column which is no feature."""
 
 Names = str | list[str]
 """Names of columns: a list, or a text with a comma after each but the last."""
@@ -53,8 +56,9 @@ class Columns:
         vectors: features of text that is several numbers.
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
-        time: when each node came: dates, or numbers.
-        group: which group each node is of.
+        numbers: `standard` gives numbers mean 0 and deviation 1.
+        time_column: when each node came: dates, or numbers.
+        group_column: which group each node is of.
         unknown: what stands in the label's column where the label is unknown, beside nothing.
         task: what the labels are for; None: one class per node, or many targets.
     """
@@ -71,8 +75,9 @@ class Columns:
     vectors: Names | None = None
     missing: Missing = "refuse"
     terms: int = 1000
-    time: str | None = None
-    group: str | None = None
+    numbers: Numbers = "raw"
+    time_column: str | None = None
+    group_column: str | None = None
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -111,14 +116,15 @@ class Columns:
     def as_text(self, names: list[str]) -> list[str]:
         """Return the columns that are read as text."""
         named = [] if self.id is None else [self.id]
-        named += [] if self.group is None else [self.group]
+        named += [] if self.group_column is None else [self.group_column]
         return [*named, *self.labels(names), *self.split(names), *self.named()]
 
     def features(self, names: list[str]) -> list[str]:
         """Return the columns of features among those of a table."""
         if self.columns is not None:
             return list(dict.fromkeys([*self.columns, *self.named()]))
-        taken = {self.id, self.time, self.group, *self.labels(names), *self.split(names)}
+        taken = {self.id, self.time_column, self.group_column}
+        taken |= {*self.labels(names), *self.split(names)}
         taken -= {*self.named()}
         return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
 
@@ -158,14 +164,12 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     labels = attempt(lambda: _labels(table, choice, where))
     masks = split and attempt(lambda: _masks(texts(table[split[0]]), f"{where}: {split[0]!r}"))
     features = attempt(lambda: _features(table, choice, where))
-    times = choice.time and attempt(lambda: _times(table[choice.time], choice.time))
-    groups = choice.group and attempt(lambda: texts(table[choice.group]))
+    time, group = choice.time_column, choice.group_column
+    times = time and attempt(lambda: _times(table[time], time))
+    groups = group and attempt(lambda: texts(table[group]))
     if told:
         raise ZooError("\n".join(told))
-    try:
-        found, feature_names = features.features(features.learnt())
-    except ZooError as error:
-        raise ZooError(f"{where}: {error}") from None
+    found, feature_names = features.features(features.learnt())
     columns = features if features.learns() else None
     return GraphArrays(
         NO_EDGES, labels[0], found, masks or None, ids, labels[1], feature_names, choice.task,
@@ -266,7 +270,8 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
         told.append(f"{where}: {no_numbers(unread, where)}")
     if told:
         raise ZooError("\n".join(told))
-    return FeatureColumns(table.num_rows, values, kinds, choice.missing, choice.terms)
+    return FeatureColumns(table.num_rows, values, kinds, choice.missing, choice.terms,
+                          choice.numbers)  # fmt: skip
 
 
 def _times(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:

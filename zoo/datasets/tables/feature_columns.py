@@ -24,6 +24,7 @@ from zoo.config.learnt_columns import (
 )
 from zoo.errors import ZooError, suggestion
 
+Numbers = Literal["raw", "standard"]
 Kind = Literal["number", "category", "text", "date"]
 
 MOST_VALUES = 256
@@ -43,6 +44,7 @@ class FeatureColumns:
         kinds: by name what each is.
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
+        numbers: `standard` gives them mean 0 and deviation 1.
     """
 
     rows: int
@@ -50,27 +52,27 @@ class FeatureColumns:
     kinds: dict[str, Kind]
     missing: Missing = "refuse"
     terms: int = 1000
+    numbers: Numbers = "raw"
 
     def learns(self) -> bool:
         """Return whether anything has to be learnt of them."""
-        filled = self.missing != "refuse" and bool(self.kinds)
-        return filled or not set(self.kinds.values()) <= {"number"}
+        told = self.missing != "refuse" or self.numbers != "raw"
+        return (told and bool(self.kinds)) or not set(self.kinds.values()) <= {"number"}
 
     def part(self, nodes: np.ndarray) -> FeatureColumns:
         """Return the columns of some nodes (n,)."""
         values = {name: each[nodes] for name, each in self.values.items()}
         return dataclasses.replace(self, rows=len(nodes), values=values)
 
-    def learnt(self) -> list[LearntColumn]:
-        """Return what is learnt of all these rows, column by column.
+    def learnt(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
+        """Return what is learnt of some nodes (n,), or of all, column by column.
 
         Raises:
             ZooError: a column has no value, or no term, to learn from.
         """
-        return [
-            _LEARN[kind](name, self.values[name], self.missing, self.terms)
-            for name, kind in self.kinds.items()
-        ]
+        if nodes is not None:
+            return self.part(nodes).learnt()
+        return [_LEARN[kind](name, self.values[name], self) for name, kind in self.kinds.items()]
 
     def features(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
         """Return the features (N, F) fp32, sparse where texts are among them, and their names.
@@ -112,22 +114,33 @@ _WORDS = {
 }
 
 
-def _learn_number(name: str, values: np.ndarray, missing: Missing, terms: int) -> NumberColumn:
-    rows, width = values.reshape(len(values), -1), None if values.ndim == 1 else values.shape[1]
-    if missing == "refuse":
-        return NumberColumn(kind="number", name=name, width=width)
-    fill = np.zeros(rows.shape[1])
-    if missing == "mean":
-        _need_values(name, ~np.isnan(rows).all(axis=0).any())
-        fill = np.nanmean(rows, axis=0)
-    indicator = missing == "indicator" and bool(np.isnan(rows).any())
-    return NumberColumn(
-        kind="number", name=name, width=width, fill=fill.tolist(), indicator=indicator
-    )
+def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberColumn:
+    rows, width = _rows(values), None if values.ndim == 1 else values.shape[1]
+    told: dict[str, Any] = {}
+    if how.missing == "mean":
+        _need_values(name, not np.isnan(rows).all(axis=0).any())
+        told["fill"] = np.nanmean(rows, axis=0).tolist()
+    elif how.missing != "refuse":
+        told["fill"] = [0.0] * rows.shape[1]
+        told["indicator"] = how.missing == "indicator" and bool(np.isnan(rows).any())
+    if how.numbers == "standard":
+        known = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
+        spread = known.std(axis=0)
+        told |= {
+            "shift": known.mean(axis=0).tolist(),
+            "spread": np.where(spread, spread, 1).tolist(),
+        }
+        if not np.isfinite([*told["shift"], *told["spread"]]).all():  # refused in the check
+            told = {}
+    return NumberColumn(kind="number", name=name, width=width, **told)
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    return values[:, None] if values.ndim == 1 else values
 
 
 def _number(column: NumberColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    rows = values.reshape(len(values), -1)
+    rows = _rows(values)
     if (column.width or 1) != rows.shape[1]:
         raise ZooError(
             f"the column {column.name!r} has {rows.shape[1]} numbers in a row, and the model was "
@@ -137,6 +150,8 @@ def _number(column: NumberColumn, values: np.ndarray) -> tuple[np.ndarray, list[
     gaps = np.isnan(rows)
     if column.fill is not None:
         rows = np.where(gaps, np.array(column.fill), rows)
+    if column.shift is not None and column.spread is not None:
+        rows = (rows - np.array(column.shift)) / np.array(column.spread)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
         found = rows.astype(np.float32)
     if column.indicator:
@@ -145,7 +160,7 @@ def _number(column: NumberColumn, values: np.ndarray) -> tuple[np.ndarray, list[
     return found, names
 
 
-def _learn_category(name: str, values: np.ndarray, missing: Missing, terms: int) -> LearntColumn:
+def _learn_category(name: str, values: np.ndarray, how: FeatureColumns) -> LearntColumn:
     found = np.unique(values[values != ""]).tolist()
     if len(found) > MOST_VALUES:
         return HashedColumn(kind="hashed", name=name, columns=MOST_VALUES)
@@ -165,10 +180,10 @@ def _hashed(column: HashedColumn, values: np.ndarray) -> tuple[Any, list[str]]:
     return found.toarray(), _numbered(column.name, column.columns)
 
 
-def _learn_text(name: str, values: np.ndarray, missing: Missing, terms: int) -> TextColumn:
+def _learn_text(name: str, values: np.ndarray, how: FeatureColumns) -> TextColumn:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    learn = TfidfVectorizer(stop_words="english", max_features=terms)
+    learn = TfidfVectorizer(stop_words="english", max_features=how.terms)
     try:
         learn.fit(values.tolist())
     except ValueError:
@@ -187,11 +202,11 @@ def _text(column: TextColumn, values: np.ndarray) -> tuple[Any, list[str]]:
     return count.transform(values.tolist()), [f"{column.name}: {each}" for each in column.terms]
 
 
-def _learn_date(name: str, values: np.ndarray, missing: Missing, terms: int) -> DateColumn:
+def _learn_date(name: str, values: np.ndarray, how: FeatureColumns) -> DateColumn:
     known = values[~np.isnan(values)]
     _need_values(name, len(known) > 0)
     told = {"mean": float(known.mean()), "deviation": float(known.std()) or 1.0}
-    return DateColumn(kind="date", name=name, **told, missing=missing)
+    return DateColumn(kind="date", name=name, **told, missing=how.missing)
 
 
 def _date(column: DateColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -220,7 +235,7 @@ _LEARN: dict[Kind, Callable[..., LearntColumn]] = {
     "text": _learn_text,
     "date": _learn_date,
 }
-"""Kind to function `(name, values, missing, terms)`, which learns of a column."""
+"""Kind to function `(name, values, all of them)`, which learns of a column."""
 
 _APPLY: dict[str, Callable[..., tuple[Any, list[str]]]] = {
     "number": _number,

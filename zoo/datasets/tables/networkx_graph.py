@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
-from zoo.datasets.files.objects import array_of, one_column
+from zoo.datasets.files.edge_columns import Weights, array_of, one_column, weight_name
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.tables.columns import Columns, node_arrays
 from zoo.errors import ZooError, suggestion
 

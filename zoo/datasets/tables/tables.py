@@ -9,10 +9,13 @@ from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count
-from zoo.datasets.files.graph_arrays import GraphArrays, Weights, weight_name
+from zoo.datasets.files.edge_columns import Weights, weight_name
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.objects import join
-from zoo.datasets.tables.columns import OF_TEXT, Columns, Names, id_array, node_arrays
+from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns, Names, id_array, node_arrays
+from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.frames import SUFFIXES, header, need, read_table
+from zoo.datasets.tables.typed_tables import kinds_of, read_kinds
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 
@@ -35,8 +38,9 @@ def read_tables(
     vectors: Names | None = None,
     missing: Missing = "refuse",
     terms: Count = 1000,
-    time: str | None = None,
-    group: str | None = None,
+    numbers: Numbers = "raw",
+    time_column: str | None = None,
+    group_column: str | None = None,
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
@@ -44,7 +48,7 @@ def read_tables(
     weights: Weights = None,
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
 ) -> GraphArrays:
-    """Read a table of nodes, and a table of edges.
+    """Read a table of nodes, and a table of edges; of several kinds `nodes-<kind>`, `edges-<name>`.
 
     Once or twice is the same edge; self-loops are of no account.
 
@@ -64,8 +68,9 @@ def read_tables(
         missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
             where in a column of its own, `mean` is that of the training nodes.
         terms: the most terms of a column of text, the most frequent first.
-        time: column of nodes: when each came, a date or a number, for `split: time`.
-        group: column of nodes: what each belongs to, for `split: group`.
+        numbers: `standard` gives numbers the mean 0 and deviation 1 of the training nodes.
+        time_column: column of nodes: when each came, a date or a number, for `split: time`.
+        group_column: column of nodes: what each belongs to, for `split: group`.
         unknown: what stands for a label that is not known, beside an empty cell.
         source: column of edges: the id of one end.
         target: column of edges: the id of the other end.
@@ -73,9 +78,17 @@ def read_tables(
         weights: `ignore` reads the table of edges without its other columns.
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
-    nodes_path = _node_table(path)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     vectors, missing, terms, time, group)  # fmt: skip
+                     vectors, missing, terms, numbers, time_column, group_column)  # fmt: skip
+    if path.is_dir() and edges is None and kinds_of(path):
+        return read_kinds(
+            path,
+            choice,
+            separator,
+            lambda each, own: _read_nodes(each, own, separator),
+            lambda each: read_edges(each, (source, target), weight, weights, separator),
+        )
+    nodes_path = _node_table(path)
     if edges is None and not path.is_dir():
         return read_node_table(path, choice, separator)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
@@ -90,7 +103,9 @@ def node_columns(path: Path, separator: str | None = None) -> list[str]:
     Raises:
         ZooError: there is none, or it cannot be read.
     """
-    return header(_node_table(path), separator)
+    kinds = kinds_of(path) if path.is_dir() else {}
+    tables = [*kinds.values()] or [_node_table(path)]
+    return [name for table in tables for name in header(table, separator)]
 
 
 def read_node_table(path: Path, choice: Columns, separator: str | None = None) -> GraphArrays:
@@ -106,12 +121,12 @@ def read_node_table(path: Path, choice: Columns, separator: str | None = None) -
 
 def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArrays:
     names = header(path, separator)
-    for option in ("id", "label", "split_column", "columns", "time", "group", *OF_TEXT):
+    for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
         need(wanted, names, path.name, option)
     text = choice.as_text(names)
-    wanted = {*text, *choice.features(names), choice.time}
+    wanted = {*text, *choice.features(names), choice.time_column}
     only = [each for each in names if each in wanted]
     return node_arrays(read_table(path, text, only, separator), choice, path.name)
 

@@ -1,0 +1,256 @@
+"""Graphs of several kinds of nodes and edges: tables, DGL, PyG, and relations kept apart."""
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from zoo import Dataset, ZooError, load_graph
+from zoo.dgl import dgl
+from zoo.experiments.run import run_recipe
+from zoo.graphs.adjacency import WEIGHT
+from zoo.weights.create import create_model
+
+PAPERS, AUTHORS, SUBJECTS = 240, 80, 6
+
+
+def acm(seed=0):
+    """Papers of three fields, like those of ACM: their words, authors and subjects tell some."""
+    rng = np.random.default_rng(seed)
+    field = rng.integers(3, size=PAPERS)
+    author_field = rng.integers(3, size=AUTHORS)
+    words = [
+        ["data", "index", "query"],
+        ["node", "packet", "route"],
+        ["mining", "learn", "cluster"],
+    ]
+    noisy = np.where(rng.random(PAPERS) < 0.6, field, rng.integers(3, size=PAPERS))
+    about = [" ".join(rng.choice(words[each], 3)) for each in noisy]
+    papers = pandas.DataFrame(
+        {
+            "id": [f"p{each}" for each in range(PAPERS)],
+            "year": rng.integers(1990, 2020, PAPERS),
+            "about": about,
+            "field": np.array(["database", "wireless", "mining"])[field],
+        }
+    )
+    authors = pandas.DataFrame(
+        {"id": [f"a{each}" for each in range(AUTHORS)], "works": rng.integers(1, 50, AUTHORS)}
+    )
+    subjects = pandas.DataFrame({"id": [f"s{each}" for each in range(SUBJECTS)]})
+    same = [np.flatnonzero(author_field == each) for each in range(3)]
+    writes = [(rng.choice(same[field[p]]), p) for p in range(PAPERS) for _ in range(3)]
+    on = [(p, field[p] + 3 * rng.integers(2)) for p in range(PAPERS)]
+    return papers, authors, subjects, np.array(writes), np.array(on)
+
+
+def write(folder, seed=0):
+    papers, authors, subjects, writes, on = acm(seed)
+    folder.mkdir()
+    for kind, table in (("paper", papers), ("author", authors), ("subject", subjects)):
+        table.to_csv(folder / f"nodes-{kind}.csv", index=False)
+    named = pandas.DataFrame({"source": [f"a{a}" for a, _ in writes],
+                              "target": [f"p{p}" for _, p in writes]})  # fmt: skip
+    named.to_csv(folder / "edges-author-writes-paper.csv", index=False)
+    pandas.DataFrame(
+        {"source": [f"p{p}" for p, _ in on], "target": [f"s{s}" for _, s in on]}
+    ).to_csv(folder / "edges-topics.csv", index=False)  # the kinds are found by the ids
+    return str(folder)
+
+
+OPTIONS = {"label": "field", "text": "about", "numbers": "standard"}
+
+
+def initials(data):
+    """The kinds at the ends of each edge, by the first letters of ids."""
+    source, target = data.graph.edges()
+    return list(
+        zip(
+            *([data.ids[each][0] for each in ends.tolist()] for ends in (source, target)),
+            strict=True,
+        )
+    )
+
+
+def test_one_graph_of_all_kinds(tmp_path):
+    data = load_graph(write(tmp_path / "acm"), **OPTIONS)
+    total = PAPERS + AUTHORS + SUBJECTS
+    assert len(data.y) == total and int((data.y >= 0).sum()) == PAPERS
+    assert data.labels == ("database", "mining", "wireless")
+    kinds = {
+        name: data.x[:, data.feature_names.index(f"kind={name}")]
+        for name in ("author", "paper", "subject")
+    }
+    assert torch.equal(sum(kinds.values()), torch.ones(total))
+    works, year = (data.feature_names.index(each) for each in ("author.works", "paper.year"))
+    assert (data.x[kinds["paper"] == 0, year] == 0).all() and (
+        data.x[kinds["paper"] == 1, year] > 0
+    ).all()
+    assert (data.x[kinds["author"] == 1, works] > 0).all()
+    assert {str(each)[0] for each in data.ids} == {"a", "p", "s"}
+    source, target = data.graph.edges()
+    ends = {
+        (data.ids[a][0], data.ids[b][0])
+        for a, b in zip(source.tolist(), target.tolist(), strict=True)
+        if a != b
+    }
+    assert ends == {("a", "p"), ("p", "a"), ("p", "s"), ("s", "p")}
+
+
+def test_relations_apart(tmp_path):
+    path = write(tmp_path / "acm")
+    data = load_graph(path, relations="separate", **OPTIONS)
+    weights = data.graph.edata[WEIGHT]
+    source, target = data.graph.edges()
+    loops = source == target
+    assert weights.shape[1] == 2 and (weights[loops] == 1).all()
+    assert (weights[~loops].sum(dim=1) == 1).all()
+    by_author = torch.tensor(
+        [
+            data.ids[a][0] == "a" or data.ids[b][0] == "a"
+            for a, b in zip(source.tolist(), target.tolist(), strict=True)
+        ]
+    )
+    assert torch.equal(weights[~loops, 0] > 0, by_author[~loops])
+    model = create_model("gcn", data.inputs, 3, relations=2)
+    assert model(data.graph, data.x).logits.isfinite().all()
+    for options, said in (({}, "model.relations=2"), ({"relations": 3}, "tells 3 directions")):
+        with pytest.raises(ZooError, match="relations" if not options else said):
+            create_model("gcn", data.inputs, 3, **options)(data.graph, data.x)
+    with pytest.raises(ZooError, match="leave one of them out"):
+        load_graph(path, relations="separate", direction="separate", **OPTIONS)
+
+
+def test_what_is_learnt_is_learnt_of_the_training_nodes_and_of_other_kinds(tmp_path):
+    data = load_graph(write(tmp_path / "acm"), missing="mean", **OPTIONS)
+    papers = torch.from_numpy(np.flatnonzero([each.startswith("p") for each in data.ids]))
+    few = data.trained_on(papers[:3])
+    words = {each for each in few.feature_names if each.startswith("paper.about: ")}
+    held = pandas.read_csv(tmp_path / "acm" / "nodes-paper.csv")["about"][:3]
+    assert words == {f"paper.about: {word}" for text in held for word in text.split()}
+    assert torch.equal(
+        few.x[:, few.feature_names.index("author.works")],
+        data.x[:, data.feature_names.index("author.works")],
+    )
+    half = data.part(papers[::2])
+    assert half.feature_names == data.feature_names and torch.equal(half.x, data.x[papers[::2]])
+
+
+def test_it_is_trained_and_better_than_words_alone(tmp_path):
+    path = write(tmp_path / "acm")
+    scores = {}
+    for name, options, model in (
+        ("mlp", {}, {}),
+        ("gcn", {}, {}),
+        ("gcn apart", {"relations": "separate"}, {"relations": 2}),
+    ):
+        recipe = {
+            "dataset": {"name": path, **OPTIONS, **options},
+            "model": {"name": name.split()[0], "dim": 32, **model},
+            "train": {"epochs": 60},
+            "seeds": [0],
+        }
+        scores[name] = run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["test"]["mean"]
+    assert min(scores["gcn"], scores["gcn apart"]) > scores["mlp"] + 0.1
+
+
+def heterograph():
+    papers, authors, subjects, writes, on = acm()
+    graph = dgl.heterograph(
+        {
+            ("author", "writes", "paper"): (torch.tensor(writes[:, 0]), torch.tensor(writes[:, 1])),
+            ("paper", "on", "subject"): (torch.tensor(on[:, 0]), torch.tensor(on[:, 1])),
+        },
+        num_nodes_dict={"paper": PAPERS, "author": AUTHORS, "subject": SUBJECTS},
+    )
+    graph.nodes["paper"].data["x"] = torch.tensor(papers[["year"]].to_numpy(np.float32))
+    graph.nodes["paper"].data["label"] = torch.tensor(
+        papers["field"].astype("category").cat.codes.to_numpy(), dtype=torch.int64
+    )
+    graph.nodes["author"].data["x"] = torch.tensor(authors[["works"]].to_numpy(np.float32))
+    return graph
+
+
+def pyg_dict(graph):
+    """What `HeteroData.to_dict()` gives."""
+    found = {kind: {"num_nodes": graph.num_nodes(kind)} for kind in graph.ntypes}
+    for kind in graph.ntypes:
+        data = dict(graph.nodes[kind].data)
+        found[kind] |= {"y" if key == "label" else key: each for key, each in data.items()}
+    for kind in graph.canonical_etypes:
+        found[kind] = {"edge_index": torch.stack(graph.edges(etype=kind))}
+    return found
+
+
+def test_graphs_of_dgl_and_pyg_are_the_same(tmp_path):
+    graph = heterograph()
+    dgl.save_graphs(str(tmp_path / "acm.bin"), [graph])
+    torch.save(pyg_dict(graph), tmp_path / "acm.pt")
+    made = [
+        Dataset.from_dgl(graph),
+        Dataset.from_pyg(pyg_dict(graph)),
+        load_graph(tmp_path / "acm.bin"),
+        load_graph(tmp_path / "acm.pt"),
+    ]
+    for each in made[1:]:
+        assert torch.equal(each.x, made[0].x) and torch.equal(each.y, made[0].y)
+        assert all(map(torch.equal, each.graph.edges(), made[0].graph.edges()))
+        assert each.feature_names == made[0].feature_names
+        assert each.ids.tolist() == made[0].ids.tolist()
+    assert "paper:0" in made[0].ids.tolist()
+    assert int((made[0].y >= 0).sum()) == PAPERS
+
+
+def test_weights_of_some_kinds_of_edges():
+    graph = heterograph()
+    graph.edges["writes"].data["share"] = torch.full((graph.num_edges("writes"),), 0.5)
+    data = Dataset.from_dgl(graph, weight="share")
+    source, target = data.graph.edges()
+    weights = data.graph.edata[WEIGHT][source != target]
+    assert set(weights.tolist()) == {0.5, 1.0}
+    with pytest.raises(ZooError, match="weights: ignore"):
+        Dataset.from_dgl(graph)
+
+
+WRONG = {
+    "two kinds with labels": "nodes of 2 kinds have labels",
+    "no edges": "no edges-NAME.csv",
+    "an id of nobody": "leads to 'a999'",
+    "ids of two kinds": "name the table by the kinds",
+    "a column of no table": "did you mean 'about'",
+    "no ids": "edges need ids",
+    "no kind": "of no single kind",
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said(tmp_path, case):
+    path, options = write(tmp_path / "acm"), dict(OPTIONS)
+    folder = tmp_path / "acm"
+    authors = pandas.read_csv(folder / "nodes-author.csv")
+
+    def edges(name, source, target):
+        pandas.DataFrame({"source": source, "target": target}).to_csv(folder / name, index=False)
+
+    def people(table):
+        table.to_csv(folder / "nodes-author.csv", index=False)
+
+    writes = "edges-author-writes-paper.csv"
+    if case == "two kinds with labels":
+        people(authors.assign(field="mining"))
+    elif case == "no edges":
+        [each.unlink() for each in folder.glob("edges-*")]
+    elif case == "an id of nobody":
+        edges(writes, ["a999"], ["p1"])
+    elif case == "ids of two kinds":
+        people(authors.assign(id=[f"p{each}" for each in range(AUTHORS)]))
+        (folder / writes).unlink()
+        edges("edges-topics.csv", ["p1"], ["s1"])
+    elif case == "a column of no table":
+        options["text"] = "abuot"
+    elif case == "no ids":
+        people(authors.drop(columns="id"))
+    else:
+        edges("edges-topics.csv", ["p1", "a1"], ["s1", "s1"])
+    with pytest.raises(ZooError, match=WRONG[case]):
+        load_graph(path, **options)

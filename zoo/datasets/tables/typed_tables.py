@@ -1,0 +1,129 @@
+"""Read a folder of tables of several kinds of nodes: `nodes-<kind>` and `edges-<name>`."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.node_kinds import Edges, Relation, joined
+from zoo.datasets.files.objects import join
+from zoo.datasets.tables.columns import OF_TEXT, Columns
+from zoo.datasets.tables.frames import SUFFIXES, header
+from zoo.errors import ZooError, suggestion
+
+Ends = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+
+
+def kinds_of(path: Path) -> dict[str, Path]:
+    """Return the tables of nodes of a folder by their kinds; none where nodes are of one kind."""
+    return _tables(path, "nodes")
+
+
+def read_kinds(
+    path: Path,
+    choice: Columns,
+    separator: str | None,
+    read_nodes: Callable[[Path, Columns], GraphArrays],
+    read_edges: Callable[[Path], Ends],
+) -> GraphArrays:
+    """Return the graph of a folder of tables.
+
+    The edges of `edges-customers-products` lead from customers to products; of another name they
+    lead wherever their ids are found, which no two kinds may share then.
+
+    Args:
+        path: of the folder.
+        choice: what columns are; each is looked for in the tables that have it.
+        separator: of the cells of a CSV.
+        read_nodes: reads a table of nodes.
+        read_edges: reads a table of edges: the ids of both ends, and weights or None.
+
+    Raises:
+        ZooError: no table has a column that is named, or edges lead to no node, or to several.
+    """
+    tables, edges = kinds_of(path), _tables(path, "edges")
+    if not edges:
+        raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
+    names = {kind: header(each, separator) for kind, each in tables.items()}
+    _need(choice, names)
+    kinds = {
+        kind: read_nodes(each, _of_table(choice, names[kind])) for kind, each in tables.items()
+    }
+    for kind, each in kinds.items():
+        if each.ids is None:
+            raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
+    relations: dict[Relation, Edges] = {}
+    for name, table in edges.items():
+        source, target, weights = read_edges(table)
+        relation = _by_name(name, kinds) or _by_ids(name, kinds, source, target, table.name)
+        ends = [
+            join(kinds[kind].ids, (ids, ids), table.name)[:, 0]
+            for kind, ids in ((relation[0], source), (relation[2], target))
+        ]
+        relations[relation] = Edges(np.stack(ends, axis=1), weights)
+    return joined(kinds, relations)
+
+
+def _tables(path: Path, start: str) -> dict[str, Path]:
+    found = sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}"))
+    return {each.stem.removeprefix(f"{start}-"): each for each in found}
+
+
+def _need(choice: Columns, names: dict[str, list[str]]) -> None:
+    """Refuse columns that are named and in no table."""
+    held = sorted({name for own in names.values() for name in own})
+    for option in ("label", "split_column", "columns", "time_column", "group_column", *OF_TEXT):
+        given = getattr(choice, option)
+        for name in [given] if isinstance(given, str) else given or []:
+            if name not in held:
+                raise ZooError(
+                    f"{option}: no table has the column {name!r}; {suggestion(name, held)}"
+                )
+
+
+def _of_table(choice: Columns, names: list[str]) -> Columns:
+    """Return what of a choice is about the columns of one table."""
+    own = {}
+    for option in ("label", "split_column", "time_column", "group_column"):
+        given = getattr(choice, option)
+        wanted = [given] if isinstance(given, str) else given or []
+        own[option] = given if set(wanted) <= set(names) else None
+    for option in ("columns", *OF_TEXT):
+        given = getattr(choice, option)
+        own[option] = None if given is None else [each for each in given if each in names]
+    own["id"] = choice.id if choice.id in names else None
+    return dataclasses.replace(choice, **own)
+
+
+def _by_name(name: str, kinds: dict[str, GraphArrays]) -> Relation | None:
+    """Return the kinds that the name of a table of edges says: `customers-buy-products`."""
+    for source in kinds:
+        for target in kinds:
+            if name == f"{source}-{target}":
+                return source, name, target
+            if name.startswith(f"{source}-") and name.endswith(f"-{target}"):
+                return source, name, target
+    return None
+
+
+def _by_ids(
+    name: str, kinds: dict[str, GraphArrays], source: np.ndarray, target: np.ndarray, where: str
+) -> Relation:
+    """Return the kinds that the ids at the ends of edges are of."""
+    found = []
+    for ids in (source, target):
+        own = [kind for kind, each in kinds.items() if _hold(each.ids, ids)]
+        if len(own) != 1:
+            of = f"those of {' and '.join(own)}" if own else "of no single kind"
+            raise ZooError(
+                f"{where}: the ids at {'its first' if ids is source else 'its second'} ends are "
+                f"{of}; name the table by the kinds, such as edges-{'-'.join(list(kinds)[:2])}.csv."
+            )
+        found.append(own[0])
+    return found[0], name, found[1]
+
+
+def _hold(known: np.ndarray, ids: np.ndarray) -> bool:
+    return bool(np.isin(ids.astype(str), known.astype(str)).all())
