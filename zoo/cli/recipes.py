@@ -251,6 +251,7 @@ def finetune(
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
     """
     from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.inference.data_of_training import as_trained, training_spec
     from zoo.weights.finetune import finetuning
 
     if probe and freeze:
@@ -258,7 +259,9 @@ def finetune(
     words = ["except-head"] if probe else freeze or ["none"]
     frozen = words[0] if len(words) == 1 else words
     import_first(imports)
-    recipe = finetuning(located(weights), spec_of(data), frozen, lr_decay, unverified)
+    folder = located(weights)
+    spec = as_trained(spec_of(data), training_spec(folder))
+    recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     recipe |= {"imports": imports} if imports else {}
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"

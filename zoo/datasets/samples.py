@@ -42,7 +42,8 @@ class Separate:
     """What data sets have in common that are not the nodes of one graph."""
 
     name: str
-    learnt: ClassVar[None] = None  # of columns of a table
+    columns: ClassVar[None] = None  # of a table
+    learnt: ClassVar[None] = None
     times: ClassVar[None] = None  # rows are in their order, or have none
     groups: ClassVar[None] = None
 

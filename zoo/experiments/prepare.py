@@ -1,5 +1,6 @@
 """A plan's data, ready to train on: the graph read once, its encoding, a split per seed."""
 
+import contextlib
 import dataclasses
 import functools
 import random
@@ -69,7 +70,7 @@ def prepare(plan: Plan) -> Prepared:
             f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
             "`resolve(recipe, trust=True)`."
         )
-    data = _in_tokens_of_the_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
+    data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = with_loss(pick(TASKS, data.task), plan.train["loss"])
@@ -91,13 +92,23 @@ def prepare(plan: Plan) -> Prepared:
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
 
 
-def _in_tokens_of_the_weights(plan: Plan, data: Dataset) -> Dataset:
-    """Return texts in the tokens of the weights that training begins with, if there are any."""
-    if plan.start_from is None or data.tokenizer is None:
+def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
+    """Return data in the tokens, or columns, of the weights that training begins with, if any.
+
+    What weights have learnt of columns is kept where the data have these columns, else forgotten.
+    """
+    if plan.start_from is None or data.tokenizer is data.columns is None:
         return data
     folder = locate(plan.start_from["weights"]).folder
-    text = read_folder(folder, unverified=plan.start_from["unverified"]).tokenizer
+    stored = read_folder(folder, unverified=plan.start_from["unverified"])
+    if data.tokenizer is None:
+        if stored.about.columns is None:
+            return data
+        with contextlib.suppress(ZooError):
+            return dataclasses.replace(data.with_columns(stored.about.columns), columns=None)
+        return data
     cut = {TRANSLATION: pairs.in_tokens_of, SEQUENCES: texts.in_tokens_of}[data.task]
+    text = stored.tokenizer
     return data if text is None else cut(data, Tokenizer(text), plan.dataset["longest"])
 
 

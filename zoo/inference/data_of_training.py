@@ -15,11 +15,12 @@ from zoo.datasets.load.by_name import common_options, whole_reader
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
 from zoo.datasets.splits import split_of
+from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.training.checksums import Damaged, unsealed_json
-from zoo.weights.folder import sha256_of
+from zoo.weights.folder import CONFIG, read_config, sha256_of
 
 MOST_NODES = 1_000_000
 
@@ -29,13 +30,19 @@ NODES = "nodes.json"
 _OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
 """Options of training that are of its own files, or known to the weights."""
 
-_OF_LABELS = ("label", "split_column", "unknown")
+_OF_COLUMNS = ("label", "columns", *OF_NODES, *OF_TEXT)
 
 
 def dataset_of_run(folder: Path) -> Spec | None:
     """Return the data of a run's seed as the run's own recipe names it, None outside of a run."""
     own = folder.parent / "recipe.yaml"
     return read_recipe(own).dataset if folder.name.startswith("seed-") and own.is_file() else None
+
+
+def training_spec(folder: Path) -> Spec | None:
+    """Return the data that weights were trained on as a recipe names them, None if none does."""
+    known = read_config(folder / CONFIG)["about"].recipe or {}
+    return dataset_of_run(folder) or known.get("dataset")
 
 
 def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Dataset | None]:
@@ -46,9 +53,8 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         folder: of its weights.
         spec: of the data.
     """
-    known = dataset_of_run(folder)
-    data = load_data(as_trained(spec, known or (model.about.recipe or {}).get("dataset")))
-    return data, training_nodes(model, known)
+    data = load_data(as_trained(spec, training_spec(folder)))
+    return data, training_nodes(model, dataset_of_run(folder))
 
 
 def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
@@ -94,8 +100,8 @@ def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
 def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     """Return a spec of files of one's own with the options of the data of training.
 
-    What it says itself counts first. Of series it says either all or nothing. Of tables of nodes
-    those of labels are left out where the table has no such column.
+    What it says itself counts first. Of series it says either all or nothing. Columns that a table
+    does not have are left out.
 
     Raises:
         ZooError: there is no such file.
@@ -111,16 +117,21 @@ def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
-    if reader is read_tables and not _labelled(path, kept):
-        kept = {key: each for key, each in kept.items() if key not in _OF_LABELS}
+    if reader is read_tables:
+        held = set(node_columns(path, kept.get("separator")))
+        kept = {key: found for key, each in kept.items() if (found := _present(key, each, held))}
     return {**kept, **own, "name": name}
 
 
-def _labelled(path: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a table of nodes has the columns of labels that options name."""
-    label = options.get("label")
-    wanted = {each.strip() for each in label.split(",")} if isinstance(label, str) else label or ()
-    return set(wanted) <= set(node_columns(path, options.get("separator")))
+def _present(option: str, given: Any, held: set[str]) -> Any:
+    """Return what an option of tables names that a table has; of labels all, or nothing."""
+    if option not in _OF_COLUMNS or given is None:
+        return given
+    names = [each.strip() for each in given.split(",")] if isinstance(given, str) else given
+    if option == "label":
+        return given if set(names) <= held else None
+    found = [each for each in names if each in held]
+    return found[0] if found and option in OF_NODES else found
 
 
 def of_training(about: About, spec: Spec | None) -> Spec:

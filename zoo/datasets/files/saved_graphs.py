@@ -252,6 +252,8 @@ def _held(path: Path, error: Exception) -> str:
         held = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except Exception:  # torch raises what the bytes suggest
         held = []
+    if any(each.startswith("torch_geometric") for each in held):
+        return ", but of classes of PyG; install torch_geometric, which reads them here, or else"
     if held:
         return f", but of {', '.join(sorted(held)[:3])}"
     return f" ({' '.join(str(error).split()).partition('. ')[0]})"
