@@ -82,6 +82,8 @@ class Model(nn.Module):
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
         alone: whether it answers for each node from that node's features alone.
+        edge_weights: whether weights of edges count: in propagation along edges, and in attention
+            to neighbours. Attention over all nodes ignores them.
         search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
     """
 
@@ -96,6 +98,7 @@ class Model(nn.Module):
         "node-forecasting",
     )
     alone: ClassVar[bool] = False
+    edge_weights: ClassVar[bool] = True
     search: ClassVar[dict[str, Any]] = {}
     head: nn.Module
     config: dict[str, Any]

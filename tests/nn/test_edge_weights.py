@@ -8,7 +8,8 @@ from zoo.graphs import along, message_passing, sampling
 from zoo.graphs.adjacency import WEIGHT
 from zoo.graphs.edge_weights import in_lists, one_relation
 from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
-from zoo.weights.create import create_model
+from zoo.registry import MODELS
+from zoo.weights.create import create_model, list_models
 
 N = 9
 EDGES = [[0, 1], [1, 2], [2, 0], [3, 1], [3, 4], [5, 3], [6, 5], [0, 6], [4, 0], [1, 0]]
@@ -191,3 +192,14 @@ def test_models_say_which_graphs_they_take():
         with pytest.raises(zoo.ZooError, match="model.direction=separate"):
             create_model(name, in_dim=5, out_dim=2)(made, x)
     assert one_relation(made, 1, 2).num_edges() < made.num_edges()
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_what_a_model_says_of_weights_is_so(name):
+    if MODELS[name].tasks == ("translation",):
+        pytest.skip("it reads sentences, whose edges have no weights")
+    torch.manual_seed(0)
+    x, model = torch.randn(N, 5), create_model(name, in_dim=5, out_dim=3).eval()
+    plain = zoo.canonical(EDGES, nodes=N)
+    same = torch.equal(model(graph(), x).logits, model(plain, x).logits)
+    assert same == (not model.edge_weights)

@@ -220,7 +220,7 @@ def classes(found: list[dict[str, Any]], most: int = 20) -> None:
 def info(found: dict[str, Any]) -> None:
     """Print what `zoo.cli.describe.info` says of a model."""
     out.print(f"[bold]{plain(found['name'])}[/]  {plain(found['what'])}\n", soft_wrap=True)
-    for part in ("equations", "paper"):
+    for part in ("equations", "edge weights", "paper"):
         if found[part]:
             out.print(plain(found[part]) + "\n", soft_wrap=True)
     if found["about"]:

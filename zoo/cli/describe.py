@@ -9,6 +9,7 @@ from zoo.config.json_schema import options_schema
 from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
+from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.named import known_metric
 from zoo.datasets.load.readers import SERIES
@@ -18,7 +19,7 @@ from zoo.experiments.resolve import load_recipe
 from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
-from zoo.registry import MODELS
+from zoo.registry import MODELS, Model
 from zoo.studies import STUDIES
 from zoo.weights.create import list_models
 from zoo.weights.index import published
@@ -163,6 +164,14 @@ RANGES = {
 """Bounds in a JSON schema, in words."""
 
 
+_WEIGHTED = "Weights of edges count along edges; attention over all nodes ignores them."
+_UNWEIGHTED = "Weights of edges are ignored."
+
+
+def _weighs(model: type[Model]) -> bool:
+    return model.edge_weights and model.tasks != (TRANSLATION,)  # sentences have no weights
+
+
 def info(name: str) -> dict[str, Any]:
     """Return what a model is: summary, equations, paper, citation, options, tasks and recipes.
 
@@ -183,6 +192,7 @@ def info(name: str) -> dict[str, Any]:
         "paper": model.paper,
         "citation": citation(name),
         "tasks": list(model.tasks),
+        "edge weights": _WEIGHTED if _weighs(model) else _UNWEIGHTED,
         "options": options(name),
         "recipes": sorted(map(_row, shipped), key=lambda row: row["dataset"]),
         "differs": {each.name: each.differs for each in shipped if each.differs},

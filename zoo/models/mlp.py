@@ -21,6 +21,7 @@ class MLP(MessagePassing):
         norm: before every activation: `none`, `layer` or `batch`.
     """
 
+    edge_weights = False
     paper = ""
     alone = True
 

@@ -103,6 +103,7 @@ class NodeFormer(Model):
         dropout: after the first map and every layer.
     """
 
+    edge_weights = False
     paper = "NodeFormer: A Scalable Graph Structure Learning Transformer (arXiv 2306.08385)"
     search: ClassVar = {
         "dim": [32, 64, 128],

@@ -53,6 +53,7 @@ class Transformer(Model):
         dropout: of the first features, of each half of a layer, and inside the feed-forward.
     """
 
+    edge_weights = False
     paper = "Attention Is All You Need (arXiv 1706.03762)"
     search: ClassVar = {
         "dim": [64, 128, 256],

@@ -28,6 +28,7 @@ class GRU(Model):
         dropout: between layers, and before the head.
     """
 
+    edge_weights = False
     paper = "Learning Phrase Representations using RNN Encoder-Decoder (arXiv 1406.1078)"
     tasks = ("node-forecasting",)
 

@@ -36,6 +36,7 @@ class ViT(Model):
         dropout: of the first sums, of each half of a layer, of the attention and in the MLP.
     """
 
+    edge_weights = False
     paper = "An Image is Worth 16x16 Words (arXiv 2010.11929)"
     tasks = ("graph-classification", "sequence-classification")
 

@@ -274,7 +274,7 @@ def scales(text: str, spread: np.ndarray, values: dict[str, Any]) -> Finding:
     """Look at the spreads (F,) of features: whether some vary much more than others."""
     wide = spread[spread > 0]
     if len(wide) and wide.max() > _APART * np.median(wide):
-        fix = "some vary much more than others: try `features: standard`"
+        fix = "scales lie apart: try `features: standard`, of tables `numbers: standard`"
         return Finding("features", "look", text, fix, values)
     return Finding("features", "good", text, values=values)
 
