@@ -12,7 +12,7 @@ from zoo.config.metrics import gain
 from zoo.config.recipe import word
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe, write_out
+from zoo.experiments.resolve import left_out, load_recipe, write_out
 from zoo.experiments.run import run_recipe
 from zoo.studies.reproduction import training_sha256
 
@@ -106,3 +106,10 @@ def test_a_verified_number_is_within_what_is_expected_or_says_why_it_is_not():
 def test_a_recipe_is_in_the_folder_of_its_model():
     for name in recipe_names():
         assert recipe_file(name).parent.name == word(load_recipe(name).model), name
+
+
+def test_what_another_data_set_leaves_out_is_said():
+    assert "`features: row`" in left_out("difformer-cora", ["dataset=karate"])
+    assert left_out("difformer-cora", ["dataset=karate", "dataset.features=row"]) is None
+    assert left_out("difformer-cora", ["train.epochs=1"]) is None
+    assert left_out("gcn-cora", ["dataset=karate"]) is None

@@ -294,12 +294,14 @@ def test_broken_parts_are_not_written(parts, tmp_path):
 def test_folders_are_searched_in_order(parts, tmp_path, monkeypatch):
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("ZOO_DATA", f"{first}{os.pathsep}{second}")
+    monkeypatch.setitem(NAMED, "cora", NAMED["cora"]._replace(nodes=40))
     write_prepared(parts, second / "cora.npz")
-    assert load_graph("cora").graph.num_nodes() == 40
+    data = load_graph("cora")
+    assert data.graph.num_nodes() == 40 and data.split == "per-class-20" and data.name == "cora"
     smaller = GraphArrays(np.array([[0, 1]]), np.array([0, 1]), np.eye(2))
     write_prepared(smaller, first / "cora.npz")
-    data = load_graph("cora")
-    assert data.graph.num_nodes() == 2 and data.split == "per-class-20" and data.name == "cora"
+    with pytest.raises(ZooError, match="cora.npz has 2 nodes, and cora has 40: it is another"):
+        load_graph("cora")
 
 
 def test_a_missing_graph_is_answered_with_its_file(tmp_path, monkeypatch):

@@ -7,6 +7,8 @@ import torch
 from heterographs import AUTHORS, PAPERS, SUBJECTS, acm, heterograph, pyg_dict
 
 from zoo import Dataset, ZooError, load_graph
+from zoo.datasets.files.prepared import write_prepared
+from zoo.datasets.load import read_graph
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 from zoo.graphs.adjacency import WEIGHT
@@ -190,3 +192,27 @@ def test_what_is_wrong_is_said(tmp_path, case):
         edges("edges-topics.csv", ["p1", "a1"], ["s1", "s1"])
     with pytest.raises(ZooError, match=WRONG[case]):
         load_graph(path, **options)
+
+
+def test_prepared_kinds_times_and_groups(tmp_path):
+    data = load_graph(write(tmp_path / "acm"), relations="separate", **OPTIONS)
+    path = tmp_path / "acm.npz"
+    parts = read_graph({"name": str(tmp_path / "acm"), **OPTIONS})
+    rows = len(parts.labels)
+    more = {"times": np.arange(rows) / 2, "groups": np.arange(rows).astype(str)}
+    write_prepared(parts._replace(**more), path)
+    again = load_graph(path, relations="separate")
+    assert torch.equal(again.graph.edata[WEIGHT], data.graph.edata[WEIGHT])
+    assert again.times.tolist() == more["times"].tolist()
+    assert again.groups.tolist() == more["groups"].tolist()
+    wrong = {
+        "node_times": np.zeros(3),
+        "node_groups": np.zeros(rows),
+        "edge_relations": np.full(len(parts.edges), 2),
+    }
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    for key, value in wrong.items():
+        np.savez(path, **{**arrays, key: value})
+        with pytest.raises(ZooError, match=key):
+            load_graph(path)

@@ -116,7 +116,7 @@ def train(
     MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
     from zoo.experiments.launch import launch, to_launch
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.resolve import left_out, load_recipe, resolve
     from zoo.experiments.run import unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
@@ -128,6 +128,8 @@ def train(
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
+        if not quiet and (said := left_out(recipe, overrides or [])):
+            console.remark(said)
     else:
         from zoo.distributed.hosts import machines
 

@@ -239,6 +239,13 @@ def info(found: dict[str, Any]) -> None:
         out.print(f"[bold]Citation[/]\n{plain(found['citation'])}", soft_wrap=True)
 
 
+def recipe_of(data: dict[str, Any]) -> None:
+    """Print a part of a recipe that can be pasted."""
+    from zoo.config.recipe import recipe_text
+
+    out.print(f"\n[bold]In a recipe[/]\n{plain(recipe_text(data))}", soft_wrap=True, end="")
+
+
 def plain(text: object) -> str:
     """Escape a user's text before it is laid out: rich reads square brackets as its own markup."""
     return escape(printable(str(text)))

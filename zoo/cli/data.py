@@ -60,6 +60,7 @@ def check(
         typer.echo(json.dumps([each._asdict() for each in found]))
     else:
         console.data(found)
+        console.recipe_of({"dataset": spec})
     broken = any(each.verdict == "fix" for each in found)
     if plot is not None and not broken:
         draw(parts or read_graph(spec), plot)
@@ -101,7 +102,7 @@ def prepare(
         prepare_on_disk(_options(path, options), written, half=half, memory=memory)
     else:
         spec = _spec(path, options)
-        if late := [each for each in ("direction", "duplicates") if each in spec]:
+        if late := [each for each in ("direction", "duplicates", "relations") if each in spec]:
             raise ZooError(
                 f"a prepared graph keeps every row of edges as it is; leave out `{late[0]}` here, "
                 f"and write `dataset.{late[0]}={spec[late[0]]}` where you train on it."

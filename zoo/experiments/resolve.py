@@ -5,7 +5,7 @@ Neither runs what a recipe imports unless it is told to: looking at a recipe run
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,17 @@ class Plan:
             del full["graph"]
         full |= {"start_from": self.start_from} if self.start_from else {}
         return full | ({"imports": self.imports} if self.imports else {})
+
+
+def left_out(recipe: str, overrides: Sequence[str]) -> str | None:
+    """Return what an override that names another data set leaves out of the recipe, if anything."""
+    given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
+    dataset = load_recipe(recipe, trust=True).dataset if given else None
+    features = dataset.get("features") if isinstance(dataset, Mapping) else None
+    if features is None or any("features" in each for each in overrides):
+        return None
+    kept = f"dataset.features={features}"
+    return f"{given} leaves out `features: {features}` of {recipe}; write `{kept}` to keep that."
 
 
 def resolve(recipe: Recipe, trust: Trust = False) -> Plan:

@@ -376,6 +376,34 @@ def test_a_collection_becomes_a_prepared_file(case, server, publish, monkeypatch
     read_prepared(folder / f"{name}.npz")
 
 
+@pytest.mark.parametrize("place", ["", "citeseer", "Citeseer/raw", "planetoid"])
+def test_published_files_in_a_folder_of_data_are_read(place, publish, server):
+    """As they are downloaded by hand, or left by PyG; nothing is downloaded."""
+    files, (edges, labels, features, _) = planetoid()
+    folder = publish("citeseer", "planetoid", {}, len(labels))
+    (folder / place).mkdir(parents=True)
+    for path, content in files.items():
+        (folder / place / path.strip("/")).write_bytes(content)
+    data = load_graph("citeseer")
+    assert not server.asked and (folder / "citeseer.npz").is_file()
+    assert np.array_equal(data.y.numpy(), labels) and np.allclose(data.x.numpy(), features)
+    ends = np.stack([each.numpy() for each in data.graph.edges()], axis=1)
+    assert undirected(ends) == undirected(edges)
+
+
+def test_published_files_of_another_graph_are_refused(publish):
+    files, (_, labels, *_) = heterophilous()
+    folder = publish("squirrel", "heterophilous", {}, len(labels) + 1)
+    folder.mkdir()
+    (folder / "squirrel_filtered.npz").write_bytes(files["/squirrel_filtered.npz"])
+    with pytest.raises(ZooError, match="squirrel_filtered.npz of .* has 6 nodes and not the 7"):
+        load_graph("squirrel")
+    assert os.listdir(folder) == ["squirrel_filtered.npz"]
+    (folder / "squirrel_filtered.npz").rename(folder / "squirrel.npz")
+    with pytest.raises(ZooError, match="squirrel.npz has 6 nodes, and squirrel has 7"):
+        load_graph("squirrel")
+
+
 def refused(name, folder, *words):
     with pytest.raises(ZooError) as caught:
         load_graph(name)

@@ -72,8 +72,30 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
     ids = None if arrays.ids is None else check_ids(arrays.ids, len(labels))
     check_names(arrays._replace(labels=labels))
     weights = None if arrays.weights is None else check_weights(arrays.weights, len(edges))
+    _check_rows_of("node_times", arrays.times, len(labels), "iuf")
+    _check_rows_of("node_groups", arrays.groups, len(labels), "U")
+    _check_rows_of("edge_relations", arrays.relations, len(edges), "iu")
+    if arrays.relations is not None:
+        known = len(arrays.relation_names or ())
+        if len(edges) and not 0 <= arrays.relations.min() <= arrays.relations.max() < known:
+            raise ZooError(
+                f"`edge_relations` are from {arrays.relations.min()} to {arrays.relations.max()}, "
+                f"and `relation_names` has {known} names; write numbers from 0, and their names."
+            )
     checked = {"edges": edges, "labels": labels, "features": features, "masks": masks}
     return arrays._replace(**checked, ids=ids, weights=weights)
+
+
+def _check_rows_of(key: str, values: np.ndarray | None, rows: int, kinds: str) -> None:
+    """Refuse values, where there are some, that are not one number, or text, for each row."""
+    if values is None:
+        return
+    if values.shape != (rows,) or values.dtype.kind not in kinds:
+        wanted = "text" if kinds == "U" else "numbers"
+        raise ZooError(
+            f"`{key}` is {values.dtype} of the shape {values.shape} and should be {wanted} of the "
+            f"shape ({rows},)."
+        )
 
 
 def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:

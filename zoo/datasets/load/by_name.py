@@ -24,7 +24,7 @@ from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
-from zoo.datasets.load.obtain import find, obtain, on_disk_folder, path_of
+from zoo.datasets.load.obtain import check_size, find, obtain, on_disk_folder, path_of
 from zoo.datasets.load.readers import READERS, reader_of, whole_reader
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
@@ -48,7 +48,9 @@ def _builder(name: str) -> Callable[..., Dataset]:
         path = find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
             return read_on_disk(path, features=features, task=task)
-        return _made(path, name, read_prepared(path), task, known.split, features=features)
+        arrays = read_prepared(path)
+        check_size(name, path, len(arrays.labels), known.nodes)
+        return _made(path, name, arrays, task, known.split, features=features)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (

@@ -39,9 +39,10 @@ class Source(NamedTuple):
 
 
 def obtain(name: str, source: Source | None, nodes: int) -> Path:
-    """Download a named graph, write it as `<name>.npz` into the first data folder.
+    """Convert the published files of a named graph, write it as `<name>.npz` into the data folder.
 
-    Where another process is at it, its file is waited for.
+    They are looked for in the data folders first, and downloaded where they are in none. Where
+    another process is at it, its file is waited for.
 
     Args:
         name: what the file is called.
@@ -57,7 +58,14 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
     """
     folder = data_folders()[0]
     if source is None:
-        raise _by_hand(name, "no public address is known that is safe to download from")
+        raise _by_hand(name, source, "no public address is known that is safe to download from")
+    if paths := published(name, source):
+        try:
+            arrays = _converted(source, paths, nodes, f"the {paths[0].name} of {paths[0].parent}")
+        except ZooError as error:
+            raise ZooError(f"{name}: {error}; put the published files there, or none.") from None
+        write_prepared(arrays, folder / f"{name}.npz")
+        return folder / f"{name}.npz"
     try:
         with draft_folder(folder / name, wait=True) as raw:
             if not (folder / f"{name}.npz").exists():
@@ -66,8 +74,27 @@ def obtain(name: str, source: Source | None, nodes: int) -> Path:
                     download(f"{URLS[source.collection]}/{file}", path)
                 write_prepared(_converted(source, paths, nodes), folder / f"{name}.npz")
     except ZooError as error:
-        raise _by_hand(name, str(error)) from None
+        raise _by_hand(name, source, str(error)) from None
     return folder / f"{name}.npz"
+
+
+def published(name: str, source: Source) -> list[Path] | None:
+    """Return the published files of a named graph in the data folders, None where some are missing.
+
+    They lie in a folder of data itself, in one that is called like the graph or its collection, or
+    in `raw` in it, as PyG and OGB leave them; files with a name of many graphs not in the first.
+    """
+    words = {name, name.capitalize(), source.collection}
+    for folder in data_folders():
+        own = [folder / word for word in sorted(words)]
+        places = [*own, *(each / "raw" for each in own)]
+        if not source.files[0].startswith("data."):
+            places.insert(0, folder)
+        for place in places:
+            paths = [place / Path(file).name for file in source.files]
+            if all(each.is_file() for each in paths):
+                return paths
+    return None
 
 
 def obtain_pairs(folder: Path) -> Path:
@@ -102,27 +129,43 @@ def obtain_pairs(folder: Path) -> Path:
     return folder
 
 
-def _converted(source: Source, paths: list[Path], nodes: int) -> GraphArrays:
+def check_size(name: str, path: Path, found: int, nodes: int) -> None:
+    """Refuse a file that is called like a named graph and is another.
+
+    Raises:
+        ZooError: it has another number of nodes.
+    """
+    if found != nodes:
+        raise ZooError(
+            f"{path} has {found:,} nodes, and {name} has {nodes:,}: it is another graph, or "
+            f"another version. Give it another name, or put {name} there."
+        )
+
+
+def _converted(
+    source: Source, paths: list[Path], nodes: int, what: str = "what was downloaded"
+) -> GraphArrays:
     try:
         arrays = source.convert(paths)
     except (ZooError, MemoryError):
         raise
     except Exception as error:  # readers of eight formats raise nearly anything
         cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        raise ZooError(f"what was downloaded is not in the published layout ({cause})") from error
+        raise ZooError(f"{what} is not in the published layout ({cause})") from error
     if len(arrays.labels) != nodes:
-        raise ZooError(
-            f"what was downloaded has {len(arrays.labels):,} nodes and not the {nodes:,} published"
-        )
+        raise ZooError(f"{what} has {len(arrays.labels):,} nodes and not the {nodes:,} published")
     return arrays
 
 
-def _by_hand(name: str, cause: str) -> ZooError:
+def _by_hand(name: str, source: Source | None, cause: str) -> ZooError:
     folders = ", ".join(map(str, data_folders()))
+    files = [Path(file).name for file in source.files] if source else []
+    files = [*files[:2], "..."] if len(files) > 3 else files
+    raw = f", or the published {', '.join(files)} as they are," if files else ""
     return ZooError(
         f"{name} is not in {folders}, and {cause.rstrip('.')}. Put a prepared file {name}.npz "
-        f"(with {KEYS}; data/README.md says how to get it) into {data_folders()[0]}, or name the "
-        "folder that has it in ZOO_DATA."
+        f"(with {KEYS}; data/README.md says how to get it){raw} into {data_folders()[0]}, or name "
+        "the folder that has it in ZOO_DATA."
     )
 
 
