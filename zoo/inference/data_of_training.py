@@ -53,7 +53,8 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         folder: of its weights.
         spec: of the data.
     """
-    data = load_data(as_trained(spec, training_spec(folder)))
+    asked, _ = divide(as_trained(spec, training_spec(folder)), ("split",))
+    data = load_data(asked)
     return data, training_nodes(model, dataset_of_run(folder))
 
 
