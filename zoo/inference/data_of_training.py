@@ -113,8 +113,9 @@ def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     path, own = path_of(name), dict(spec) if isinstance(spec, Mapping) else {}
     if not path.exists():
         return spec
-    if whole_reader(path, trained_on):
-        return spec if len(own) > 1 else {**trained_on, "name": name}
+    if whole := whole_reader(path, trained_on):
+        fits = set(trained_on) <= {"name", "split", *options_of(whole)}
+        return {**trained_on, "name": name} if fits and len(own) <= 1 else spec
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
