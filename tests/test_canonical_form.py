@@ -140,6 +140,12 @@ def test_other_things_are_no_graphs(model):
             model(given, torch.randn(12, 5))
 
 
+@pytest.mark.parametrize("kinds", [[0], [0, -1, 1], [0.0, 1.0, 0.0], [[0], [1], [0]]])
+def test_kinds_of_edges_are_a_whole_number_for_each(kinds):
+    with pytest.raises(zoo.ZooError, match="one whole number from 0 for each of the 3 edges"):
+        zoo.canonical([[0, 1], [1, 2], [2, 3]], nodes=4, relations=kinds)
+
+
 def test_a_known_graph_costs_no_look_at_its_edges(model, monkeypatch):
     graph, x = dgl.add_self_loop(both_ways(ring())), torch.randn(12, 5)
     model(graph, x)

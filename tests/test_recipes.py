@@ -113,3 +113,9 @@ def test_what_another_data_set_leaves_out_is_said():
     assert left_out("difformer-cora", ["dataset=karate", "dataset.features=row"]) is None
     assert left_out("difformer-cora", ["train.epochs=1"]) is None
     assert left_out("gcn-cora", ["dataset=karate"]) is None
+
+
+def test_an_override_may_be_what_makes_a_recipe_right(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("model: {name: nothing_of_the_sort}\ndataset: karate\ntrain: {epochs: many}\n")
+    assert left_out(str(path), ["dataset=karate", "train.epochs=1"]) is None

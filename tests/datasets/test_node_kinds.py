@@ -158,6 +158,7 @@ WRONG = {
     "a column of no table": "did you mean 'about'",
     "no ids": "edges need ids",
     "no kind": "of no single kind",
+    "a table twice": "nodes-author.csv and nodes-author.parquet; keep one",
 }
 
 
@@ -188,6 +189,8 @@ def test_what_is_wrong_is_said(tmp_path, case):
         options["text"] = "abuot"
     elif case == "no ids":
         people(authors.drop(columns="id"))
+    elif case == "a table twice":
+        authors.to_parquet(folder / "nodes-author.parquet")
     else:
         edges("edges-topics.csv", ["p1", "a1"], ["s1", "s1"])
     with pytest.raises(ZooError, match=WRONG[case]):

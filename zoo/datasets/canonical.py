@@ -49,7 +49,7 @@ def canonical(
 
     Raises:
         ZooError: several kinds of nodes or edges, edges that are no pairs of nodes 0 to N-1, or
-            weights that are not one number from 0 for each edge.
+            weights or kinds of edges that are not one number from 0 for each edge.
     """
     if not isinstance(source, DGLGraph):
         if nodes is None:
@@ -57,7 +57,7 @@ def canonical(
         edges = check_edges(np.asarray(source), nodes)
         values = None if weights is None else check_weights(np.asarray(weights), len(edges))
         if relations is not None:
-            values = _apart(values, np.asarray(relations), direction)
+            values = _apart(values, np.asarray(relations), len(edges), direction)
         return _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
     if not source.is_homogeneous:
         raise ZooError(
@@ -161,10 +161,17 @@ def _weights(
     return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
 
-def _apart(weights: np.ndarray | None, relations: np.ndarray, direction: str) -> np.ndarray:
+def _apart(
+    weights: np.ndarray | None, relations: np.ndarray, edges: int, direction: str
+) -> np.ndarray:
     """Return weights (E, K) of edges that are of one kind each, 0 for the other kinds."""
     if direction != "both":
         raise ZooError("kinds of edges are kept apart, or directions; leave one of them out.")
+    if relations.shape != (edges,) or relations.dtype.kind not in "iu" or (relations < 0).any():
+        raise ZooError(
+            f"the kinds of edges are one whole number from 0 for each of the {edges:,} edges, and "
+            f"not {relations.dtype} of the shape {relations.shape}."
+        )
     found = np.zeros((len(relations), int(relations.max(initial=0)) + 1), np.float32)
     found[np.arange(len(relations)), relations] = 1 if weights is None else weights
     return found

@@ -111,7 +111,12 @@ class Plan:
 def left_out(recipe: str, overrides: Sequence[str]) -> str | None:
     """Return what an override that names another data set leaves out of the recipe, if anything."""
     given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
-    dataset = load_recipe(recipe, trust=True).dataset if given else None
+    if given is None:
+        return None
+    try:
+        dataset = load_recipe(recipe, trust=True).dataset
+    except ZooError:  # the override is what makes the recipe right
+        return None
     features = dataset.get("features") if isinstance(dataset, Mapping) else None
     if features is None or any("features" in each for each in overrides):
         return None

@@ -211,7 +211,7 @@ def _run(
                 begin(start)
             record.track(track, written)
             record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
-            if known := nodes_of(plan.dataset, prepared.data):
+            if not record.holds(NODES) and (known := nodes_of(plan.dataset, prepared.data)):
                 record.write(NODES, known)
             del model
             results, error = _train_seeds(prepared, where, record, watch)

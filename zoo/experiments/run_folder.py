@@ -114,9 +114,13 @@ class Record:
         """Write data as JSON."""
         _write(self.folder / name, sealed_json(data))
 
+    def holds(self, name: str) -> bool:
+        """Say whether the folder has a file of this name."""
+        return (self.folder / name).exists()
+
     def write_recipe(self, text: str) -> None:
         """Write the recipe, if it is not there already."""
-        if not (self.folder / "recipe.yaml").exists():
+        if not self.holds("recipe.yaml"):
             _write(self.folder / "recipe.yaml", sealed_text(text))
         self.read_recipe()
 

@@ -121,7 +121,8 @@ def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     kept = {key: each for key, each in trained_on.items() if key in known}
     if reader is read_tables:
         held = set(node_columns(path, kept.get("separator")))
-        kept = {key: found for key, each in kept.items() if (found := _present(key, each, held))}
+        kept = {key: _present(key, each, held) for key, each in kept.items()}
+        kept = {key: each for key, each in kept.items() if each not in (None, [])}
     return {**kept, **own, "name": name}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.node_kinds import Edges, Relation, joined
 from zoo.datasets.files.objects import join
-from zoo.datasets.tables.columns import OF_TEXT, Columns
+from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns
 from zoo.datasets.tables.frames import SUFFIXES, header
 from zoo.errors import ZooError, suggestion
 
@@ -67,14 +67,18 @@ def read_kinds(
 
 
 def _tables(path: Path, start: str) -> dict[str, Path]:
-    found = sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}"))
-    return {each.stem.removeprefix(f"{start}-"): each for each in found}
+    tables: dict[str, Path] = {}
+    for each in sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}")):
+        first = tables.setdefault(each.stem.removeprefix(f"{start}-"), each)
+        if first != each:
+            raise ZooError(f"the folder has {first.name} and {each.name}; keep one of them.")
+    return tables
 
 
 def _need(choice: Columns, names: dict[str, list[str]]) -> None:
     """Refuse columns that are named and in no table."""
     held = sorted({name for own in names.values() for name in own})
-    for option in ("label", "split_column", "columns", "time_column", "group_column", *OF_TEXT):
+    for option in ("label", "columns", *OF_NODES, *OF_TEXT):
         given = getattr(choice, option)
         for name in [given] if isinstance(given, str) else given or []:
             if name not in held:
@@ -86,7 +90,7 @@ def _need(choice: Columns, names: dict[str, list[str]]) -> None:
 def _of_table(choice: Columns, names: list[str]) -> Columns:
     """Return what of a choice is about the columns of one table."""
     own = {}
-    for option in ("label", "split_column", "time_column", "group_column"):
+    for option in ("label", *OF_NODES):
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
         own[option] = given if set(wanted) <= set(names) else None
