@@ -164,7 +164,8 @@ def in_time(
         if np.isnan(times).any():
             raise ZooError(
                 f"split time: {np.isnan(times).sum():,} nodes with a label have no time, the first "
-                f"of them node {order[np.isnan(times).argmax()]}; fill it in, or leave their labels out."
+                f"of them node {order[np.isnan(times).argmax()]}; fill it in, or leave the "
+                "labels out."
             )
         order = order[np.argsort(times, kind="stable")]
     found = _cut(order, train, val, test)
