@@ -146,6 +146,12 @@ def test_kinds_of_edges_are_a_whole_number_for_each(kinds):
         zoo.canonical([[0, 1], [1, 2], [2, 3]], nodes=4, relations=kinds)
 
 
+@pytest.mark.parametrize("duplicates", ["mean", "sum", "max"])
+def test_a_graph_without_edges_has_weights_of_its_loops(duplicates):
+    graph = zoo.canonical(torch.zeros(0, 2).long(), nodes=3, weights=[], duplicates=duplicates)
+    assert graph.edata["weight"].tolist() == [1, 1, 1]
+
+
 def test_a_known_graph_costs_no_look_at_its_edges(model, monkeypatch):
     graph, x = dgl.add_self_loop(both_ways(ring())), torch.randn(12, 5)
     model(graph, x)

@@ -4,11 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from zoo.datasets.load import load_data
-from zoo.datasets.snapshots import series_of_json, series_of_table
-from zoo.datasets.tables.series import Steps, filled, time_names
+from zoo.datasets.load.series import series_of_json, series_of_table
+from zoo.datasets.tables.series import filled
+from zoo.datasets.tables.times import Steps, time_names
 from zoo.errors import ZooError
+from zoo.graphs.adjacency import WEIGHT
 
 DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]
 
@@ -154,7 +157,7 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, rows, options, said):
     assert "sales" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_edges_need_ids_and_no_weights(tmp_path):
+def test_edges_need_ids_and_a_word_on_weights(tmp_path):
     path = write(tmp_path / "one.csv", [(day, 1) for day in DAYS], "t,y")
     roads = write(tmp_path / "roads.csv", [("north", "south", 3)], "source,target,km")
     with pytest.raises(ZooError, match="edges are between ids"):
@@ -163,6 +166,28 @@ def test_edges_need_ids_and_no_weights(tmp_path):
     with pytest.raises(ZooError, match="'km'.*weights: ignore"):
         read(path, edges=str(roads))
     assert read(path, edges=str(roads), weights="ignore").graphs.graphs[0].num_edges() == 4
+    for word in ({"weights": "use"}, {"weight": "km"}):
+        [graph] = read(path, edges=str(roads), **word).graphs.graphs
+        assert graph.edata[WEIGHT].tolist() == [1, 3, 3, 1]
+    [graph] = read(path, edges=str(roads), weight="km", direction="in").graphs.graphs
+    assert graph.edata[WEIGHT].tolist() == [1, 3, 0, 1]
+
+
+def test_edges_of_a_table_change_in_time(tmp_path):
+    path = write(tmp_path / "sales.csv", two_stores())
+    rows = [
+        (DAYS[4], "north", "south", 2),
+        (DAYS[6], "south", "north", 5),
+        (DAYS[6], "north", "south", 7),
+    ]
+    roads = write(tmp_path / "roads.csv", rows, "date,source,target,lorries")
+    data = read(path, edges=str(roads), weight="lorries")
+    counts = [each.edata[WEIGHT][1].item() for each in data.graphs.graphs[1:]]
+    assert [each.num_edges() for each in data.graphs.graphs] == [2, 4, 4] and counts == [2, 6]
+    assert data.series.graph_of.tolist() == [0] * 4 + [1] * 2 + [2] * (len(DAYS) - 6)
+    late = write(tmp_path / "late.csv", [("2031-01-01", "north", "south")], "date,source,target")
+    with pytest.raises(ZooError, match="late.csv: 2031-01-01 is none of the times of the nodes"):
+        read(path, edges=str(late))
 
 
 @pytest.mark.parametrize(
@@ -261,9 +286,29 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path, content, said):
     assert "own.json" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_weights_may_be_ignored(tmp_path):
+def test_weights_are_ignored_or_used(tmp_path):
     path = json_of(tmp_path / "own.json", {"edges": EDGES, "FX": Y, "weights": [1, 2]})
     assert len(load_data({"name": str(path), "lags": 2, "weights": "ignore"}).y) == 7
+    data = load_data({"name": str(path), "lags": 2, "weights": "use"})
+    assert data.graphs.graphs[0].edata[WEIGHT].tolist() == [1, 1, 1, 1, 2, 2, 1]
+    with pytest.raises(ZooError, match="no list of 2 numbers"):
+        path = json_of(tmp_path / "few.json", {"edges": EDGES, "FX": Y, "weights": [2]})
+        load_data({"name": str(path), "lags": 2, "weights": "use"})
+    with pytest.raises(ZooError, match="the edges have none to use"):
+        load_data({"name": str(json_of(path, FORMS["FX"])), "lags": 2, "weights": "use"})
+
+
+def test_weights_change_in_time(tmp_path):
+    mapping = {
+        "edge_index": {str(t): EDGES for t in range(T)},
+        "edge_weight": {str(t): [1, 2 + t // 4] for t in range(T)},
+    }
+    content = {"time_periods": T, "y": Y, "edge_mapping": mapping}
+    data = series_of_json(json_of(tmp_path / "own.json", content), lags=2, weights="use")
+    first, second, third = (each.edata[WEIGHT] for each in data.graphs.graphs)
+    graph, _ = data.batch(torch.tensor([6, 0, 3]))  # at the times 7, 1 and 4
+    assert graph.edata[WEIGHT].tolist() == torch.cat([second, first, second]).tolist()
+    assert third.max() == 4
 
 
 def test_chickenpox(real_graph):

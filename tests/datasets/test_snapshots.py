@@ -9,7 +9,8 @@ import torch
 from zoo.datasets.load.check_samples import check_series
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import make_split, split_of
-from zoo.datasets.tables.series import NodeSeries, Steps
+from zoo.datasets.tables.series import NodeSeries
+from zoo.datasets.tables.times import Steps
 from zoo.encodings import laplacian
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph

@@ -186,7 +186,7 @@ def _combined(
         found = np.zeros(len(keys), np.float32)
         np.maximum.at(found, at, values)
         return found
-    found = np.bincount(at, values, minlength=len(keys))
+    found = np.bincount(at, values, minlength=len(keys)).astype(np.float64)  # int64 of no rows
     if duplicates == "mean":
         found /= np.maximum(np.bincount(at, minlength=len(keys)), 1)
     return found.astype(np.float32)

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from itertools import repeat
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from zoo.config.metrics import MSE
-from zoo.config.options import Count
-from zoo.datasets.canonical import canonical
+from zoo.datasets.canonical import Direction, Duplicates, canonical
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.samples import Encodings, Separate, encodings_of
 from zoo.datasets.splits import TIME_SPLITS
-from zoo.datasets.tables.series import NodeSeries, filled, read_series_table
-from zoo.datasets.tables.series_json import read_series_json
+from zoo.datasets.tables.series import NodeSeries, filled
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
-from zoo.system.files import data_file
 
 Scale = Literal["none", "standard"]
-Forecasting = Literal["node-forecasting"]
-Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,6 +85,8 @@ class Snapshots(Separate):
         horizon: int,
         scale: Scale = "none",
         period: int | None = None,
+        direction: Direction = "both",
+        duplicates: Duplicates = "mean",
     ) -> Snapshots:
         """Cut series into samples, unscaled yet; raise ZooError where there are too few times."""
         times, nodes, features = series.values.shape
@@ -103,7 +99,10 @@ class Snapshots(Separate):
             )
         raw = torch.from_numpy(series.values)
         y = raw[lags:, :, 0].unfold(0, horizon, 1)  # (S, N, horizon)
-        graphs = [canonical(each, nodes=nodes) for each in series.edges]
+        graphs = [
+            canonical(each, nodes=nodes, weights=own, direction=direction, duplicates=duplicates)
+            for each, own in zip(series.edges, series.weights or repeat(None), strict=False)
+        ]
         kinds = torch.from_numpy(series.graph_of)[lags - 1 : lags - 1 + count]
         return cls(
             name=name,
@@ -201,99 +200,3 @@ class Snapshots(Separate):
         """Return the targets of some samples (B,), as they are scaled, (B, N * horizon)."""
         y = self.y[chosen].unflatten(1, (len(self.shift), -1))
         return ((y - self.shift[:, :1]) / self.spread[:, :1]).flatten(1)
-
-
-def series_of_table(
-    path: Path,
-    *,
-    time: str,
-    target: str,
-    id: str | None = None,
-    columns: list[str] | None = None,
-    edges: str | None = None,
-    edge_columns: Pair | None = None,
-    lags: Count = 8,
-    horizon: Count = 1,
-    scale: Scale = "none",
-    period: Count | None = None,
-    date_format: str | None = None,
-    step: str | None = None,
-    missing: Literal["refuse", "unknown"] = "refuse",
-    weights: Literal["ignore"] | None = None,
-    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
-    task: Forecasting = FORECASTING,
-) -> Snapshots:
-    """Read a table with a column of times: a row for each node and time, in any order.
-
-    Args:
-        path: a CSV or Parquet table.
-        time: column of times: dates, or whole numbers.
-        target: column of the numbers that are predicted.
-        id: column that says which node a row is of; left out, there is one.
-        columns: further columns of numbers that are read.
-        edges: a table of edges between ids; left out, there are none.
-        edge_columns: its two columns of ids; left out, `source` and `target`.
-        lags: values of each column that are read, up to the present one.
-        horizon: values that are predicted at once.
-        scale: `standard` divides what is read of a node by its deviation at times of training.
-        period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
-        date_format: how dates are written, such as `%d.%m.%Y`; left out, 2026-03-31.
-        step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
-        missing: `unknown` takes times that have no row; else they are refused.
-        weights: `ignore` reads the table of edges without its other columns.
-        separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
-        task: what for; there is one word for it.
-    """
-    try:
-        series = read_series_table(
-            path, time=time, target=target, id=id, columns=columns or [], edges=edges,
-            edge_columns=edge_columns or ["source", "target"], date_format=date_format, step=step,
-            missing=missing, weights=weights, separator=separator,
-        )  # fmt: skip
-    except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
-    return Snapshots.of(path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period)
-
-
-def series_of_json(
-    path: Path,
-    *,
-    lags: Count = 8,
-    horizon: Count = 1,
-    scale: Scale = "none",
-    period: Count | None = None,
-    weights: Literal["ignore"] | None = None,
-    task: Forecasting = FORECASTING,
-) -> Snapshots:
-    """Read a JSON file of PyTorch Geometric Temporal.
-
-    Args:
-        path: the `.json`.
-        lags: values of each node that are read, up to the present one.
-        horizon: values that are predicted at once.
-        scale: `standard` divides what is read of a node by its deviation at times of training.
-        period: times to the same season again, if there are any.
-        weights: `ignore` reads edges without their weights.
-        task: what for; there is one word for it.
-    """
-    series = read_series_json(path, weights)
-    return Snapshots.of(path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period)
-
-
-def chickenpox(
-    *, lags: Count = 4, horizon: Count = 1, scale: Scale = "none", period: Count | None = 52
-) -> Snapshots:
-    """Cases of chickenpox in 20 counties of Hungary in 521 weeks, standardised; 41 borders.
-
-    Args:
-        lags: weeks that are read.
-        horizon: weeks that are predicted at once.
-        scale: the values are standardised already, by all times; `standard` does so once more.
-        period: weeks of a year.
-    """
-    found = data_file("chickenpox.json", "that of PyTorch Geometric Temporal")
-    return series_of_json(found, lags=lags, horizon=horizon, scale=scale, period=period)
-
-
-SERIES_WORDS: dict[str, Callable[..., Snapshots]] = {"chickenpox": chickenpox}
-"""Word to builder `(*, lags, horizon, ...) -> Snapshots`."""

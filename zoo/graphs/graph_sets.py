@@ -16,7 +16,8 @@ from torch import Tensor
 
 from zoo.canonical_form import remember
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import WEIGHT, neighbours
+from zoo.graphs.edge_weights import in_lists
 from zoo.graphs.sequences import sequence_graph
 
 _KEPT = 8
@@ -46,7 +47,7 @@ class StoredGraphs:
     """Graphs that are kept: one that all samples share, or some, or one for each sample.
 
     Args:
-        graphs: canonical graphs on the CPU.
+        graphs: canonical graphs on the CPU, all with weights of edges or none.
         kinds: which of them each sample has, (S,) int64.
     """
 
@@ -57,6 +58,8 @@ class StoredGraphs:
         self._edges = torch.tensor([len(sources) for _, sources in lists])
         self._degrees = torch.cat([offsets.diff() for offsets, _ in lists]).long()
         self._sources = torch.cat([sources for _, sources in lists]).long()
+        weights = [in_lists(each) for each in self.graphs]
+        self._weights = None if weights[0] is None else torch.cat(weights)
         self._copies: dict[int, dgl.DGLGraph] = {}
         self.sizes = self._nodes[kinds]
 
@@ -78,13 +81,16 @@ class StoredGraphs:
         kinds = self.kinds[chosen]
         nodes, edges = self._nodes[kinds], self._edges[kinds]
         many = self._degrees[stretches((self._nodes.cumsum(0) - self._nodes)[kinds], nodes)]
-        sources = self._sources[stretches((self._edges.cumsum(0) - self._edges)[kinds], edges)]
+        places = stretches((self._edges.cumsum(0) - self._edges)[kinds], edges)
+        sources = self._sources[places]
         sources += torch.repeat_interleave(nodes.cumsum(0) - nodes, edges)
         offsets = torch.cat([many.new_zeros(1), many.cumsum(0)])
         lists = offsets, sources, torch.arange(len(sources))
         graph = dgl.graph(("csc", lists), num_nodes=len(many))
         graph.set_batch_num_nodes(nodes)
         graph.set_batch_num_edges(edges)
+        if self._weights is not None:
+            graph.edata[WEIGHT] = self._weights[places]
         return remember(graph)
 
 

@@ -13,7 +13,7 @@ from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import Split, split_of
-from zoo.datasets.tables.series import time_names
+from zoo.datasets.tables.times import time_names
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place

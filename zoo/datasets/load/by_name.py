@@ -26,11 +26,12 @@ from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import check_size, find, obtain, on_disk_folder, path_of
 from zoo.datasets.load.readers import READERS, reader_of, whole_reader
+from zoo.datasets.load.series import SERIES_WORDS
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
 from zoo.datasets.samples import Samples
-from zoo.datasets.snapshots import SERIES_WORDS, Snapshots
+from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
@@ -84,9 +85,8 @@ def load_data(
 ) -> Dataset | SentencePairs | Samples | Snapshots:
     """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
 
-    A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
-    once if it is in none. The path of a folder or a file is read (`READERS` says what it may end
-    in); any other name is that of a prepared graph in those folders. On-disk graphs are mapped.
+    A name of `DATASETS` is `<name>.npz` in the folders of `ZOO_DATA`, downloaded once if in none;
+    a path is read as its ending says (`READERS`); other names are of prepared graphs in there.
 
     Args:
         spec: a word of `DATASETS`, a path, or a mapping of `name` and options.

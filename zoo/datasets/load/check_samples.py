@@ -19,7 +19,7 @@ from zoo.datasets.load.check_in_memory import (
 from zoo.datasets.pairs import SentencePairs, Sentences
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.tables.series import time_names
+from zoo.datasets.tables.times import time_names
 from zoo.graphs.adjacency import neighbours
 
 _UNEQUAL = 3
@@ -63,8 +63,12 @@ def check_series(data: Snapshots) -> list[Finding]:
     size = f"{nodes:,} nodes at {times:,} times, {first} to {last}, in steps of {series.steps.size}"
     told = f"{', '.join(series.names)}; {series.names[0]} is predicted"
     counts = [(each.num_edges() - nodes) // 2 for each in data.graphs.graphs]
-    edges = f"{min(counts):,} to {max(counts):,}, of {len(counts):,} graphs in time"
+    range_of = (
+        f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{counts[0]:,}"
+    )
+    edges = f"{range_of}, of {len(counts):,} graphs in time"
     edges = f"{counts[0]:,} at all times" if len(counts) == 1 else edges
+    edges += "" if series.weights is None else ", with weights"
     known = [each[np.isfinite(each)] for each in y.T]
     unknown, never = int(np.isnan(y).sum()), sum(len(each) == 0 for each in known)
     constant = sum(len(each) > 0 and bool((each == each[0]).all()) for each in known)

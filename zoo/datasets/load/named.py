@@ -22,8 +22,8 @@ from zoo.datasets.load.converters import convert_planetoid
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import NODES as IMAGE_NODES
 from zoo.datasets.load.obtain import Source, obtain_pairs
+from zoo.datasets.load.series import SERIES_WORDS
 from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
-from zoo.datasets.snapshots import SERIES_WORDS
 from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import NODES as TEXT_NODES
 from zoo.datasets.texts import TEXTS

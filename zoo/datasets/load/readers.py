@@ -13,10 +13,11 @@ from zoo.datasets.files.matrices import from_scipy, read_coordinates
 from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.saved_graphs import read_dgl, read_pyg
 from zoo.datasets.files.text_lines import read_terms
+from zoo.datasets.load.series import series_of_json, series_of_table
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.reader import read_whole
 from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
-from zoo.datasets.snapshots import Snapshots, series_of_json, series_of_table
+from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.tables import read_node_table, read_tables

@@ -1,61 +1,28 @@
 """Series of numbers at the nodes of a graph, and a reader of them: a table with a column of times.
 
-A row is a node at a time. Times go on in equal steps, also of a calendar: days, weeks, months. What
-is not there, a cell or a row, is not known.
+A row is a node at a time. What is not there, a cell or a row, is not known. Edges are of a second
+table; where this has the column of times too, they change in time.
 """
 
-import warnings
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.datasets.files.graph_arrays import check_room
+from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.graph_arrays import check_room, check_weights
 from zoo.datasets.tables.columns import id_array
 from zoo.datasets.tables.frames import header, need, read_table
-from zoo.datasets.tables.tables import join, read_ends
+from zoo.datasets.tables.tables import join, read_edges
+from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 
 if TYPE_CHECKING:
-    from pandas import DatetimeIndex, Series
-
-PERIODS = {"h": 24, "D": 7, "B": 5, "W": 52, "M": 12, "Q": 4}
-"""Steps after which a season comes again, by how pandas abbreviates the length of one."""
-
-_SPARSE = 20
-"""Times of a grid for each that is there, from which it is none."""
-
-
-class Steps(NamedTuple):
-    """How times go on.
-
-    Attributes:
-        size: of whole numbers their difference; of dates what pandas calls a frequency.
-    """
-
-    size: Any
-
-    def after(self, last: Any, count: int) -> np.ndarray:
-        """Return the next times after the last one, (count,)."""
-        if isinstance(self.size, int):
-            return int(last) + self.size * np.arange(1, count + 1)
-        import pandas
-
-        return pandas.date_range(last, periods=count + 1, freq=self.size)[1:].to_numpy()
-
-    @property
-    def period(self) -> int | None:
-        """Steps to the next year, week or day, where they are months, days or hours, or the like.
-
-        >>> Steps("MS").period, Steps("W-MON").period, Steps(1).period
-        (12, 52, None)
-        """
-        size = str(self.size)
-        return PERIODS.get(size if size in PERIODS else size[:1].replace("m", ""))
+    from pandas import Series
 
 
 class NodeSeries(NamedTuple):
@@ -69,6 +36,7 @@ class NodeSeries(NamedTuple):
         ids: what the nodes are called (N,), int64 or text; None: by their numbers.
         edges: those of each graph that differs, (E, 2) each.
         graph_of: which of these is there at each time, (T,).
+        weights: of the edges of each graph, (E,) each; None: all count alike.
     """
 
     times: np.ndarray
@@ -78,18 +46,29 @@ class NodeSeries(NamedTuple):
     ids: np.ndarray | None
     edges: list[np.ndarray]
     graph_of: np.ndarray
+    weights: list[np.ndarray] | None = None
 
 
-def time_names(times: np.ndarray) -> list[str]:
-    """Return times as they are written: dates without the hour where all are at midnight.
+class GraphsInTime(NamedTuple):
+    """The graphs of a series that differ: `edges`, `graph_of`, `weights` as in `NodeSeries`."""
 
-    >>> time_names(np.array(["2026-03-01", "2026-03-02"], "datetime64[s]"))
-    ['2026-03-01', '2026-03-02']
-    """
-    if times.dtype.kind != "M":
-        return [str(each) for each in times.tolist()]
-    days = (times == times.astype("datetime64[D]")).all()
-    return [str(each) for each in times.astype("datetime64[D]" if days else "datetime64[s]")]
+    edges: list[np.ndarray]
+    graph_of: np.ndarray
+    weights: list[np.ndarray] | None
+
+    @classmethod
+    def of(cls, edges: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> Self:
+        """Return those of the edges (E, 2), and weights (E,), at each time."""
+        numbers: dict[bytes, int] = {}
+        kept, graph_of = [], []
+        for time, each in enumerate(edges):
+            key = each.tobytes() + (b"" if weights is None else weights[time].tobytes())
+            if key not in numbers:
+                numbers[key] = len(kept)
+                kept.append(time)
+            graph_of.append(numbers[key])
+        of_kept = None if weights is None else [weights[time] for time in kept]
+        return cls([edges[time] for time in kept], np.array(graph_of, np.int64), of_kept)
 
 
 def filled(x: Tensor) -> Tensor:
@@ -112,7 +91,8 @@ def read_series_table(
     date_format: str | None,
     step: str | None,
     missing: Literal["refuse", "unknown"],
-    weights: Literal["ignore"] | None,
+    weight: str | None,
+    weights: Weights,
     separator: str | None,
 ) -> NodeSeries:
     """Read a table with a row for each node and time; `zoo.datasets.snapshots` says the options.
@@ -132,8 +112,8 @@ def read_series_table(
     table = read_table(path, only, only, separator)
     if table.num_rows == 0:
         raise ZooError(f"{path.name} has no rows; write one for each node and time.")
-    when = _times(table[time].to_pandas(), path.name, time, date_format)
-    place, grid, steps = _on_grid(when, path.name, step, missing)
+    when = times_of(table[time].to_pandas(), path.name, time, date_format)
+    place, grid, steps = on_grid(when, path.name, step, missing)
     ids, node = None, np.zeros(len(when), np.int64)
     if id is not None:
         ids, node = np.unique(id_array(table[id], f"{path.name}: {id!r}"), return_inverse=True)
@@ -143,126 +123,50 @@ def read_series_table(
     values = np.full((len(grid), count, len(told)), np.nan, np.float32)
     for number, name in enumerate(told):
         values[place, node, number] = _numbers(table[name].to_pandas(), path.name, name)
-    ends = np.zeros((0, 2), np.int64)
+    graphs = GraphsInTime([np.zeros((0, 2), np.int64)], np.zeros(len(grid), np.int64), None)
     if edges is not None:
         if ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)
-        ends = join(ids, read_ends(where, (*edge_columns,), weights, separator), where.name)
-    return NodeSeries(grid, steps, values, tuple(told), ids, [ends], np.zeros(len(grid), np.int64))
+        timed = [time] if time in header(where, separator) and time not in edge_columns else []
+        *ends, counts = read_edges(where, (*edge_columns,), weight, weights, separator, timed)
+        pairs = join(ids, ends, where.name)
+        if counts is not None:
+            counts = check_weights(counts, len(pairs))
+        if timed:
+            column = read_table(where, timed, timed, separator)[time].to_pandas()
+            place = _places(times_of(column, where.name, time, date_format), grid, where.name)
+            graphs = _in_time(pairs, counts, place, len(grid))
+        else:
+            graphs = graphs._replace(edges=[pairs], weights=None if counts is None else [counts])
+    return NodeSeries(grid, steps, values, tuple(told), ids, *graphs)
 
 
-def _times(column: "Series", where: str, name: str, date_format: str | None) -> np.ndarray:
-    """Return a column of times as whole numbers, or as datetime64 without a time zone."""
-    import pandas
-
-    empty = column.isna() | (column.astype(str).str.strip() == "")
-    if empty.any():
+def _places(when: np.ndarray, grid: np.ndarray, where: str) -> np.ndarray:
+    """Return at which of the times of the nodes (T,) the edges are, (E,)."""
+    alike = when.dtype.kind == grid.dtype.kind  # both are dates, or numbers
+    strange = ~np.isin(when, grid) if alike else np.ones(len(when), bool)
+    if strange.any():
         raise ZooError(
-            f"{where}: {name!r} is empty in {int(empty.sum()):,} rows, the first of them data row "
-            f"{int(empty.to_numpy().argmax()) + 1}; give every row its time."
+            f"{where}: {time_names(when[strange][:1])[0]} is none of the times of the nodes "
+            f"({int(strange.sum()):,} such rows); write edges at these, or leave the column of "
+            "times out."
         )
-    if column.dtype.kind not in "Mf":
-        plain = pandas.to_numeric(column, errors="coerce")
-        whole = plain.notna().all() and (plain == plain.round()).all()
-        days = whole and plain.between(19000101, 21001231).all()
-        if whole and not days and date_format is None:
-            return plain.to_numpy(np.int64)
-        column, date_format = column.astype(str), date_format or ("%Y%m%d" if days else None)
-    form = date_format or "ISO8601"
-    dates = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
-    wrong = dates.isna().to_numpy()
-    if wrong.any():
-        row = int(wrong.argmax())
-        wanted = f"of the form {date_format}" if date_format else "a date such as 2026-03-31"
-        raise ZooError(
-            f"{where}: {name!r} holds {brief(str(column.iloc[row]))} in data row {row + 1}, which "
-            f"is not {wanted}, nor are all whole numbers. Write how dates are written, such as "
-            "`date_format: '%d.%m.%Y'`."
-        )
-    return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
+    return np.searchsorted(grid, when)
 
 
-def _on_grid(
-    when: np.ndarray, where: str, step: str | None, missing: str
-) -> tuple[np.ndarray, np.ndarray, Steps]:
-    """Return the place of each row's time among all times (R,), these (T,), and their steps."""
-    import pandas
-
-    present = np.unique(when)
-    if len(present) < 2:
-        raise ZooError(f"{where} has one time only; forecasts are learnt from many of them.")
-    if when.dtype.kind == "M":
-        steps = Steps(_named(step) if step else _usual(pandas.DatetimeIndex(present)))
-        dates = _between(present, steps.size, where)
-        grid = dates.to_numpy().astype(present.dtype)
-    else:
-        if step is not None:
-            raise ZooError("`step` is one of dates, and the times are whole numbers; leave it out.")
-        steps = Steps(int(np.gcd.reduce(np.diff(present))))
-        _refuse_sparse((present[-1] - present[0]) / steps.size, present, where)
-        grid = np.arange(present[0], present[-1] + 1, steps.size)
-    strange = present[~np.isin(present, grid)]
-    if len(strange):
-        raise ZooError(
-            f"{where}: times have to go on in equal steps, these seem to be {steps.size!r}, and "
-            f"{time_names(strange[:1])[0]} is at none of them ({len(strange):,} such times). Write "
-            "another `step`, such as D, B (working days), W-MON, MS or h; or sum up the rows."
-        )
-    lost = grid[~np.isin(grid, present)]
-    if len(lost) and missing == "refuse":
-        shown = ", ".join(time_names(grid)[each] for each in np.searchsorted(grid, lost[:3]))
-        raise ZooError(
-            f"{where}: of {len(grid):,} times in steps of {steps.size!r} {len(lost):,} have no row "
-            f"({shown}{', ...' if len(lost) > 3 else ''}). Add rows for them, empty where nothing "
-            "is known; or write `missing: unknown`, or another `step`, such as B: working days."
-        )
-    return np.searchsorted(grid, when), grid, steps
-
-
-def _usual(dates: "DatetimeIndex") -> Any:
-    """Return the step that most neighbours among dates have, of the calendar or of the clock."""
-    import pandas
-
-    some = [dates] if len(dates) > 2 else []
-    some += [dates[place : place + 3] for place in range(min(99, len(dates) - 2))]
-    with warnings.catch_warnings(action="ignore"):  # that pandas 4 will return an offset
-        found = [pandas.infer_freq(each) for each in some]
-    if found and found[0] is not None:
-        return found[0]
-    usual = Counter(each for each in found if each is not None).most_common(1)
-    if usual:
-        return usual[0][0]
-    gaps = Counter(np.diff(dates.to_numpy())).most_common(1)
-    return pandas.tseries.frequencies.to_offset(pandas.Timedelta(gaps[0][0])).freqstr
-
-
-def _named(step: str) -> str:
-    import pandas
-
-    try:
-        return pandas.tseries.frequencies.to_offset(step).freqstr
-    except (ValueError, TypeError, AttributeError):
-        raise ZooError(
-            f"step: {brief(step)} is no step of dates; write D (days), B (working days), W-MON "
-            "(weeks of Mondays), MS (months, from their first day), h (hours), or 15min."
-        ) from None
-
-
-def _between(present: np.ndarray, size: str, where: str) -> "DatetimeIndex":
-    import pandas
-
-    once = pandas.date_range(present[0], periods=2, freq=size)
-    _refuse_sparse((present[-1] - present[0]) / np.diff(once.to_numpy())[0], present, where)
-    return pandas.date_range(present[0], present[-1], freq=size)
-
-
-def _refuse_sparse(count: float, present: np.ndarray, where: str) -> None:
-    if count > _SPARSE * len(present) + 1000:
-        raise ZooError(
-            f"{where}: {len(present):,} times lie between {time_names(present[:1])[0]} and "
-            f"{time_names(present[-1:])[0]}, too few for equal steps; sum them up by day or week."
-        )
+def _in_time(
+    pairs: np.ndarray, weights: np.ndarray | None, place: np.ndarray, times: int
+) -> GraphsInTime:
+    """Return the graphs of edges at places in time; they stay until the next time with some."""
+    order = np.argsort(place, kind="stable")
+    present, begins = np.unique(place[order], return_index=True)
+    rows = [order[:0], *np.split(order, begins[1:])]  # before the first there are none
+    last = np.searchsorted(present, np.arange(times), side="right")
+    return GraphsInTime.of(
+        [pairs[rows[each]] for each in last],
+        None if weights is None else [weights[rows[each]] for each in last],
+    )
 
 
 def _refuse_doubled(place, node, where: str, grid: np.ndarray, ids: np.ndarray | None) -> None:

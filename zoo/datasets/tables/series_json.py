@@ -8,12 +8,14 @@ each. Edges are `edges` or `links` of all times, those of each time under its nu
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from zoo.datasets.files.graph_arrays import check_edges
-from zoo.datasets.tables.series import NodeSeries, Steps
+from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.graph_arrays import check_edges, check_weights
+from zoo.datasets.tables.series import GraphsInTime, NodeSeries
+from zoo.datasets.tables.times import Steps
 from zoo.errors import ZooError
 
 LARGEST = 2**30
@@ -22,27 +24,25 @@ LARGEST = 2**30
 _TABLES = ("FX", "X", "block", "y")
 
 
-def read_series_json(path: Path, weights: Literal["ignore"] | None = None) -> NodeSeries:
+def read_series_json(path: Path, weights: Weights = None) -> NodeSeries:
     """Read a file of series.
 
     Args:
         path: the `.json`.
-        weights: `ignore` reads edges without their weights, which no model here uses.
+        weights: `use` or `ignore` those of edges; None where all are 1.
 
     Raises:
-        ZooError: it is no such file, or edges have weights other than 1: says what to write.
+        ZooError: it is no such file, or has weights and nothing says what to do with them.
     """
     try:
         content = _content(path)
         values, names = _values(content)
-        edges, graph_of = _edges(content, values.shape[1], len(values))
-        if weights is None:
-            _refuse_weights(content)
+        graphs = _graphs(content, values.shape[1], len(values), weights)
         ids = _ids(content, values.shape[1])
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None
     times = np.arange(len(values))
-    return NodeSeries(times, Steps(1), values, names, ids, edges, graph_of)
+    return NodeSeries(times, Steps(1), values, names, ids, *graphs)
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -118,28 +118,45 @@ def _numbers(rows: Any, key: str, dimensions: int) -> np.ndarray:
     return values
 
 
-def _edges(content: dict, nodes: int, times: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the edges of each graph that differs, and which of them each time has, (T,)."""
-    mapping = content.get("edge_mapping")
-    if isinstance(mapping, dict) and isinstance(mapping.get("edge_index"), dict):
-        found = mapping["edge_index"]
-        given = [found[str(each)] for each in range(times) if str(each) in found]
-    elif isinstance(content.get("0"), dict) and "edges" in content["0"]:
-        given = [_of(content.get(str(each)), "edges") for each in range(times)]
-    elif isinstance(content.get("links"), list):
-        places = {each.get("bus_stop"): place for place, each in enumerate(content["nodes"])}
-        ends = [(_of(each, "source"), _of(each, "target")) for each in content["links"]]
-        given = [[[places.get(end, -1) for end in both] for both in ends]]
-    else:
-        given = [content.get("edges")]
+def _graphs(content: dict, nodes: int, times: int, weights: Weights) -> GraphsInTime:
+    """Return the graphs of a file; the last one stays to the end."""
+    given, counts = _edges(content, times)
     if not given:
         raise ZooError(f"`edge_mapping` has edges of no time; {_FORM}")
-    read = [check_edges(_pairs(each), nodes) for each in given]
-    distinct = {each.tobytes(): each for each in read}
-    kinds = {key: place for place, key in enumerate(distinct)}
-    graph_of = np.array([kinds[each.tobytes()] for each in read])
-    last = np.full(max(0, times - len(graph_of)), graph_of[-1])  # the last one stays
-    return list(distinct.values()), np.concatenate([graph_of, last])[:times]
+    edges = [check_edges(_pairs(each), nodes) for each in given]
+    told = any(map(_differs, counts))
+    if told and weights is None:
+        raise ZooError(
+            "its edges have weights; write `weights: use` to weigh by them, or `weights: ignore` "
+            "to read the graph without them."
+        )
+    if weights == "use" and not told:
+        raise ZooError("weights: the edges have none to use; leave it out.")
+    found = None
+    if weights == "use":
+        found = [_counts(count, len(each)) for count, each in zip(counts, edges, strict=True)]
+    last = max(0, times - len(edges))
+    edges += [edges[-1]] * last
+    return GraphsInTime.of(edges[:times], found and [*found, *[found[-1]] * last][:times])
+
+
+def _edges(content: dict, times: int) -> tuple[list[Any], list[Any]]:
+    """Return the edges and the weights of each time as they are written."""
+    mapping = content.get("edge_mapping")
+    if isinstance(mapping, dict) and isinstance(mapping.get("edge_index"), dict):
+        index, told = mapping["edge_index"], mapping.get("edge_weight")
+        told = told if isinstance(told, dict) else {}
+        held = [str(each) for each in range(times) if str(each) in index]
+        return [index[each] for each in held], [told.get(each) for each in held]
+    if isinstance(content.get("0"), dict) and "edges" in content["0"]:
+        held = [content.get(str(each)) for each in range(times)]
+        return [_of(each, "edges") for each in held], [each.get("weights") for each in held]
+    if isinstance(content.get("links"), list):
+        places = {each.get("bus_stop"): place for place, each in enumerate(content["nodes"])}
+        ends = [(_of(each, "source"), _of(each, "target")) for each in content["links"]]
+        given = [[places.get(end, -1) for end in both] for both in ends]
+        return [given], [[each.get("weight", 1) for each in content["links"]]]
+    return [content.get("edges")], [content.get("weights")]
 
 
 def _pairs(given: Any) -> np.ndarray:
@@ -154,19 +171,18 @@ def _pairs(given: Any) -> np.ndarray:
     return edges
 
 
-def _refuse_weights(content: dict[str, Any]) -> None:
-    mapping = content.get("edge_mapping")
-    found = [
-        content.get("weights"),
-        mapping.get("edge_weight") if isinstance(mapping, dict) else None,
-    ]
-    found += [each.get("weights") for each in content.values() if isinstance(each, dict)]
-    found += [each.get("weight", 1) for each in content.get("links") or () if type(each) is dict]
-    if any(_differs(each) for each in found):
+def _counts(given: Any, edges: int) -> np.ndarray:
+    """Return the weights of edges as written, (E,) fp32."""
+    try:
+        counts = np.array(given, np.float64)
+    except (ValueError, TypeError):
+        counts = np.zeros(0)
+    if counts.shape != (edges,):
         raise ZooError(
-            "its edges have weights, and no model here uses these; write `weights: ignore` to read "
-            "the graph without them."
+            f"`weights` are no list of {edges:,} numbers, one for each edge; write one at each "
+            "time that has edges, or `weights: ignore`."
         )
+    return check_weights(counts, edges)
 
 
 def _differs(given: Any) -> bool:

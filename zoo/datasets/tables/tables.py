@@ -1,6 +1,7 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,6 +138,7 @@ def read_edges(
     weight: str | None,
     weights: Weights,
     separator: str | None,
+    beside: Sequence[str] = (),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the ids of both ends of the edges of a table, (E,) each, and their weights or None.
 
@@ -146,6 +148,7 @@ def read_edges(
         weight: column of weights.
         weights: `ignore` passes over all other columns.
         separator: of the cells of a CSV; None: a comma, of a `.tsv` a tab.
+        beside: columns that are no weights, and read elsewhere.
 
     Raises:
         ZooError: the table cannot be read, has no such column, or has others that are not ignored.
@@ -154,25 +157,13 @@ def read_edges(
     for option, column in zip(("source", "target"), ends, strict=True):
         need([column], names, path.name, option)
     try:
-        named = weight_name([each for each in names if each not in ends], weight, weights)
+        others = [each for each in names if each not in (*ends, *beside)]
+        named = weight_name(others, weight, weights)
     except ZooError as error:
         raise ZooError(f"{path.name}: {error}") from None
     table = read_table(path, ends, [*ends, *([named] if named else [])], separator)
     source, target = (id_array(table[each], f"{path.name}: {each!r}") for each in ends)
     return source, target, named and _weights(table[named], f"{path.name}: {named!r}")
-
-
-def read_ends(
-    path: Path, ends: tuple[str, str], weights: Weights, separator: str | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `read_edges` does, where no weights are taken but may have to be ignored."""
-    others = [each for each in header(path, separator) if each not in ends]
-    if others and weights is None:
-        raise ZooError(
-            f"{path.name} also has {', '.join(map(repr, others))}, and weights of edges are not "
-            "used here; write `weights: ignore` to read it without."
-        )
-    return read_edges(path, ends, None, "ignore", separator)[:2]
 
 
 def _weights(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:

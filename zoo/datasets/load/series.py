@@ -1,0 +1,131 @@
+"""Readers of series at the nodes of a graph: a table, a JSON file, and those that have a word."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from zoo.config.options import Count
+from zoo.datasets.canonical import Direction, Duplicates
+from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.labels import FORECASTING
+from zoo.datasets.snapshots import Scale, Snapshots
+from zoo.datasets.tables.series import read_series_table
+from zoo.datasets.tables.series_json import read_series_json
+from zoo.errors import ZooError
+from zoo.system.files import data_file
+
+Forecasting = Literal["node-forecasting"]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+def series_of_table(
+    path: Path,
+    *,
+    time: str,
+    target: str,
+    id: str | None = None,
+    columns: list[str] | None = None,
+    edges: str | None = None,
+    edge_columns: Pair | None = None,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    date_format: str | None = None,
+    step: str | None = None,
+    missing: Literal["refuse", "unknown"] = "refuse",
+    weight: str | None = None,
+    weights: Weights = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a table with a column of times: a row for each node and time, in any order.
+
+    Args:
+        path: a CSV or Parquet table.
+        time: column of times: dates, or whole numbers.
+        target: column of the numbers that are predicted.
+        id: column that says which node a row is of; left out, there is one.
+        columns: further columns of numbers that are read.
+        edges: a table of edges between ids; left out, there are none. With the column `time` they
+            are those of each time, and stay until the next time that has some.
+        edge_columns: its two columns of ids; left out, `source` and `target`.
+        lags: values of each column that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
+        date_format: how dates are written, such as `%d.%m.%Y`; left out, 2026-03-31.
+        step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
+        missing: `unknown` takes times that have no row; else they are refused.
+        weight: column of the table of edges: how much an edge counts.
+        weights: `use` its only other column, or `ignore` all others.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
+        task: what for; there is one word for it.
+    """
+    try:
+        series = read_series_table(
+            path, time=time, target=target, id=id, columns=columns or [], edges=edges,
+            edge_columns=edge_columns or ["source", "target"], date_format=date_format, step=step,
+            missing=missing, weight=weight, weights=weights, separator=separator,
+        )  # fmt: skip
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+    return Snapshots.of(
+        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
+        direction=direction, duplicates=duplicates,
+    )  # fmt: skip
+
+
+def series_of_json(
+    path: Path,
+    *,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    weights: Weights = None,
+    direction: Direction = "both",
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a JSON file of PyTorch Geometric Temporal.
+
+    Args:
+        path: the `.json`.
+        lags: values of each node that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: times to the same season again, if there are any.
+        weights: `use` or `ignore` those of edges.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        task: what for; there is one word for it.
+    """
+    series = read_series_json(path, weights)
+    return Snapshots.of(
+        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
+        direction=direction,
+    )  # fmt: skip
+
+
+def chickenpox(
+    *, lags: Count = 4, horizon: Count = 1, scale: Scale = "none", period: Count | None = 52
+) -> Snapshots:
+    """Cases of chickenpox in 20 counties of Hungary in 521 weeks, standardised; 41 borders.
+
+    Args:
+        lags: weeks that are read.
+        horizon: weeks that are predicted at once.
+        scale: the values are standardised already, by all times; `standard` does so once more.
+        period: weeks of a year.
+    """
+    found = data_file("chickenpox.json", "that of PyTorch Geometric Temporal")
+    return series_of_json(found, lags=lags, horizon=horizon, scale=scale, period=period)
+
+
+SERIES_WORDS: dict[str, Callable[..., Snapshots]] = {"chickenpox": chickenpox}
+"""Word to builder `(*, lags, horizon, ...) -> Snapshots`."""
