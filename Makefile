@@ -4,7 +4,7 @@ INSTALLED := .venv/installed
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 CONSTRAINTS := constraints$(patsubst %,-%,$(filter 3.12,$(VERSION))).txt
 
-.PHONY: train test slow bench format wheel
+.PHONY: train test slow bench format wheel docs
 
 train: $(INSTALLED)
 	$(BIN)/zoo train sgformer-digits-rba
@@ -23,6 +23,11 @@ bench: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --config-settings editable_mode=compat --editable '.[test,bench]'
 	for script in startup propagation laplacian random_walk sgformer_step model_steps growth; do \
 	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
+
+# A broken link, and a public name or an option without a sentence, end it. To look at it:
+# python -m http.server -d build/site
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
 
 # Needs no .venv: the wheel goes into a fresh environment, and is used from an empty folder.
 wheel:

@@ -61,13 +61,14 @@ class Chromium:
             self._loaded = True
 
     def open(self, path, width=1280, height=900, scheme="light"):
-        """Show a file on a screen of a width, by day (light) or night (dark)."""
+        """Show a file, or an address, on a screen of a width, by day (light) or night (dark)."""
         self._loaded = False
         self("Emulation.setDeviceMetricsOverride", width=width, height=height,
              deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self("Emulation.setEmulatedMedia", features=features)
-        self("Page.navigate", url=Path(path).resolve().as_uri())
+        web = str(path).startswith("http:")
+        self("Page.navigate", url=path if web else Path(path).resolve().as_uri())
         while not self._loaded:
             self._note(self._read())
 

@@ -143,7 +143,7 @@ class Model(nn.Module):
         """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim)."""
         raise NotImplementedError(f"{type(self).__name__} does not define features(graph, x)")
 
-    def forward(self, graph, x: Tensor) -> Output:
+    def forward(self, graph: Any, x: Tensor) -> Output:
         """Return one row of logits per node of a graph, or of a batch of graphs.
 
         Args:

@@ -193,15 +193,15 @@ def info(name: str) -> dict[str, Any]:
         "citation": citation(name),
         "tasks": list(model.tasks),
         "edge weights": _WEIGHTED if _weighs(model) else _UNWEIGHTED,
-        "options": options(name),
+        "options": options(model),
         "recipes": sorted(map(_row, shipped), key=lambda row: row["dataset"]),
         "differs": {each.name: each.differs for each in shipped if each.differs},
     }
 
 
-def options(name: str) -> list[dict[str, Any]]:
-    """Return a row per option of a model: its default, what it takes and what it means."""
-    schema = options_schema(MODELS[name])
+def options(builder: Callable) -> Rows:
+    """Return a row per option of a model, or a word: its default, what it takes, what it means."""
+    schema = options_schema(builder)
     definitions = schema.get("$defs", {})
     return [
         {

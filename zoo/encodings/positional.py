@@ -50,6 +50,10 @@ def laplacian(graph, *, k: Few = 16) -> Tensor:
     where fewer than k exist, they are padded with zero columns on the right. Signs: the first entry
     whose magnitude is within 1e-4 (relative) of the largest is positive.
 
+    Args:
+        graph: canonical, on the CPU.
+        k: columns: eigenvectors that are kept.
+
     Raises:
         ZooError: k is not from 1 to 1,000, or no solver gave eigenvectors that pass the checks.
     """
@@ -79,6 +83,10 @@ def random_walk(graph, *, steps: Few = 16) -> Tensor:
     that of S^t, and S is symmetric: rows of S^(t-1) and S^t give steps 2t-1 and 2t. Rows are
     computed in chunks, sparse while they are: no N x N matrix is stored, but time is up to
     O(N E steps).
+
+    Args:
+        graph: canonical, on the CPU.
+        steps: columns: the longest walk.
 
     Raises:
         ZooError: steps is not from 1 to 1,000.

@@ -1,0 +1,108 @@
+"""The pages as a site: `make docs` builds it strictly, and a browser needs no network for it."""
+
+import functools
+import http.server
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from chromium import PROGRAM, chromium
+
+import zoo
+
+ROOT = Path(__file__).parent.parent
+
+
+def build(root, site):
+    """Build as `make docs` does; return the exit status and what was said."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+    config = root / "docs" / "site" / "mkdocs.yml"
+    done = subprocess.run([*command, "-f", config, "-d", site], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    status, said = build(ROOT, folder)
+    assert status == 0, said
+    return folder
+
+
+def text_of(path):
+    return re.sub(r"<[^>]*>", "", path.read_text())
+
+
+def test_it_has_every_model_option_recipe_and_public_name(site):
+    for name in zoo.list_models():
+        page = (site / "models" / f"{name}.html").read_text()
+        for option in zoo.config.options.options_of(zoo.MODELS[name]):
+            assert f"<code>{option}</code>" in page, f"{name}: {option}"
+    names, gallery = (site / "api.html").read_text(), text_of(site / "recipes.html")
+    tables = {name for name in zoo.__all__ if name.isupper()}
+    assert [name for name in set(zoo.__all__) - tables if f'.{name}"' not in names] == []
+    recipes = list(ROOT.glob("recipes/*/*.yaml"))
+    assert [each.stem for each in recipes if each.stem not in gallery] == []
+    assert (site / "models" / "sgformer" / "sgformer-cora.yaml").is_file()
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A checkout whose pages may be spoilt."""
+    for name in ("docs", "recipes", "benchmarks", "zoo"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "data").mkdir()
+    shutil.copy(ROOT / "data" / "README.md", tmp_path / "data")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "said"),
+    [
+        ("docs/train.md", "large-graphs.md", "larger-graphs.md", "larger-graphs.md"),
+        ("zoo/models/sage.py", "        norm: ", "        gnorm: ", "model sage: no sentence"),
+    ],
+    ids=["a broken link", "an option without a sentence"],
+)
+def test_what_is_missing_ends_the_build(copy, path, old, new, said):
+    text = (copy / path).read_text()
+    assert old in text
+    (copy / path).write_text(text.replace(old, new, 1))
+    status, told = build(copy, copy / "built")
+    assert status != 0 and said in told
+
+
+@pytest.fixture
+def address(site):
+    """A server of the pages on this machine."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
+def test_a_browser_shows_it_and_finds_words_without_a_network(address):
+    with chromium() as page:
+        for name, width in (("index", 1280), ("models/sgformer", 400), ("api", 1280)):
+            page.open(f"{address}/{name}.html", width=width, scheme="dark")
+            assert page.ask("document.documentElement.scrollWidth") <= width, name
+            assert page.ask("document.body.getAttribute('data-md-color-scheme')") == "slate"
+        page.ask("document.querySelector('.md-search__input').focus()")
+        for letter in "softmax":
+            page("Input.insertText", text=letter)
+        until = time.monotonic() + 20
+        while not page.ask("document.querySelectorAll('.md-search-result__item').length"):
+            assert time.monotonic() < until, "nothing was found"
+            time.sleep(0.1)
+    assert page.problems == []
+    assert [each for each in page.requests if not each.startswith((address, "data:"))] == []
