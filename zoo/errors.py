@@ -1,13 +1,13 @@
-"""The one kind of error that its reader can fix, and the sentence that suggests the right word."""
+"""The one kind of error that its reader can fix, what a check of data finds, and suggestions."""
 
 import difflib
 import inspect
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MANY = 40
 """More words than anyone reads in one sentence."""
@@ -59,6 +59,25 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         """Return `model.dim: message`, as one line of an error."""
         return f"{'.'.join(map(str, self.path)) or 'here'}: {self.message}"
+
+
+class Finding(NamedTuple):
+    """One thing that a check of data has looked at: the verdict, what was found, what to do, and the bare numbers."""
+
+    name: str
+    verdict: str
+    found: str
+    fix: str = ""
+    values: dict[str, Any] = {}
+
+
+def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
+    """Return what a check refuses, as a finding; nothing where it passes."""
+    try:
+        check()
+    except ZooError as error:
+        return [Finding(name, "fix", "refused", str(error))]
+    return []
 
 
 def suggestion(word: object, words: Iterable[str]) -> str:

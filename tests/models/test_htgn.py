@@ -7,9 +7,9 @@ import torch
 
 from zoo.config.options import pick
 from zoo.dgl import dgl
-from zoo.models.htgn import Residual, sine_attention
+from zoo.models.htgn import Residual
 from zoo.nn.attention import ATTENTIONS
-from zoo.nn.random_features import random_directions
+from zoo.nn.random_features import random_directions, sine_attention
 from zoo.ops.random_order import seed_of
 from zoo.weights.create import create_model
 

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from zoo.canonical_form import remember
-from zoo.datasets.files.graph_arrays import check_edges, check_weights
+from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import WEIGHT
+from zoo.graphs.adjacency import FEATURE, WEIGHT
 
 Duplicates = Literal["mean", "sum", "max"]
 Direction = Literal["both", "in", "out", "separate"]
@@ -27,6 +27,7 @@ def canonical(
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
     relations: ArrayLike | None = None,
+    edge_features: ArrayLike | None = None,
 ) -> DGLGraph:
     """Return a graph with both directions of every edge, no duplicates, one self-loop per node.
 
@@ -43,13 +44,17 @@ def canonical(
         direction: `both`: an edge is one of both directions; `in`: nodes gather along the edges
             only; `out`: against them; `separate`: (E, 2) weights, of the two apart.
         relations: (E,) the kind of each edge, 0 to K-1, for (E, K) weights, of the kinds apart.
+        edge_features: (E, F) numbers, which become edge data `feature`: the mean of the rows of an
+            edge, those that lead the other way where none lead its own; 0 of a self-loop. None:
+            those of a given graph, if it has some.
 
     Returns:
         A new DGLGraph on the CPU, with the node data of a given graph.
 
     Raises:
         ZooError: several kinds of nodes or edges, edges that are no pairs of nodes 0 to N-1, or
-            weights or kinds of edges that are not one number from 0 for each edge.
+            weights or kinds of edges that are not one number from 0 for each edge, or features
+            that are not finite.
     """
     if not isinstance(source, DGLGraph):
         if nodes is None:
@@ -58,12 +63,13 @@ def canonical(
         values = None if weights is None else check_weights(np.asarray(weights), len(edges))
         if relations is not None:
             values = _apart(values, np.asarray(relations), len(edges), direction)
-        return _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
+        graph = _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
+        return _with_features(graph, edges[:, 0], edges[:, 1], edge_features)
     if not source.is_homogeneous:
         raise ZooError(
             "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
         )
-    ends = (each.cpu().numpy() for each in source.edges())
+    ends = [each.cpu().numpy() for each in source.edges()]
     if weights is None and WEIGHT in source.edata:
         weights = source.edata[WEIGHT].detach().cpu().numpy()
         if weights.ndim == 2:
@@ -71,26 +77,29 @@ def canonical(
     values = weights
     if weights is not None and np.ndim(weights) == 1:
         values = check_weights(np.asarray(weights), source.num_edges())
+    if edge_features is None and FEATURE in source.edata:
+        edge_features = source.edata[FEATURE].detach().cpu().numpy()
     graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
+    _with_features(graph, *ends, edge_features)
     graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
     return graph
 
 
 def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
-    """Return canonical graphs as one, without edges between them; weights are kept where all have.
+    """Return canonical graphs as one, without edges between them; edges keep what all of them have.
 
     Raises:
-        ZooError: some have weights, or directions, and others have not.
+        ZooError: some have weights, directions or features of edges, and others have not.
     """
     bare = [graph.local_var() for graph in graphs]
     for graph in bare:
         for key in list(graph.ndata):
             graph.ndata.pop(key)
-    if len({tuple(each.shape[1:]) if (each := graph.edata.get(WEIGHT)) is not None else None
+    if len({tuple((key, tuple(graph.edata[key].shape[1:])) for key in sorted(graph.edata))
             for graph in bare}) > 1:  # fmt: skip
         raise ZooError(
-            "some of the graphs have weights of edges, or directions, and others have not; read "
-            "all of them with the same options."
+            "some of the graphs have weights, directions or features of edges, and others have "
+            "not, or others; read all of them with the same options."
         )
     return remember(dgl.batch(bare))
 
@@ -116,6 +125,29 @@ def _canonical(
         found[tails == tips] = 1
         graph.edata[WEIGHT] = torch.from_numpy(found)
     return remember(graph)
+
+
+def _with_features(
+    graph: DGLGraph, source: np.ndarray, target: np.ndarray, features: ArrayLike | None
+) -> DGLGraph:
+    """Give a canonical graph the features (R, F) of the rows that it was made of."""
+    if features is None:
+        return graph
+    features = check_edge_features(np.asarray(features), len(source))
+    tails, tips = (each.numpy() for each in graph.edges())
+    nodes, found = graph.num_nodes(), np.zeros((graph.num_edges(), features.shape[1]), np.float64)
+    keys = _keys(tails, tips, nodes)
+    empty = tails != tips
+    for start, end in ((source, target), (target, source)):
+        at = np.searchsorted(keys, _keys(start, end, nodes))
+        ones = np.ones(len(at))
+        rows = sparse.csr_array((ones, (at, np.arange(len(at)))), shape=(len(keys), len(at)))
+        many = rows.sum(axis=1)
+        own = empty & (many > 0)
+        found[own] = (rows[own] @ features) / many[own, None]
+        empty &= ~own
+    graph.edata[FEATURE] = torch.from_numpy(found.astype(np.float32))
+    return graph
 
 
 def _pattern(source: np.ndarray, target: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:

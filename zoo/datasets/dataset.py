@@ -20,6 +20,7 @@ from zoo.datasets.from_objects import FEATURES, FromObjects
 from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
+from zoo.graphs.adjacency import FEATURE
 from zoo.graphs.neighbours import GRAPHS, MADE
 from zoo.system.memory import available_memory
 
@@ -37,7 +38,7 @@ class Dataset(FromObjects):
     Attributes:
         name: the word that names it, or the stem of its file.
         graph: both directions of every edge, no duplicates, one self-loop per node; its edge data
-            `weight` are weights of edges, or those of each direction.
+            `weight` are weights of edges, or those of each direction, `feature` their features.
         x: features (N, F), fp32; of an on-disk graph a mapped file, fp16 or fp32.
         y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown; of
             `node-regression` numbers (N,) or (N, T), fp32, NaN where unknown.
@@ -93,6 +94,11 @@ class Dataset(FromObjects):
     ) -> "Dataset":
         """Make a data set of arrays; see `make_dataset`."""
         return make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
+
+    @property
+    def edge_dim(self) -> int:
+        """How many features edges have."""
+        return self.graph.edata[FEATURE].shape[1] if FEATURE in self.graph.edata else 0
 
     @property
     def inputs(self) -> int:
@@ -239,6 +245,7 @@ def make_dataset(
             duplicates=duplicates,
             direction=direction,
             relations=_kinds(arrays) if relations == "separate" else None,
+            edge_features=arrays.edge_features,
         ),
         x=pick(FEATURES, features, torch.from_numpy(_dense(arrays.features))),
         y=torch.from_numpy(arrays.labels),

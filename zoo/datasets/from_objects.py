@@ -11,7 +11,7 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Table
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files import objects
-from zoo.datasets.files.edge_columns import Weights, array_of
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights, array_of
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrices import from_scipy
 from zoo.datasets.files.node_kinds import of_dgl
@@ -63,6 +63,7 @@ class FromObjects:
         ids: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
+        edge_features: ArrayLike | None = None,
         task: str | None = None,
         name: str = "mine",
         duplicates: Duplicates = "mean",
@@ -78,6 +79,7 @@ class FromObjects:
             ids: (N,) what each node is called.
             feature_names: a name for each feature.
             weights: (E,) weights of the edges, from 0.
+            edge_features: (E, F) numbers.
             task: what the labels are for; None: as their shape says.
             name: what to call it.
             duplicates: what the weights of an edge that is there more than once become.
@@ -87,7 +89,8 @@ class FromObjects:
             ZooError: the arrays do not fit together, or the labels not the task.
         """
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
-        arrays = arrays._replace(weights=None if weights is None else array_of(weights))
+        given = {"weights": weights, "edge_features": edge_features}
+        arrays = arrays._replace(**{key: array_of(x) for key, x in given.items() if x is not None})
         common = {"duplicates": duplicates, "direction": direction}
         return cls.of_arrays(name, arrays, task=task, **common)
 
@@ -100,12 +103,13 @@ class FromObjects:
         feature: str | None = None,
         weight: str | None = None,
         weights: Weights = None,
+        edge_features: Names | None = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
     ) -> Self:
         """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_dgl`."""
-        arrays = of_dgl(graph, label, feature, weight, weights)
+        arrays = of_dgl(graph, label, feature, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -117,6 +121,7 @@ class FromObjects:
         feature: str | None = None,
         weight: str | None = None,
         weights: Weights = None,
+        edge_features: Names | None = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
@@ -124,7 +129,7 @@ class FromObjects:
         """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_pyg`."""
         from zoo.datasets.files.saved_graphs import from_pyg  # a package that imports this one
 
-        arrays = from_pyg(data, label, feature, weight, weights)
+        arrays = from_pyg(data, label, feature, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -140,6 +145,7 @@ class FromObjects:
         missing: Missing = "refuse",
         weight: str | None = None,
         weights: Weights = None,
+        edge_features: Names | None = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
@@ -147,7 +153,7 @@ class FromObjects:
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
         choice = Columns(None, label, None, columns, one_hot, None, task, text, dates,
                          missing=missing)  # fmt: skip
-        arrays = from_networkx(graph, choice, weight, weights)
+        arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import logging
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.config.metadata import About, path_name
-from zoo.config.options import pick
+from zoo.config.options import options_of, pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
@@ -72,6 +73,11 @@ def prepare(plan: Plan) -> Prepared:
         )
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
+    name = plan.model["name"]
+    if getattr(data, "edge_dim", 0) and "edge_dim" not in options_of(MODELS[name]):
+        logging.getLogger(__name__).warning(
+            "%s ignores the features of edges of %s; gat, gine and htgn read them.", name, data.name
+        )
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = with_loss(pick(TASKS, data.task), plan.train["loss"])
     _check_task(plan, task)
@@ -194,11 +200,19 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def with_edge_dim(name: str, options: dict[str, Any], data: Any) -> dict[str, Any]:
+    """Return the options of a model with how many features the edges of a data set have."""
+    held = getattr(data, "edge_dim", 0)
+    reads = held and "edge_dim" in options_of(MODELS[name]) and options.get("edge_dim") is None
+    return {**options, "edge_dim": held} if reads else options
+
+
 def build(prepared: Prepared) -> tuple[Model, Start | None]:
     """Return a new model of a plan, and what it starts from where that is other weights."""
     recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     name = options.pop("name")
+    options = with_edge_dim(name, options, prepared.data)
     try:
         model = create_model(name, prepared.data.inputs, outputs, **options)
     except (MemoryError, RuntimeError) as error:

@@ -16,6 +16,7 @@ from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS, with_loss
+from zoo.experiments.prepare import with_edge_dim
 from zoo.experiments.resolve import Plan
 from zoo.system.memory import peak_during
 from zoo.training.epoch import Steps
@@ -45,6 +46,7 @@ class ScaledDown:
         """Return a new model and its steps on a graph of n nodes."""
         on, train = _like(self._on, n, degree), self._plan.train
         options = {key: value for key, value in self._plan.model.items() if key != "name"}
+        options = with_edge_dim(self._plan.model["name"], options, on.data)
         outputs = on.task.outputs(on.data.classes)
         torch.manual_seed(0)
         model = create_model(self._plan.model["name"], on.data.inputs, outputs, **options)

@@ -22,6 +22,9 @@ from zoo.graphs.spmm_cpu import Lists
 from zoo.ops.csr import quiet_beta
 from zoo.system.memory import available_memory, upload
 
+FEATURE = "feature"
+"""The edge data that holds the features of edges, (E, F)."""
+
 WEIGHT = "weight"
 """The edge data that holds the weights of edges: (E,), or (E, 2) for one of each direction."""
 
@@ -135,14 +138,14 @@ _LOOK_UPS: list[tuple[Callable, weakref.WeakKeyDictionary]] = []
 def per_graph(compute: Callable) -> Callable:
     """Compute once per graph and arguments; forget with the graph, or when its edges change.
 
-    Their weights are looked at too.
+    Their weights and features are looked at too.
     """
     known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     @functools.wraps(compute)
     def look_up(graph, *arguments):
         state = _state(edges(graph))
-        if graph not in known or not all(map(operator.is_, known[graph][0], state)):
+        if graph not in known or not _same(known[graph][0], state):
             known[graph] = (state, {})
         results = known[graph][1]
         if arguments not in results:
@@ -153,10 +156,14 @@ def per_graph(compute: Callable) -> Callable:
     return look_up
 
 
+def _same(one: tuple, other: tuple) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
 def _state(graph: dgl.DGLGraph) -> tuple:
-    """Return what is another object when nodes, edges or their weights change."""
-    weights = graph.edata.get(WEIGHT) if graph.edata else None
-    return graph._graph, weights, None if weights is None else weights._version
+    """Return what is another object when nodes, edges or their data change."""
+    held = [graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata]
+    return graph._graph, *held, *(each._version for each in held)
 
 
 @per_graph

@@ -1,5 +1,7 @@
 """Sums of neighbours with weights, and dot products along edges: each is the other's gradient.
 
+Sums of messages in which features of edges have a part.
+
 A backend supplies the sparse-dense product (SpMM) and the sampled dense-dense product (SDDMM);
 this adds autograd, and two backends of torch: `Rows` for a GPU, `Ends` for anything.
 """
@@ -11,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from zoo.ops.csr import quiet_beta
 
@@ -72,6 +75,58 @@ class _EdgeDot(torch.autograd.Function):
             weighted_sum(ctx.along, source, grad) if grad_target else None,
             None,
         )
+
+
+def message_sum(
+    ends: Ends, x: Tensor, features: Tensor, weight: Tensor, bias: Tensor, weights: Tensor | None
+) -> Tensor:
+    """Return sum_u w_uv ReLU(x_u + W f_uv + b), (N, D); see `zoo.graphs.message_passing`."""
+    return _MessageSum.apply(x, features, weight, bias, weights, ends)
+
+
+class _MessageSum(torch.autograd.Function):
+    """Messages exist a block at a time, and are made again for the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, features, weight, bias, weights, ends):
+        ctx.ends = ends
+        ctx.save_for_backward(x, features, weight, bias, weights)
+        out = x.new_zeros(ends.targets, x.shape[1])
+        for block in _blocks(x.unsqueeze(1), ends.tails):
+            messages = _before(block, ends, x, features, weight, bias).relu_()
+            if weights is not None:
+                messages *= weights[block].unsqueeze(-1)
+            out.index_add_(0, ends.tips[block], messages)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, features, weight, bias, weights = ctx.saved_tensors
+        ends, needed = ctx.ends, ctx.needs_input_grad
+        grad_x, grad_weight, grad_bias = map(torch.zeros_like, (x, weight, bias))
+        grad_features = torch.empty_like(features) if needed[1] else None
+        grad_weights = torch.empty_like(weights) if needed[4] else None
+        for block in _blocks(x.unsqueeze(1), ends.tails):
+            before = _before(block, ends, x, features, weight, bias)
+            own = grad.index_select(0, ends.tips[block])
+            if grad_weights is not None:
+                grad_weights[block] = (before.relu() * own).sum(-1)
+            own *= before > 0
+            if weights is not None:
+                own *= weights[block].unsqueeze(-1)
+            grad_x.index_add_(0, ends.tails[block], own)
+            grad_weight += own.mT @ features[block]
+            grad_bias += own.sum(0)
+            if grad_features is not None:
+                grad_features[block] = own @ weight
+        return grad_x, grad_features, grad_weight, grad_bias, grad_weights, None
+
+
+def _before(block: slice, ends: Ends, x, features, weight, bias) -> Tensor:
+    """Return x_u + W f_uv + b of a block of edges, (B, D)."""
+    linear = torch.addmm(bias, features[block], weight.mT)
+    return linear.add_(x.index_select(0, ends.tails[block]))
 
 
 class Ends(NamedTuple):

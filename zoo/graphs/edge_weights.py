@@ -1,10 +1,10 @@
-"""Weights of edges, and what weights tell: direction, and kinds of edges.
+"""Weights of edges, and what these tell: direction, and kinds of edges. Features of edges.
 
 They are the edge data `weight` of a canonical graph: (E,), 0 where an edge leads the other way; or
 (E, 2) where the two directions are kept apart, first what edges bring to a node, then what its own
 lead to; or (E, K) where K kinds of edges are, 0 for those that an edge is not of. A graph without
 has weights of 1. They may have gradients; what is found of those that have none is found once per
-graph.
+graph. Features are the edge data `feature`, (E, F).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import WEIGHT, ends, per_graph
+from zoo.graphs.adjacency import FEATURE, WEIGHT, ends, per_graph
 from zoo.graphs.shard import Graph, edges, whole
 from zoo.system.memory import upload
 
@@ -100,11 +100,43 @@ def _one_relation(graph, number: int) -> dgl.DGLGraph:
     tails, tips = (each[kept] for each in graph.edges())
     found = dgl.graph((tails, tips), num_nodes=graph.num_nodes(), device=graph.device)
     found.edata[WEIGHT] = weights[kept]
+    if FEATURE in graph.edata:
+        found.edata[FEATURE] = graph.edata[FEATURE][kept]
     return found
 
 
 @per_graph
-def in_lists(graph) -> Tensor | None:
-    """Return the weights of the edges, (E, ...), in the order of `neighbours`; None: all are 1."""
-    weights, numbers = graph.edata.get(WEIGHT), graph.adj_tensors("csc")[2]
-    return weights if weights is None or not len(numbers) else weights[numbers.long()]
+def in_lists(graph) -> dict[str, Tensor]:
+    """Return weights and features of the edges by key, (E, ...), in the order of `neighbours`."""
+    numbers = graph.adj_tensors("csc")[2]
+    found = {key: graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata}
+    return {key: x[numbers.long()] if len(numbers) else x for key, x in found.items()}
+
+
+def edge_features(graph: Graph, dim: int, device: torch.device | str = "cpu") -> Tensor:
+    """Return the features of the edges that lead to the rows, (E, dim) on the device.
+
+    They are the edge data `feature` of the graph, and may have gradients.
+
+    Args:
+        graph: a canonical graph, or a share of one.
+        dim: how many a model reads, at least 1.
+        device: of a model.
+
+    Raises:
+        ZooError: the graph has none, or another number of them.
+    """
+    features = edges(graph).edata.get(FEATURE)
+    held = 0 if features is None else features.shape[1]
+    if held != dim:
+        raise ZooError(
+            f"the model reads {dim} features of each edge (`edge_dim`), and the edges of this "
+            f"graph have {held or 'none'}; name them by `dataset.edge_features`, or write "
+            f"`model.edge_dim={held}`."
+        )
+    return features.to(device) if features.requires_grad else _features(graph, torch.device(device))
+
+
+@per_graph
+def _features(graph, device: torch.device) -> Tensor:
+    return upload(edges(graph).edata[FEATURE], device)

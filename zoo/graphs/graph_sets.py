@@ -16,7 +16,7 @@ from torch import Tensor
 
 from zoo.canonical_form import remember
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import WEIGHT, neighbours
+from zoo.graphs.adjacency import neighbours
 from zoo.graphs.edge_weights import in_lists
 from zoo.graphs.sequences import sequence_graph
 
@@ -47,7 +47,7 @@ class StoredGraphs:
     """Graphs that are kept: one that all samples share, or some, or one for each sample.
 
     Args:
-        graphs: canonical graphs on the CPU, all with weights of edges or none.
+        graphs: canonical graphs on the CPU, all with the same data of edges.
         kinds: which of them each sample has, (S,) int64.
     """
 
@@ -58,8 +58,8 @@ class StoredGraphs:
         self._edges = torch.tensor([len(sources) for _, sources in lists])
         self._degrees = torch.cat([offsets.diff() for offsets, _ in lists]).long()
         self._sources = torch.cat([sources for _, sources in lists]).long()
-        weights = [in_lists(each) for each in self.graphs]
-        self._weights = None if weights[0] is None else torch.cat(weights)
+        held = [in_lists(each) for each in self.graphs]
+        self._of_edges = {key: torch.cat([each[key] for each in held]) for key in held[0]}
         self._copies: dict[int, dgl.DGLGraph] = {}
         self.sizes = self._nodes[kinds]
 
@@ -89,8 +89,7 @@ class StoredGraphs:
         graph = dgl.graph(("csc", lists), num_nodes=len(many))
         graph.set_batch_num_nodes(nodes)
         graph.set_batch_num_edges(edges)
-        if self._weights is not None:
-            graph.edata[WEIGHT] = self._weights[places]
+        graph.edata.update({key: values[places] for key, values in self._of_edges.items()})
         return remember(graph)
 
 

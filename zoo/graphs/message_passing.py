@@ -38,6 +38,26 @@ def weighted_sum(graph: Graph, x: Tensor, weights: Tensor) -> Tensor:
     return _run("weighted_sum", graph, sources(graph, x), weights).to(x.dtype)
 
 
+def message_sum(
+    graph: Graph, x: Tensor, features: Tensor, weight: Tensor, bias: Tensor, weights: Tensor | None
+) -> Tensor:
+    """Return sum_{u in N(v)} w_uv ReLU(x_u + W f_uv + b), (N, D), for x (N, D).
+
+    Args:
+        graph: of N nodes and E edges.
+        x: of the nodes.
+        features: f (E, F) of the edges.
+        weight: W (D, F).
+        bias: b (D,).
+        weights: w (E,) of the edges; None: 1.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        rows, graph = wide(sources(graph, x)), edges(graph)
+        parts = [each if each is None else each.to(rows.dtype)
+                 for each in (features, weight, bias, weights)]  # fmt: skip
+        return along.message_sum(_ends(graph, rows), rows, *parts).to(x.dtype)
+
+
 def edge_sum(graph: Graph, source: Tensor, target: Tensor) -> Tensor:
     """Return source_u + target_v on every edge, (E, H), for both (N, H)."""
     return _run("edge_sum", graph, sources(graph, source), target)

@@ -129,11 +129,16 @@ def file(
     Raises:
         ZooError: the table cannot be read, or has an end that no node is called.
     """
+    from zoo.datasets.files.edge_columns import EdgeColumns
     from zoo.datasets.tables.tables import join, read_edges  # a package that imports this module
 
     place = user_path(path)
     names = np.arange(len(x)) if ids is None else ids
-    return join(names, read_edges(place, (source, target), None, "ignore", None)[:2], place.name)
+    return join(
+        names,
+        read_edges(place, (source, target), EdgeColumns(weights="ignore"), None)[:2],
+        place.name,
+    )
 
 
 GRAPHS = Table("graph", {"file": file, "knn": knn, "none": none, "own": own, "radius": radius})

@@ -18,7 +18,7 @@ from torch import Tensor
 from zoo.canonical_form import derived, remember
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import WEIGHT, from_neighbours, neighbours
+from zoo.graphs.adjacency import from_neighbours, neighbours
 from zoo.graphs.edge_weights import in_lists
 from zoo.system import allocator
 
@@ -42,8 +42,8 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
     begins = running[torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(counts, 0)])]
     part = _graph(begins, found[inside], graph.idtype)
-    if (weights := in_lists(graph)) is not None:
-        part.edata[WEIGHT] = weights[places[inside]]
+    for key, values in in_lists(graph).items():
+        part.edata[key] = values[places[inside]]
     return derived(part, graph)
 
 
@@ -59,8 +59,8 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     reached, tails = sources[begins[0] : begins[-1]].long().unique(return_inverse=True)
     tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
     block = dgl.create_block((tails, tips), len(reached), len(nodes))
-    if (weights := in_lists(graph)) is not None:
-        block.edata[WEIGHT] = weights[begins[0] : begins[-1]]
+    for key, values in in_lists(graph).items():
+        block.edata[key] = values[begins[0] : begins[-1]]
     return reached, block
 
 
@@ -97,9 +97,10 @@ def neighbourhood(
         seed: of the draw.
     """
     nodes, part = walked(*lookups(graph), seeds, fanouts, seed, graph.idtype)
-    if (weights := in_lists(graph)) is not None:
+    if held := in_lists(graph):
         tails, tips = (nodes[each.long()] for each in part.edges())
-        part.edata[WEIGHT] = weights[_places(graph, tails, tips)]
+        places = _places(graph, tails, tips)
+        part.edata.update({key: values[places] for key, values in held.items()})
     return nodes, part
 
 

@@ -3,6 +3,7 @@
 from zoo.models.difformer import DIFFormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
+from zoo.models.gine import GINE
 from zoo.models.graphgps import GraphGPS
 from zoo.models.htgn import HTGN
 from zoo.models.mlp import MLP
@@ -16,6 +17,7 @@ __all__ = [
     "DIFFormer",
     "GAT",
     "GCN",
+    "GINE",
     "GraphGPS",
     "HTGN",
     "MLP",

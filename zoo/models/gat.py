@@ -1,7 +1,6 @@
 """The graph attention network, tuned: attention over neighbours instead of over all nodes."""
 
-from zoo.models.message_passing import MessagePassing
-from zoo.nn import Directions, GraphAttention, Norm
+from zoo.nn import Directions, GraphAttention, MessagePassing, Norm
 from zoo.registry import Count, Few, Rate, register_model
 
 
@@ -28,6 +27,8 @@ class GAT(MessagePassing):
             set with the same word.
         relations: kinds of edges K that have weights of their own, for a data set with
             `relations: separate`.
+        edge_dim: features of edges that have a part in the scores; left out, as many as the data
+            set has.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class GAT(MessagePassing):
         project: bool = False,
         direction: Directions = "both",
         relations: Few = 1,
+        edge_dim: Count | None = None,
     ):
         super().__init__(
             in_dim,
             out_dim,
-            lambda: GraphAttention(dim, heads, slope=0.2),
+            lambda: GraphAttention(dim, heads, 0.2, edge_dim or 0),
             layers=layers,
             direction=direction,
             relations=relations,

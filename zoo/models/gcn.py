@@ -1,7 +1,6 @@
 """The graph convolutional network, tuned: the baseline that a graph transformer has to beat."""
 
-from zoo.models.message_passing import MessagePassing
-from zoo.nn import Directions, Norm, gcn
+from zoo.nn import Directions, MessagePassing, Norm, gcn
 from zoo.registry import Count, Few, Rate, register_model
 
 

@@ -15,6 +15,7 @@ graphs. How the gaps are filled:
 - The graph convolution is a GAT with scores of its own, or has as scores those of the layer's
   attention, of the same queries and keys, exact and not estimated; a softmax over the neighbours in
   either case. It has the heads of the attention, side by side, and no W_O and no bias.
+- Features of edges, its next step, have a part in the scores of the convolution, as in a GAT.
 - DropPath drops the branch of a node, not of a graph, of which there is often only one: each node
   keeps its branch with probability 1 - p, then divided by it; p grows linearly over the layers, to
   `drop_path` in the last.
@@ -32,6 +33,7 @@ from torch import Tensor, nn
 from zoo.nn import (
     ATTENTIONS,
     Dropout,
+    EdgeScores,
     FeatureLinear,
     FeedForward,
     GraphAttention,
@@ -44,13 +46,13 @@ from zoo.nn import (
     edge_dot,
     edge_targets,
     in_degrees,
-    in_fp32,
     merge_heads,
     node_counts,
     performer,
     rotate,
     rotation,
     seed_of,
+    sine_attention,
     split_heads,
     token_positions,
     weighted_softmax,
@@ -101,6 +103,8 @@ class HTGN(Model):
         smoothness: weight of the penalty that keeps the convolution's weights near uniform.
         rotary: turn queries and keys by the place of each node in its graph: for sequences.
         seed: of the random directions used in evaluation.
+        edge_dim: features of edges that have a part in the scores of the convolution; left out, as
+            many as the data set has.
     """
 
     paper = "HTGN, a public design note"
@@ -130,6 +134,7 @@ class HTGN(Model):
         smoothness: NonNegative = 0.01,
         rotary: bool = False,
         seed: Seed = 0,
+        edge_dim: Count | None = None,
     ):
         super().__init__()
         self.stem, self.dropout = FeatureLinear(in_dim, dim), Dropout(dropout)
@@ -141,7 +146,7 @@ class HTGN(Model):
             rate = drop_path * (layer + 1) / layers
             parts = {
                 "attention": MultiHead(dim, heads, rank),
-                "convolution": _EDGES[edges](dim, heads),
+                "convolution": _EDGES[edges](dim, heads, edge_dim or 0),
                 "feed_forward": FeedForward(dim, expansion, dropout),
             }
             adds = {
@@ -223,10 +228,10 @@ class Residual(nn.Module):
 class LearnedEdges(nn.Module):
     """sum_{u in N(v)} alpha_vu W z_u, alpha_vu a softmax of LeakyReLU(a W z_u + b W z_v): a GAT."""
 
-    def __init__(self, dim: int, heads: int):
+    def __init__(self, dim: int, heads: int, edge_dim: int):
         super().__init__()
         self.linear = Linear(dim, dim, bias=False)
-        self.gather = GraphAttention(dim, heads, slope=0.2)
+        self.gather = GraphAttention(dim, heads, 0.2, edge_dim)
 
     def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, D) for z (N, D), and the weights (E, H); q and k are not looked at."""
@@ -236,18 +241,22 @@ class LearnedEdges(nn.Module):
 class AttentionEdges(nn.Module):
     """sum_{u in N(v)} alpha_vu W z_u, with alpha_vu the softmax over u of q_v k_u / sqrt(rank)."""
 
-    def __init__(self, dim: int, heads: int):
+    def __init__(self, dim: int, heads: int, edge_dim: int):
         super().__init__()
         self.linear, self.heads = Linear(dim, dim, bias=False), heads
+        self.edge_scores = EdgeScores(edge_dim, heads) if edge_dim else None
 
     def forward(self, graph, z: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, D) for z (N, D), and the weights (E, H), for q and k (N, H, rank)."""
-        weights = weighted_softmax(graph, edge_dot(graph, k, q) * q.shape[-1] ** -0.5)
+        scores = edge_dot(graph, k, q) * q.shape[-1] ** -0.5
+        if self.edge_scores is not None:
+            scores = scores + self.edge_scores(graph, scores)
+        weights = weighted_softmax(graph, scores)
         values = split_heads(self.linear(z), self.heads)
         return merge_heads(weighted_sum(graph, values, weights), z.shape[-1]), weights
 
 
-def _no_edges(dim: int, heads: int) -> None:
+def _no_edges(dim: int, heads: int, edge_dim: int) -> None:
     """No convolution."""
 
 
@@ -262,38 +271,6 @@ def smoothness(graph, weights: Tensor) -> Tensor:
     logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
     divergence = weights * (logs + expected.unsqueeze(-1))
     return divergence.sum() / (len(many) * weights.shape[-1])
-
-
-@in_fp32
-def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
-    """Return sum_j s_ij v_j / sum_j s_ij, s_ij the mean over directions of cos w (q_i - k_j).
-
-    Linear in N: cos(a - b) = cos a cos b + sin a sin b. In expectation s_ij is the Gaussian kernel
-    exp(-|q_i - k_j|^2 / 2), q and k divided by D^(1/4) ("Random Features for Large-Scale Kernel
-    Machines", Rahimi and Recht 2007). The standard deviation of s_ij is at most (2 M)^-1/2; a mean
-    over j below that, vanishing or negative, says nothing. What it lacks, c_i = max(0,
-    (2 M)^-1/2 - mean_j s_ij), is added to all s_ij of the node: no denominator vanishes, the
-    weights have sum 1, and a node that is near to no other gets the mean of all. Sums are kept in
-    fp32.
-
-    Args:
-        q: queries (..., N, H, D).
-        k: keys (..., N, H, D).
-        v: values (..., N, H, E).
-        w: random directions (M, D), see `random_directions`.
-    """
-    queries, keys = (_waves(each, w) for each in (q, k))  # (..., N, H, 2 M)
-    mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
-    state = torch.einsum("...nhm,...nhe->...hme", keys, v) / v.shape[-3]
-    lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)
-    out = torch.einsum("...nhm,...hme->...nhe", queries, state)
-    return (out + lacking * v.mean(-3, keepdim=True)) / (mass + lacking)
-
-
-def _waves(x: Tensor, w: Tensor) -> Tensor:
-    """Return [cos w x, sin w x] / sqrt(M), (..., 2 M), for x (..., D) divided by D^(1/4)."""
-    angles = x @ w.to(x).mT * x.shape[-1] ** -0.25
-    return torch.cat([angles.cos(), angles.sin()], dim=-1) * len(w) ** -0.5
 
 
 _KERNELS = {"softmax": performer, "sine": sine_attention}

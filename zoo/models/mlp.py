@@ -1,7 +1,6 @@
 """The multilayer perceptron: what the features alone are worth, without any edge."""
 
-from zoo.models.message_passing import MessagePassing
-from zoo.nn import Norm
+from zoo.nn import MessagePassing, Norm
 from zoo.registry import Count, Few, Rate, register_model
 
 

@@ -1,7 +1,6 @@
 """GraphSAGE with the mean of the neighbours, tuned."""
 
-from zoo.models.message_passing import MessagePassing
-from zoo.nn import Directions, Norm, mean
+from zoo.nn import Directions, MessagePassing, Norm, mean
 from zoo.registry import Count, Few, Rate, register_model
 
 

@@ -7,10 +7,12 @@ from zoo.graphs.adjacency import degrees as in_degrees
 from zoo.graphs.adjacency import ends as edge_ends
 from zoo.graphs.adjacency import node_counts
 from zoo.graphs.adjacency import tips as edge_targets
+from zoo.graphs.edge_weights import edge_features, edge_weights
 from zoo.graphs.message_passing import (
     edge_dot,
     edge_softmax,
     edge_sum,
+    message_sum,
     neighbour_sum,
     weighted_sum,
 )
@@ -32,6 +34,7 @@ from zoo.nn.layers import (
     build_norm,
     lerp,
 )
+from zoo.nn.message_passing import MessagePassing
 from zoo.nn.positions import (
     path_eigenvectors,
     rotate,
@@ -43,7 +46,9 @@ from zoo.nn.positions import (
 from zoo.nn.propagation import (
     PROPAGATIONS,
     Directions,
+    EdgeScores,
     GraphAttention,
+    Isomorphism,
     Propagation,
     Separate,
     build_propagation,
@@ -53,7 +58,7 @@ from zoo.nn.propagation import (
     weighted_softmax,
 )
 from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
-from zoo.nn.random_features import RandomKernel, performer, random_directions
+from zoo.nn.random_features import RandomKernel, performer, random_directions, sine_attention
 from zoo.ops.dropout import Dropout, ReluDropout, ReluDropoutAdd
 from zoo.ops.global_sums import by_sums, count_nodes, sum_over_nodes
 from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
@@ -64,20 +69,6 @@ from zoo.ops.precision import in_fp32
 from zoo.ops.random_order import seed_of
 
 __all__ = [
-    "cross_entropy",
-    "Pairs",
-    "TiedHead",
-    "cross_graph",
-    "edge_sum",
-    "grid_graph",
-    "path_eigenvectors",
-    "rotate",
-    "rotation",
-    "sequence_graph",
-    "sinusoids",
-    "token_owners",
-    "token_positions",
-    "top_edges",
     "ATTENTIONS",
     "Attend",
     "Attention",
@@ -85,16 +76,20 @@ __all__ = [
     "Convolution",
     "Directions",
     "Dropout",
+    "EdgeScores",
     "FeatureLinear",
     "FeedForward",
     "GraphAttention",
     "HeadIdentity",
     "HeadLinear",
+    "Isomorphism",
     "Linear",
+    "MessagePassing",
     "MultiHead",
     "NORMS",
     "Norm",
     "PROPAGATIONS",
+    "Pairs",
     "Projection",
     "Propagation",
     "QueryKeyNorm",
@@ -103,17 +98,24 @@ __all__ = [
     "ReluDropout",
     "ReluDropoutAdd",
     "Separate",
+    "TiedHead",
     "build_attend",
     "build_norm",
     "build_propagation",
     "by_sums",
     "count_nodes",
+    "cross_entropy",
+    "cross_graph",
     "edge_dot",
     "edge_ends",
+    "edge_features",
     "edge_log_probabilities",
     "edge_softmax",
+    "edge_sum",
     "edge_targets",
+    "edge_weights",
     "gcn",
+    "grid_graph",
     "gumbel_attention",
     "gumbel_noise",
     "in_degrees",
@@ -124,17 +126,27 @@ __all__ = [
     "mean",
     "mean_over_heads",
     "merge_heads",
+    "message_sum",
     "neighbour_sum",
     "node_counts",
+    "path_eigenvectors",
     "per_graph",
     "performer",
     "random_batches",
     "random_directions",
     "relation",
+    "rotate",
+    "rotation",
     "seed_of",
+    "sequence_graph",
+    "sine_attention",
+    "sinusoids",
     "softmax",
     "split_heads",
     "sum_over_nodes",
+    "token_owners",
+    "token_positions",
+    "top_edges",
     "weighted_softmax",
     "weighted_sum",
 ]

@@ -14,10 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from zoo.config.options import Few, Finite, Spec, Table, pick
+from zoo.config.options import Count, Few, Finite, Spec, Table, pick
 from zoo.graphs.adjacency import degrees, out_degrees, walks
-from zoo.graphs.edge_weights import edge_weights, one_relation, weight_sums
-from zoo.graphs.message_passing import edge_softmax, edge_sum, neighbour_sum, weighted_sum
+from zoo.graphs.edge_weights import edge_features, edge_weights, one_relation, weight_sums
+from zoo.graphs.message_passing import (
+    edge_softmax,
+    edge_sum,
+    message_sum,
+    neighbour_sum,
+    weighted_sum,
+)
 from zoo.graphs.shard import Graph
 from zoo.nn.heads import merge_heads, split_heads
 from zoo.ops.precision import wide
@@ -76,16 +82,18 @@ class GraphAttention(nn.Module):
     With x already projected and split into H heads of width D: e_uv = LeakyReLU(a . x_u + b . x_v),
     softmax over the in-edges of v, then the weighted sum of x_u. Where H does not divide the width,
     the last head is padded with zeros that are cut off again. An edge of weight w counts as w edges
-    do: log w is added to its e_uv.
+    do: log w is added to its e_uv. With features f_uv of edges c . f_uv is added before the
+    LeakyReLU, for each head its own.
     """
 
-    def __init__(self, dim: int, heads: int, slope: float):
+    def __init__(self, dim: int, heads: int, slope: float, edge_dim: int = 0):
         super().__init__()
         self.heads, self.width, self.slope = heads, -(-dim // heads), slope
         self.source = nn.Parameter(torch.empty(heads, self.width))
         self.target = nn.Parameter(torch.empty(heads, self.width))
         nn.init.xavier_uniform_(self.source)
         nn.init.xavier_uniform_(self.target)
+        self.edge_scores = EdgeScores(edge_dim, heads) if edge_dim else None
 
     def forward(self, graph: Graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, dim)."""
@@ -95,10 +103,52 @@ class GraphAttention(nn.Module):
         """Return the output, (N, dim), and the weights alpha_uv on the edges, (E, H)."""
         values = split_heads(x, self.heads)  # (N, H, D)
         source, target = (values * self.source).sum(-1), (values * self.target).sum(-1)  # (N, H)
-        scores = functional.leaky_relu(edge_sum(graph, source, target), self.slope)  # (E, H)
+        scores = edge_sum(graph, source, target)  # (E, H)
+        if self.edge_scores is not None:
+            scores = scores + self.edge_scores(graph, scores)
+        scores = functional.leaky_relu(scores, self.slope)
         weights = weighted_softmax(graph, scores)
         out = weighted_sum(graph, values, weights)
         return merge_heads(out, x.shape[-1]), weights
+
+
+class EdgeScores(nn.Module):
+    """c_h . f_uv of the features f of each edge, for each head h: a part of its score."""
+
+    def __init__(self, edge_dim: int, heads: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, edge_dim))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, graph: Graph, scores: Tensor) -> Tensor:
+        """Return (E, H), in the precision of other scores and where they are."""
+        features = edge_features(graph, self.weight.shape[1], scores.device)
+        return features.to(scores.dtype) @ self.weight.mT.to(scores.dtype)
+
+
+class Isomorphism(nn.Module):
+    """(1 + eps) x_v + sum_u x_u over neighbours without v, GIN (arXiv 1810.00826), equation 4.1.
+
+    With features f of edges the sum is of ReLU(x_u + W f_uv + b), GINE (Hu et al., arXiv
+    1905.12265). eps is learnt, 0 at first. A neighbour counts as the weight of its edge says. The
+    self-loops of a canonical graph, of weight 1 and without features, are in the sums of the
+    kernels, and subtracted.
+    """
+
+    def __init__(self, dim: int, edge_dim: int):
+        super().__init__()
+        self.eps = nn.Parameter(torch.zeros(()))
+        self.linear = nn.Linear(edge_dim, dim) if edge_dim else None
+
+    def forward(self, graph: Graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, dim)."""
+        weights = edge_weights(graph, x.device)
+        if self.linear is None:
+            near = neighbour_sum(graph, x) if weights is None else _weighted(graph, x, weights)
+            return self.eps * x + near
+        features = edge_features(graph, self.linear.in_features, x.device)
+        near = message_sum(graph, x, features, self.linear.weight, self.linear.bias, weights)
+        return (1 + self.eps) * x + near - (x + self.linear.bias).relu()
 
 
 def weighted_softmax(graph: Graph, scores: Tensor) -> Tensor:
@@ -170,14 +220,17 @@ def _mean(dim: int) -> Propagation:
     return mean
 
 
-def _gat(dim: int, *, heads: Few = 1, slope: Finite = 0.2) -> Propagation:
+def _gat(
+    dim: int, *, heads: Few = 1, slope: Finite = 0.2, edge_dim: Count | None = None
+) -> Propagation:
     """Graph attention with learned scores.
 
     Args:
         heads: number of attention heads that share the width.
         slope: of the LeakyReLU for negative scores.
+        edge_dim: features of edges that have a part in the scores; left out, none.
     """
-    return GraphAttention(dim, heads, slope)
+    return GraphAttention(dim, heads, slope, edge_dim or 0)
 
 
 PROPAGATIONS = Table("propagation", {"gat": _gat, "gcn": _gcn, "mean": _mean, "none": _none})

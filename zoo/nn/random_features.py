@@ -1,4 +1,4 @@
-"""Positive random features: softmax attention estimated in time and memory linear in N.
+"""Random features: softmax and Gaussian attention estimated in time and memory linear in N.
 
 "Rethinking Attention with Performers" (arXiv 2009.14794), FAVOR+. Lemma 1: exp(x . y) is the mean,
 over Gaussian directions w, of f(x) f(y) with f(x) = exp(w . x - |x|^2 / 2), which is positive.
@@ -59,6 +59,38 @@ def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
     # The factor exp(-|q|^2 / 2) of f(q) is common to numerator and denominator.
     shares = (torch.einsum("...nhd,md->...nhm", q, w) + mass).softmax(-1)
     return torch.einsum("...nhm,...hmd->...nhd", shares, averages)
+
+
+@in_fp32
+def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    """Return sum_j s_ij v_j / sum_j s_ij, s_ij the mean over directions of cos w (q_i - k_j).
+
+    Linear in N: cos(a - b) = cos a cos b + sin a sin b. In expectation s_ij is the Gaussian kernel
+    exp(-|q_i - k_j|^2 / 2), q and k divided by D^(1/4) ("Random Features for Large-Scale Kernel
+    Machines", Rahimi and Recht 2007). The standard deviation of s_ij is at most (2 M)^-1/2; a mean
+    over j below that, vanishing or negative, says nothing. What it lacks, c_i = max(0,
+    (2 M)^-1/2 - mean_j s_ij), is added to all s_ij of the node: no denominator vanishes, the
+    weights have sum 1, and a node that is near to no other gets the mean of all. Sums are kept in
+    fp32.
+
+    Args:
+        q: queries (..., N, H, D).
+        k: keys (..., N, H, D).
+        v: values (..., N, H, E).
+        w: random directions (M, D), see `random_directions`.
+    """
+    queries, keys = (_waves(each, w) for each in (q, k))  # (..., N, H, 2 M)
+    mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
+    state = torch.einsum("...nhm,...nhe->...hme", keys, v) / v.shape[-3]
+    lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)
+    out = torch.einsum("...nhm,...hme->...nhe", queries, state)
+    return (out + lacking * v.mean(-3, keepdim=True)) / (mass + lacking)
+
+
+def _waves(x: Tensor, w: Tensor) -> Tensor:
+    """Return [cos w x, sin w x] / sqrt(M), (..., 2 M), for x (..., D) divided by D^(1/4)."""
+    angles = x @ w.to(x).mT * x.shape[-1] ** -0.25
+    return torch.cat([angles.cos(), angles.sin()], dim=-1) * len(w) ** -0.5
 
 
 def random_directions(

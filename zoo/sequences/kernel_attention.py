@@ -2,7 +2,7 @@
 
 A kernel is a product of features, f(q_i) . f(k_j), so that its sums over j are sums of f(k_j) v_j:
 linear in the length, and carried along when places come one by one. The three forms here give the
-same numbers. What is said of `Kernel.floor` is what `zoo.models.htgn.sine_attention` explains.
+same numbers. What is said of `Kernel.floor` is what `zoo.nn.sine_attention` explains.
 """
 
 from __future__ import annotations

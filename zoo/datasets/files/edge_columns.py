@@ -1,7 +1,7 @@
-"""Which edge data are weights, and plain arrays of data that lists or tensors hold."""
+"""Which edge data are weights and features; plain arrays of data that lists or tensors hold."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -9,6 +9,57 @@ from zoo.errors import ZooError, suggestion
 
 Weights = Literal["use", "ignore"] | None
 """Whether weights of edges are read; None: only where something says which they are."""
+
+
+class EdgeColumns(NamedTuple):
+    """What is read of the data of edges.
+
+    Attributes:
+        weight: the name of their weight; None: nothing says it.
+        weights: `use` the only one there is, or `ignore` all of them.
+        features: names of what are features: numbers, one or several for each edge.
+    """
+
+    weight: str | None = None
+    weights: Weights = None
+    features: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, weight: str | None, weights: Weights, features: str | Sequence[str] | None) -> Self:
+        """Return what options say."""
+        return cls(weight, weights, [features] if isinstance(features, str) else features or ())
+
+    def refuse_features(self) -> None:
+        """Raise ZooError where features are named: edges of several kinds have none in common."""
+        if self.features:
+            raise ZooError(
+                "edge_features: edges of several kinds are read with their weights, and not with "
+                "features. Leave `edge_features` out, or join the kinds into one table."
+            )
+
+    def named(self, names: Sequence[Any]) -> str | None:
+        """Return which of the names is the weight, None where none is.
+
+        Raises:
+            ZooError: there are some, and nothing says what they are; or one that is named is not.
+        """
+        for each in self.features:
+            if each not in names:
+                fix = suggestion(each, map(str, names)) if names else "leave it out."
+                raise ZooError(f"edge_features: the edges have no {each!r}; {fix}")
+        if self.features and self.weight is None and self.weights is None:
+            return None
+        others = [each for each in names if each not in self.features]
+        return weight_name(others, self.weight, self.weights)
+
+    def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
+        """Return `weights` (E,) and `edge_features` (E, F) of edge data by name, or None."""
+        named = self.named(list(data))
+        features = [two_columns(each, data[each]) for each in self.features]
+        return {
+            "weights": None if named is None else one_column(named, data[named]),
+            "edge_features": np.concatenate(features, axis=1) if features else None,
+        }
 
 
 def weight_name(names: Sequence[Any], weight: str | None, weights: Weights) -> str | None:
@@ -48,6 +99,21 @@ def one_column(name: str, values: Any) -> np.ndarray:
     raise ZooError(
         f"weight: {name!r} is {what}, and a weight is one number for each edge. Choose one, or "
         "write `weights: ignore`."
+    )
+
+
+def two_columns(name: str, values: Any) -> np.ndarray:
+    """Return edge data that is one number or several for each edge, as (E, F)."""
+    try:
+        found = array_of(values)
+        if found.ndim in (1, 2) and found.dtype.kind in "iufb":
+            return found.reshape(len(found), -1)
+        what = f"of the shape {found.shape}, {found.dtype}"
+    except ValueError:
+        what = "of lists of several lengths"
+    raise ZooError(
+        f"edge_features: {name!r} is {what}, and a feature is a number, or as many for each edge. "
+        "Write words as numbers, or as kinds of edges of their own."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
 from zoo.datasets.files.labels import check_labels, check_plain, first_true
 from zoo.errors import ZooError
 from zoo.system.memory import available_memory
@@ -41,6 +42,7 @@ class GraphArrays(NamedTuple):
         groups: (N,) text, which group each node is of, "" for none; None: not said.
         relations: (E,) which of `relation_names` each edge is; None: all are of one kind.
         relation_names: what the kinds of edges are called.
+        edge_features: (E, F) numbers; None: there are none.
     """
 
     edges: np.ndarray
@@ -57,6 +59,7 @@ class GraphArrays(NamedTuple):
     groups: np.ndarray | None = None
     relations: np.ndarray | None = None
     relation_names: tuple[str, ...] | None = None
+    edge_features: np.ndarray | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -83,6 +86,8 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
                 f"and `relation_names` has {known} names; write numbers from 0, and their names."
             )
     checked = {"edges": edges, "labels": labels, "features": features, "masks": masks}
+    if arrays.edge_features is not None:
+        checked["edge_features"] = check_edge_features(arrays.edge_features, len(edges))
     return arrays._replace(**checked, ids=ids, weights=weights)
 
 
@@ -137,47 +142,6 @@ def check_names(arrays: GraphArrays) -> None:
     least = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
     if count < least or (labels.ndim == 2 and count > least):
         raise ZooError(f"`label_names` has {count} names; write {least}, one for each class.")
-
-
-def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
-    """Return edges (E, 2) as int64, all between nodes 0 and N-1."""
-    check_plain("edges", edges)
-    if edges.ndim != 2 or edges.shape[1] != 2:
-        turned = edges.ndim == 2 and edges.shape[0] == 2
-        fix = "write edges.T" if turned else "write one row per edge: its two nodes"
-        raise ZooError(f"`edges` has the shape {edges.shape} and should have (E, 2); {fix}.")
-    if edges.dtype.kind not in "iu":
-        raise ZooError(
-            f"`edges` is of type {edges.dtype} and should be int64: node numbers from 0; write "
-            "edges.astype('int64')."
-        )
-    wrong = (edges < 0) | (edges >= nodes)
-    if wrong.any():
-        where = first_true(wrong)[0]
-        raise ZooError(
-            f"`edges` row {where} is {edges[where].tolist()}, but there are {nodes:,} nodes, 0 to "
-            f"{nodes - 1}; number the nodes from 0, or add the missing ones to `node_labels` and "
-            "`node_features`."
-        )
-    return edges.astype(np.int64, copy=False)
-
-
-def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
-    """Return the weights of edges (E,) as fp32, all finite and none below 0."""
-    check_plain("edge_weights", weights)
-    if weights.shape != (edges,):
-        raise ZooError(f"`edge_weights` has the shape {weights.shape} and should have ({edges},).")
-    with np.errstate(over="ignore"):
-        weights = weights.astype(np.float32, copy=False)
-    wrong = ~np.isfinite(weights) | (weights < 0)
-    if wrong.any():
-        where = first_true(wrong)[0]
-        raise ZooError(
-            f"`edge_weights` is {weights[where]:g} at row {where} ({wrong.sum():,} such rows), and "
-            "a weight is a number from 0 to infinity: how much an edge counts. Fill in what is "
-            "missing; make distances into weights, such as exp(-d); or write `weights: ignore`."
-        )
-    return weights
 
 
 def check_features(

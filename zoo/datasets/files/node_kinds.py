@@ -14,8 +14,9 @@ import numpy as np
 from scipy import sparse
 
 from zoo.config.learnt_columns import LearntColumn
-from zoo.datasets.files.edge_columns import Weights, one_column, weight_name
-from zoo.datasets.files.graph_arrays import GraphArrays, check_edges
+from zoo.datasets.files.edge_arrays import check_edges
+from zoo.datasets.files.edge_columns import EdgeColumns, one_column
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.objects import from_dgl, from_tensors
 from zoo.errors import ZooError
 
@@ -105,8 +106,7 @@ def of_tensors(
     relations: Mapping[Relation, tuple[np.ndarray, Mapping[str, Any]]],
     label: str | None = None,
     feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
+    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
 ) -> GraphArrays:
     """Return a graph whose nodes and edges have data by name, such as DGL's or PyG's.
 
@@ -116,9 +116,12 @@ def of_tensors(
         relations: by kind of edges their ends (E, 2) and their data.
         label: the node data that is the label, of one kind.
         feature: the node data that is the features.
-        weight: the edge data that is their weight, 1 for kinds of edges that have none.
-        weights: `ignore` reads the graph without its edge data.
+        choice: what is read of edge data; the weight is 1 for kinds of edges that have none.
+
+    Raises:
+        ZooError: data that is named is not there, or features of edges are asked for.
     """
+    choice.refuse_features()
     none = np.zeros((0, 2), np.int64)
     if label is not None and not any(label in each for each in nodes.values()):
         raise ZooError(f"label: no kind of nodes has {label!r}; it is node data of one of them.")
@@ -130,7 +133,7 @@ def of_tensors(
         for name, data in nodes.items()
     }  # fmt: skip
     held = sorted({key for _, data in relations.values() for key in data})
-    named = weight_name(held, weight, weights)
+    named = choice.named(held)
     found = {
         relation: Edges(ends, one_column(named, data[named]) if named in data else None)
         for relation, (ends, data) in relations.items()
@@ -205,12 +208,11 @@ def of_dgl(
     graph: Any,
     label: str | None = None,
     feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
+    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
 ) -> GraphArrays:
     """Return a DGLGraph with its data, of one kind or several, as one graph; see `of_tensors`."""
     if graph.is_homogeneous:
-        return from_dgl(graph, label, feature, weight, weights)
+        return from_dgl(graph, label, feature, choice)
     nodes = {kind: dict(graph.nodes[kind].data) for kind in graph.ntypes}
     edges = {
         kind: (
@@ -220,7 +222,7 @@ def of_dgl(
         for kind in graph.canonical_etypes
     }
     counts = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
-    return of_tensors(nodes, counts, edges, label, feature, weight, weights)
+    return of_tensors(nodes, counts, edges, label, feature, choice)
 
 
 def _spread(values: np.ndarray, total: int, own: slice, rest: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_columns import Weights, array_of, one_column, weight_name
+from zoo.datasets.files.edge_columns import EdgeColumns, array_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked, plausible
 from zoo.datasets.files.labels import encode_text, unlabelled
 from zoo.errors import ZooError, suggestion
@@ -69,8 +69,7 @@ def from_dgl(
     graph: Any,
     label: str | None = None,
     feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
+    edges: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
 ) -> GraphArrays:
     """Return a DGLGraph with its node data; masks are `train_mask`, `val_mask`, `test_mask`.
 
@@ -78,16 +77,15 @@ def from_dgl(
         graph: with nodes and edges of one kind; of several see `node_kinds.of_dgl`.
         label: the node data that is the label; None: the first of `LABELS` that is there.
         feature: the node data that is the features; None: the first of `FEATURES`.
-        weight: the edge data that is their weight.
-        weights: `ignore` reads the graph without its edge data.
+        edges: what is read of edge data.
 
     Raises:
         ZooError: edge data that nobody named, or no such node data.
     """
-    named = weight_name([key for key in graph.edata if not key.startswith("_")], weight, weights)
-    edges = np.stack([ends.cpu().numpy() for ends in graph.edges()], axis=1)
-    arrays = from_tensors(dict(graph.ndata), edges, graph.num_nodes(), label, feature)
-    return arrays._replace(weights=named and one_column(named, graph.edata[named]))
+    found = edges.read({key: x for key, x in graph.edata.items() if not key.startswith("_")})
+    ends = np.stack([each.cpu().numpy() for each in graph.edges()], axis=1)
+    arrays = from_tensors(dict(graph.ndata), ends, graph.num_nodes(), label, feature)
+    return arrays._replace(**found)
 
 
 def from_tensors(

@@ -3,7 +3,8 @@
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
 `test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,),
-`node_times` and `node_groups` (N,), `edge_relations` (E,), `relation_names` (K,), and `task` ().
+`edge_features` (E, D), `node_times` and `node_groups` (N,), `edge_relations` (E,), `relation_names`
+(K,), and `task` ().
 Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are
 nodes without edges. `data/README.md` describes the format for people.
 """
@@ -75,6 +76,7 @@ def read_unchecked(path: Path) -> GraphArrays:
             groups=_given(stored, "node_groups"),
             relations=_given(stored, "edge_relations"),
             relation_names=_words(stored, "relation_names"),
+            edge_features=_given(stored, "edge_features"),
         )
 
 
@@ -101,7 +103,8 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     content |= {key: np.array(names, str) for key, names in named.items() if names is not None}
     given = {"node_ids": arrays.ids, "edge_weights": arrays.weights,
              "node_times": arrays.times, "node_groups": arrays.groups,
-             "edge_relations": arrays.relations}  # fmt: skip
+             "edge_relations": arrays.relations,
+             "edge_features": arrays.edge_features}  # fmt: skip
     content |= {key: each for key, each in given.items() if each is not None}
     content |= {"task": np.array(arrays.task)} if arrays.task is not None else {}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.datasets.files.edge_columns import Weights, one_column, weight_name
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.node_kinds import Relation, of_tensors
 from zoo.datasets.files.objects import from_tensors
@@ -64,6 +64,7 @@ def read_dgl(
     feature: str | None = None,
     weight: str | None = None,
     weights: Weights = None,
+    edge_features: str | list[str] | None = None,
 ) -> GraphArrays:
     """Read the one graph that `dgl.save_graphs` has written.
 
@@ -74,15 +75,16 @@ def read_dgl(
         feature: the node data that is the features; left out, `feat`, `x` and the like.
         weight: the edge data that is their weight.
         weights: `ignore` reads the graph without its edge data.
+        edge_features: the edge data that are features: numbers, one or several for each edge.
     """
+    choice = EdgeColumns.of(weight, weights, edge_features)
     saved = _saved(path)
     if len(saved.nodes) > 1 or len(saved.edges) > 1:
-        return of_tensors(saved.nodes, saved.counts, saved.edges, label, feature, weight, weights)
+        return of_tensors(saved.nodes, saved.counts, saved.edges, label, feature, choice)
     ((kind, data),) = saved.nodes.items()
     ((edges, edge_data),) = saved.edges.values()
-    named = weight_name(list(edge_data), weight, weights)
     arrays = from_tensors(data, edges, saved.counts[kind], label, feature)
-    return arrays._replace(weights=named and one_column(named, edge_data[named]))
+    return arrays._replace(**choice.read(edge_data))
 
 
 def _saved(path: Path) -> Saved:
@@ -137,6 +139,7 @@ def read_pyg(
     feature: str | None = None,
     weight: str | None = None,
     weights: Weights = None,
+    edge_features: str | list[str] | None = None,
 ) -> GraphArrays:
     """Read a PyG graph: `torch.save(data, path)` where PyG is installed, or `data.to_dict()`.
 
@@ -146,17 +149,18 @@ def read_pyg(
         label: the tensor that is the label; left out, `y` or `label`.
         feature: the tensor that is the features; left out, `x` and the like.
         weight: the tensor that is the weight of edges, such as `edge_weight`.
-        weights: `ignore` reads the graph without weights or features of edges.
+        weights: `ignore` reads the graph without weights of edges.
+        edge_features: the tensor that is features of edges, such as `edge_attr`.
     """
-    return from_pyg(_read(path), label, feature, weight, weights)
+    choice = EdgeColumns.of(weight, weights, edge_features)
+    return from_pyg(_read(path), label, feature, choice)
 
 
 def from_pyg(
     data: Any,
     label: str | None = None,
     feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
+    edges: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
 ) -> GraphArrays:
     """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_pyg`.
 
@@ -170,17 +174,16 @@ def from_pyg(
     kinds.pop("_global_store", None)
     relations = {key: each for key, each in kinds.items() if isinstance(key, tuple)}
     if relations:
-        return _of_kinds(kinds, relations, label, feature, weight, weights)
+        return _of_kinds(kinds, relations, label, feature, edges)
     ends = _ends(data.get("edge_index"))
     tensors = _tensors(data)
-    named = weight_name([key for key in _EDGES if key in tensors], weight, weights)
-    values = None if named is None else one_column(named, tensors[named])
+    found = edges.read({key: tensors[key] for key in _EDGES if key in tensors})
     of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
     nodes = _count(data, of_nodes) or 1 + int(ends.max(initial=-1))
-    return from_tensors(of_nodes, ends, nodes, label, feature)._replace(weights=values)
+    return from_tensors(of_nodes, ends, nodes, label, feature)._replace(**found)
 
 
-def _of_kinds(kinds, relations, label, feature, weight, weights) -> GraphArrays:
+def _of_kinds(kinds, relations, label, feature, choice: EdgeColumns) -> GraphArrays:
     """Return what the `to_dict()` of a `HeteroData` holds as one graph."""
     nodes = {key: _tensors(each) for key, each in kinds.items() if isinstance(key, str)}
     edges = {
@@ -193,7 +196,7 @@ def _of_kinds(kinds, relations, label, feature, weight, weights) -> GraphArrays:
     lost = [kind for key in edges for kind in (key[0], key[2]) if not counts.get(kind)]
     if lost:
         raise ZooError(f"nothing says how many nodes of the kind {lost[0]!r} there are; write `x`.")
-    return of_tensors(nodes, counts, edges, label, feature, weight, weights)
+    return of_tensors(nodes, counts, edges, label, feature, choice)
 
 
 def _ends(edges: Any) -> np.ndarray:

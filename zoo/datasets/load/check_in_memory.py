@@ -5,26 +5,24 @@ something that the zoo refuses or that makes scores meaningless. What is wrong i
 here, and not as the first error, so that all of it is seen at once.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from zoo.datasets import GraphArrays
+from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
 from zoo.datasets.files.graph_arrays import (
     PARTS,
-    check_edges,
     check_features,
     check_ids,
     check_masks,
     check_names,
     check_room,
     check_rows,
-    check_weights,
 )
 from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
-from zoo.errors import ZooError
+from zoo.errors import Finding, refused_by
 
 _FEW = 5
 """Labelled nodes of a class below which a random split may leave it out of a part."""
@@ -34,16 +32,6 @@ _APART = 100
 
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
-
-
-class Finding(NamedTuple):
-    """One thing looked at: the verdict, what was found, what to do, and the bare numbers."""
-
-    name: str
-    verdict: str
-    found: str
-    fix: str = ""
-    values: dict[str, Any] = {}
 
 
 class Shape(NamedTuple):
@@ -73,6 +61,8 @@ def check_graph(arrays: GraphArrays) -> list[Finding]:
         found += check_shape(shape) + ([_direction(arrays)] if shape.pattern.nnz else [])
     if arrays.weights is not None and not edges:
         found += _weights(arrays)
+    if arrays.edge_features is not None and not edges:
+        found += _features_of_edges(arrays.edge_features, len(arrays.edges))
     found += check_columns(arrays)
     found += labels or check_balance(arrays, task)
     if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
@@ -119,7 +109,8 @@ def check_shape(shape: Shape) -> list[Finding]:
               "only its features tell of a node without edges: see that no edge is lost",
               {"isolated": alone}),
         none_of("duplicates", shape.repeated, f"{shape.repeated:,} rows repeat an edge",
-              "an edge counts once, however often it is there", {"repeated": shape.repeated}),
+              "an edge counts once, however often it is there; of weights `duplicates` says what "
+              "they become, and of features the mean is taken", {"repeated": shape.repeated}),
         none_of("self-loops", shape.loops, f"{shape.loops:,}",
               "every node gets one here in any case", {"loops": shape.loops}),
         Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
@@ -147,6 +138,13 @@ def _weights(arrays: GraphArrays) -> list[Finding]:
     fix = "a node's loop to itself weighs 1: divide the column by its median" if far else ""
     values = {"least": low, "median": middle, "most": high}
     return [Finding("weights", "look" if far else "good", text, fix, values)]
+
+
+def _features_of_edges(features: np.ndarray, edges: int) -> list[Finding]:
+    count = features.shape[1]
+    text = "1 feature of each edge" if count == 1 else f"{count:,} features of each edge"
+    told = Finding("edge features", "good", text, values={"edge_features": count})
+    return refused_by("edge features", lambda: check_edge_features(features, edges)) or [told]
 
 
 def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
@@ -289,12 +287,3 @@ def _target_spread(targets: np.ndarray) -> list[Finding]:
     far = bool((std > _APART).any() or (std < 1 / _APART).any() or (abs(mean) > _APART * std).any())
     fix = "nothing is rescaled here: bring targets near mean 0 and spread 1 yourself" if far else ""
     return [Finding("targets", "look" if far else "good", text, fix, values)]
-
-
-def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
-    """Return what a check refuses, as a finding; nothing where it passes."""
-    try:
-        check()
-    except ZooError as error:
-        return [Finding(name, "fix", "refused", str(error))]
-    return []

@@ -10,18 +10,17 @@ from zoo.datasets import Dataset, GraphArrays
 from zoo.datasets.files.labels import REGRESSION
 from zoo.datasets.load.check_in_memory import (
     QUANTILES,
-    Finding,
     check_balance,
     check_splits,
     homophily,
     none_of,
-    refused_by,
     scales,
 )
 from zoo.datasets.mapped.external_sort import ranges
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.mapped.writer import NUMBERS, blocks, sha256
+from zoo.errors import Finding, refused_by
 
 _AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
 

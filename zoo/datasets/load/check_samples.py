@@ -10,7 +10,6 @@ from zoo.datasets.dataset import Dataset
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.load.check_in_memory import (
     QUANTILES,
-    Finding,
     check_balance,
     check_graph,
     check_splits,
@@ -20,6 +19,7 @@ from zoo.datasets.pairs import SentencePairs, Sentences
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.times import time_names
+from zoo.errors import Finding
 from zoo.graphs.adjacency import neighbours
 
 _UNEQUAL = 3

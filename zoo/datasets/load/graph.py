@@ -107,12 +107,12 @@ def from_dataset(data: Dataset) -> Stream:
     """Return a data set that is loaded, or mapped, as a stream.
 
     Raises:
-        ZooError: its edges have weights.
+        ZooError: its edges have weights or features.
     """
     if data.graph.edata:
         raise ZooError(
-            f"{data.name}: graphs on disk have no weights of edges and no direction. Leave out "
-            "--on-disk, or write `weights=ignore` and no direction."
+            f"{data.name}: graphs on disk have no weights or features of edges and no "
+            "direction. Leave out --on-disk, or write `weights=ignore` and no direction."
         )
     indptr, indices = (each.numpy() for each in neighbours(data.graph))
     count, x = len(indptr) - 1, data.x.numpy()

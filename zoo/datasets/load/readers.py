@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
-from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
@@ -96,6 +96,7 @@ def read_graphml(
     unknown: str | int | None = None,
     weight: str | None = None,
     weights: Weights = None,
+    edge_features: Names | None = None,
 ) -> GraphArrays:
     """Read GraphML; node attributes are labels and features.
 
@@ -112,12 +113,14 @@ def read_graphml(
         unknown: what stands for a label that is not known.
         weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
+        edge_features: the attributes of edges that are features: numbers, or lists of them.
     """
     import networkx
 
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
                      missing=missing)  # fmt: skip
-    return from_networkx(networkx.read_graphml(path), choice, weight, weights)
+    of_edges = EdgeColumns.of(weight, weights, edge_features)
+    return from_networkx(networkx.read_graphml(path), choice, of_edges)
 
 
 def read_gml(
@@ -134,6 +137,7 @@ def read_gml(
     unknown: str | int | None = None,
     weight: str | None = None,
     weights: Weights = None,
+    edge_features: Names | None = None,
 ) -> GraphArrays:
     """Read GML; node attributes are labels and features. What GML calls `label` is a node's id.
 
@@ -150,6 +154,7 @@ def read_gml(
         unknown: what stands for a label that is not known.
         weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
+        edge_features: the attributes of edges that are features: numbers, or lists of them.
     """
     import networkx
 
@@ -161,7 +166,7 @@ def read_gml(
         if "no 'label'" not in str(error):
             raise
         graph = networkx.read_gml(path, label="id")
-    return from_networkx(graph, choice, weight, weights)
+    return from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
 
 
 READERS = Table(

@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from zoo.datasets.files.edge_columns import Weights, array_of, one_column, weight_name
+from zoo.datasets.files.edge_columns import EdgeColumns, array_of
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.tables.columns import Columns, node_arrays
 from zoo.errors import ZooError, suggestion
 
 
 def from_networkx(
-    graph: Any, choice: Columns, weight: str | None = None, weights: Weights = None
+    graph: Any,
+    choice: Columns,
+    of_edges: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
 ) -> GraphArrays:
     """Return a NetworkX graph; node attributes are columns, and the nodes themselves the ids.
 
@@ -22,8 +24,7 @@ def from_networkx(
     Args:
         graph: any graph of NetworkX.
         choice: what its attributes are.
-        weight: the edge attribute that is their weight, 1 where an edge has none.
-        weights: `ignore` reads the graph without attributes of edges.
+        of_edges: what is read of attributes of edges; a weight is 1 where an edge has none.
 
     Raises:
         ZooError: edge attributes that nobody named, or attributes that are no numbers or text.
@@ -31,7 +32,12 @@ def from_networkx(
     import pyarrow
 
     attributes = {key for *_, data in graph.edges(data=True) for key in data}
-    named = weight_name(sorted(attributes - {"id"}), weight, weights)  # GraphML numbers them
+    held = sorted(attributes - {"id"})  # GraphML numbers them
+    rest = {key: None if key in of_edges.features else 1 for key in held}  # of edges without
+    data_of = {
+        key: [data.get(key, rest[key]) for *_, data in graph.edges(data=True)] for key in held
+    }
+    found = of_edges.read(data_of)
     rows = [data for _, data in graph.nodes(data=True)]
     rows, choice = _with_vectors(rows, choice)
     names = sorted({str(key) for row in rows for key in row})
@@ -50,10 +56,7 @@ def from_networkx(
     arrays = node_arrays(table, choice, "the nodes")
     places = {node: place for place, node in enumerate(graph.nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
-    values = named and one_column(
-        named, [data.get(named, 1) for *_, data in graph.edges(data=True)]
-    )
-    return arrays._replace(edges=edges, ids=ids, weights=values)
+    return arrays._replace(edges=edges, ids=ids, **found)
 
 
 def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Columns]:

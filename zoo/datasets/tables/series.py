@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.datasets.files.edge_columns import Weights
-from zoo.datasets.files.graph_arrays import check_room, check_weights
+from zoo.datasets.files.edge_arrays import check_weights
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights
+from zoo.datasets.files.graph_arrays import check_room
 from zoo.datasets.tables.columns import id_array
 from zoo.datasets.tables.frames import header, need, read_table
 from zoo.datasets.tables.tables import join, read_edges
@@ -129,7 +130,10 @@ def read_series_table(
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)
         timed = [time] if time in header(where, separator) and time not in edge_columns else []
-        *ends, counts = read_edges(where, (*edge_columns,), weight, weights, separator, timed)
+        *ends, found = read_edges(
+            where, (*edge_columns,), EdgeColumns(weight, weights), separator, timed
+        )
+        counts = found["weights"]
         pairs = join(ids, ends, where.name)
         if counts is not None:
             counts = check_weights(counts, len(pairs))

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count
-from zoo.datasets.files.edge_columns import Weights, weight_name
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.objects import join
+from zoo.datasets.tables.cells import numbers
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns, Names, id_array, node_arrays
 from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.frames import SUFFIXES, header, need, read_table
@@ -47,6 +48,7 @@ def read_tables(
     target: str = "target",
     weight: str | None = None,
     weights: Weights = None,
+    edge_features: Names | None = None,
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
 ) -> GraphArrays:
     """Read a table of nodes, and a table of edges; of several kinds `nodes-<kind>`, `edges-<name>`.
@@ -77,25 +79,28 @@ def read_tables(
         target: column of edges: the id of the other end.
         weight: column of edges: how much each counts, from 0.
         weights: `ignore` reads the table of edges without its other columns.
+        edge_features: columns of edges that are features: numbers, true and false, or vectors.
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column)  # fmt: skip
+    of_edges = EdgeColumns.of(weight, weights, edge_features)
     if path.is_dir() and edges is None and kinds_of(path):
+        of_edges.refuse_features()
         return read_kinds(
             path,
             choice,
             separator,
             lambda each, own: _read_nodes(each, own, separator),
-            lambda each: read_edges(each, (source, target), weight, weights, separator),
+            lambda each: read_edges(each, (source, target), of_edges, separator),
         )
     nodes_path = _node_table(path)
     if edges is None and not path.is_dir():
         return read_node_table(path, choice, separator)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
     arrays = _read_nodes(nodes_path, choice, separator)
-    *ends, values = read_edges(edges_path, (source, target), weight, weights, separator)
-    return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), weights=values)
+    *ends, found = read_edges(edges_path, (source, target), of_edges, separator)
+    return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), **found)
 
 
 def node_columns(path: Path, separator: str | None = None) -> list[str]:
@@ -135,18 +140,18 @@ def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArra
 def read_edges(
     path: Path,
     ends: tuple[str, str],
-    weight: str | None,
-    weights: Weights,
+    choice: EdgeColumns,
     separator: str | None,
     beside: Sequence[str] = (),
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the ids of both ends of the edges of a table, (E,) each, and their weights or None.
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]:
+    """Return the ids of both ends of the edges of a table, (E,) each, and what else they have.
+
+    That is `weights` (E,) and `edge_features` (E, F), or None.
 
     Args:
         path: of the table.
         ends: columns of the two ends.
-        weight: column of weights.
-        weights: `ignore` passes over all other columns.
+        choice: which columns are weights or features.
         separator: of the cells of a CSV; None: a comma, of a `.tsv` a tab.
         beside: columns that are no weights, and read elsewhere.
 
@@ -158,27 +163,33 @@ def read_edges(
         need([column], names, path.name, option)
     try:
         others = [each for each in names if each not in (*ends, *beside)]
-        named = weight_name(others, weight, weights)
+        named = choice.named(others)
     except ZooError as error:
         raise ZooError(f"{path.name}: {error}") from None
-    table = read_table(path, ends, [*ends, *([named] if named else [])], separator)
+    data = [*([named] if named else []), *choice.features]
+    table = read_table(path, ends, [*ends, *dict.fromkeys(data)], separator)
     source, target = (id_array(table[each], f"{path.name}: {each!r}") for each in ends)
-    return source, target, named and _weights(table[named], f"{path.name}: {named!r}")
+    columns = {each: _numbers(table[each], f"{path.name}: {each!r}") for each in data}
+    try:
+        return source, target, choice._replace(weight=named).read(columns)
+    except ZooError as error:
+        raise ZooError(f"{path.name}: {error}") from None
 
 
-def _weights(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
-    """Return a column of weights (E,), of which none is missing."""
-    import pyarrow
-
-    if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
-        raise ZooError(f"{where} holds text, and a weight is a number from 0; choose another.")
+def _numbers(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
+    """Return a column of numbers of edges (E,), or of vectors, of which none is missing."""
+    if (values := numbers(column, where)) is None:
+        raise ZooError(
+            f"{where} holds text, and edges have numbers: a weight from 0, features of any sign. "
+            "Write words as columns of 0 and 1, or as kinds of edges, a table for each."
+        )
     if column.null_count:
         row = column.is_null().to_numpy().argmax() + 1
         raise ZooError(
-            f"{where} is empty in data row {row} ({column.null_count:,} such rows); fill in how "
-            "much these edges count, or delete them."
+            f"{where} is empty in data row {row} ({column.null_count:,} such rows); fill in what "
+            "these edges have, or delete them."
         )
-    return column.to_numpy()
+    return values
 
 
 def _node_table(path: Path) -> Path:

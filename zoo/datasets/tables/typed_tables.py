@@ -13,7 +13,7 @@ from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns
 from zoo.datasets.tables.frames import SUFFIXES, header
 from zoo.errors import ZooError, suggestion
 
-Ends = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+Ends = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]
 
 
 def kinds_of(path: Path) -> dict[str, Path]:
@@ -38,7 +38,7 @@ def read_kinds(
         choice: what columns are; each is looked for in the tables that have it.
         separator: of the cells of a CSV.
         read_nodes: reads a table of nodes.
-        read_edges: reads a table of edges: the ids of both ends, and weights or None.
+        read_edges: reads a table of edges: the ids of both ends, and what edges have.
 
     Raises:
         ZooError: no table has a column that is named, or edges lead to no node, or to several.
@@ -56,13 +56,13 @@ def read_kinds(
             raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
     relations: dict[Relation, Edges] = {}
     for name, table in edges.items():
-        source, target, weights = read_edges(table)
+        source, target, found = read_edges(table)
         relation = _by_name(name, kinds) or _by_ids(name, kinds, source, target, table.name)
         ends = [
             join(kinds[kind].ids, (ids, ids), table.name)[:, 0]
             for kind, ids in ((relation[0], source), (relation[2], target))
         ]
-        relations[relation] = Edges(np.stack(ends, axis=1), weights)
+        relations[relation] = Edges(np.stack(ends, axis=1), found["weights"])
     return joined(kinds, relations)
 
 

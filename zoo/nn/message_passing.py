@@ -4,17 +4,13 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from zoo.nn import (
-    Convolution,
-    Dropout,
-    FeatureLinear,
-    Linear,
-    Projection,
-    ReluDropout,
-    Separate,
-    build_norm,
-)
-from zoo.registry import Model, ZooError
+from zoo.errors import ZooError
+from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.layers import Convolution, Projection, build_norm
+from zoo.nn.propagation import Separate
+from zoo.ops.dropout import Dropout, ReluDropout
+from zoo.ops.linear import Linear
+from zoo.registry import Model
 
 
 class MessagePassing(Model):

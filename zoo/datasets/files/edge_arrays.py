@@ -1,0 +1,67 @@
+"""Arrays of edges, checked: their ends, weights and features."""
+
+import numpy as np
+
+from zoo.datasets.files.labels import check_plain, first_true
+from zoo.errors import ZooError
+
+
+def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
+    """Return edges (E, 2) as int64, all between nodes 0 and N-1."""
+    check_plain("edges", edges)
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        turned = edges.ndim == 2 and edges.shape[0] == 2
+        fix = "write edges.T" if turned else "write one row per edge: its two nodes"
+        raise ZooError(f"`edges` has the shape {edges.shape} and should have (E, 2); {fix}.")
+    if edges.dtype.kind not in "iu":
+        raise ZooError(
+            f"`edges` is of type {edges.dtype} and should be int64: node numbers from 0; write "
+            "edges.astype('int64')."
+        )
+    wrong = (edges < 0) | (edges >= nodes)
+    if wrong.any():
+        where = first_true(wrong)[0]
+        raise ZooError(
+            f"`edges` row {where} is {edges[where].tolist()}, but there are {nodes:,} nodes, 0 to "
+            f"{nodes - 1}; number the nodes from 0, or add the missing ones to `node_labels` and "
+            "`node_features`."
+        )
+    return edges.astype(np.int64, copy=False)
+
+
+def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
+    """Return the weights of edges (E,) as fp32, all finite and none below 0."""
+    check_plain("edge_weights", weights)
+    if weights.shape != (edges,):
+        raise ZooError(f"`edge_weights` has the shape {weights.shape} and should have ({edges},).")
+    with np.errstate(over="ignore"):
+        weights = weights.astype(np.float32, copy=False)
+    wrong = ~np.isfinite(weights) | (weights < 0)
+    if wrong.any():
+        where = first_true(wrong)[0]
+        raise ZooError(
+            f"`edge_weights` is {weights[where]:g} at row {where} ({wrong.sum():,} such rows), and "
+            "a weight is a number from 0 to infinity: how much an edge counts. Fill in what is "
+            "missing; make distances into weights, such as exp(-d); or write `weights: ignore`."
+        )
+    return weights
+
+
+def check_edge_features(features: np.ndarray, edges: int) -> np.ndarray:
+    """Return the features of edges (E, F) as finite fp32."""
+    check_plain("edge_features", features)
+    if features.ndim != 2 or len(features) != edges or features.shape[1] == 0:
+        raise ZooError(
+            f"`edge_features` has the shape {features.shape} and should have ({edges}, F): a row "
+            "of numbers for each edge."
+        )
+    with np.errstate(over="ignore"):
+        features = features.astype(np.float32, copy=False)
+    wrong = ~np.isfinite(features)
+    if wrong.any():
+        row, column = first_true(wrong)
+        raise ZooError(
+            f"`edge_features` is {features[row, column]:g} at row {row}, column {column} "
+            f"({wrong.sum():,} such numbers); fill in what is missing."
+        )
+    return features
