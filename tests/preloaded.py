@@ -7,6 +7,7 @@ and streams of its own, and may end as it likes. What a test says of a process i
 its terminal, its memory or the time of its start, it says of one that `subprocess` started.
 """
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -18,8 +19,8 @@ import warnings
 from pathlib import Path
 
 MODULES = (
-    "torch", "torch.fx.experimental.symbolic_shapes", "dgl", "sklearn.datasets", "scipy.stats",
-    "scipy.sparse.csgraph", "pandas", "pydantic", "typer", "rich.progress", "rich.table", "yaml",
+    "torch", "torch.fx.experimental.symbolic_shapes", "preloaded_dgl", "sklearn.datasets",
+    "scipy.stats", "scipy.sparse.csgraph", "pandas", "pydantic", "typer", "rich.progress", "rich.table", "yaml",
 )  # fmt: skip
 """What is imported beforehand."""
 
@@ -39,10 +40,24 @@ def run_preloaded(words, folder, **environment):
         streams = [Path(place, name) for name in ("out", "err")]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore", **environment}
         process = FORKS.Process(target=_become, args=(words, str(folder), environment, streams))
-        process.start()
+        with _here_in_path():  # of the server, which the first command starts
+            process.start()
         process.join()
         said = [path.read_text() for path in streams]
     return subprocess.CompletedProcess(words, process.exitcode, *said)
+
+
+@contextlib.contextmanager
+def _here_in_path():
+    kept = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parent), *([kept] if kept else [])]
+    )
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONPATH"]
+        os.environ |= {} if kept is None else {"PYTHONPATH": kept}
 
 
 def _become(words, folder, environment, streams):

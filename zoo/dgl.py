@@ -2,7 +2,9 @@
 
 DGL 2.1, the one with a wheel for Python 3.12, loads a library of `dgl.graphbolt` as it is imported.
 Its wheel has one for each torch of its own time and fails with any other. The zoo uses nothing of
-graphbolt: where the library for this torch is missing, an empty module takes its place.
+graphbolt: where the library for this torch is missing, an empty module takes its place. It also
+imports `ogb` for one of its data sets, which looks for a newer version of itself in the network:
+while DGL is imported an empty module stands there too.
 """
 
 import sys
@@ -30,7 +32,15 @@ STANDS_IN = "dgl" not in sys.modules and lacks_graphbolt()
 if STANDS_IN:
     sys.modules[GRAPHBOLT] = ModuleType(GRAPHBOLT)
 
-import dgl  # noqa: E402
-from dgl import DGLGraph  # noqa: E402
+_OGB = () if "ogb" in sys.modules else ("ogb", "ogb.utils")
+for _name in _OGB:
+    sys.modules[_name] = ModuleType(_name)
+    vars(sys.modules[_name])["smiles2graph"] = None
+try:
+    import dgl
+    from dgl import DGLGraph
+finally:
+    for _name in _OGB:
+        del sys.modules[_name]
 
 __all__ = ["STANDS_IN", "DGLGraph", "dgl", "lacks_graphbolt"]

@@ -62,7 +62,7 @@ class Problem(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that a check of data has looked at: the verdict, what was found, what to do, and the bare numbers."""
+    """One thing that a check of data looks at: verdict, what is found, what to do, numbers."""
 
     name: str
     verdict: str

@@ -34,8 +34,17 @@ _ABSOLUTE = re.compile(r"[\\/]{1,2}\w|~[^\s\\/]*[\\/]|[A-Za-z]:[\\/]|file:")
 """How a text begins that is a path from anywhere: `/data`, `~/data`, `C:\\data`."""
 
 
+_DEEPEST = 100  # keys inside of keys: no recipe has ten
+
+
 def named(recipe: Any, keys: tuple[str | int, ...] = ()) -> Any:
-    """Return the plain data of a recipe with the name of each path instead of the path."""
+    """Return the plain data of a recipe with the name of each path instead of the path.
+
+    Raises:
+        ValueError: it is nested too deeply.
+    """
+    if len(keys) > _DEEPEST:
+        raise ValueError("it is nested too deeply")
     if isinstance(recipe, dict):
         return {key: named(each, (*keys, key)) for key, each in recipe.items()}
     if isinstance(recipe, list):
@@ -109,10 +118,7 @@ class About(BaseModel):
     @field_validator("recipe")
     @classmethod
     def _without_paths(cls, recipe: dict[str, Any] | None) -> dict[str, Any] | None:
-        try:
-            return named(recipe)
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
+        return named(recipe)
 
     @model_validator(mode="after")
     def _count_names(self) -> Self:

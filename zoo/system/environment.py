@@ -103,7 +103,9 @@ def _linear_algebra() -> ThreadpoolController:
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version of an installed package, None where it is missing."""
+    """Return the version of an installed package, of torch with its build; None where missing."""
+    if package == "torch":  # its metadata need not say +cpu or +cu130
+        return torch.__version__
     try:
         return version(package)
     except PackageNotFoundError:
