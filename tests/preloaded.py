@@ -20,7 +20,8 @@ from pathlib import Path
 
 MODULES = (
     "torch", "torch.fx.experimental.symbolic_shapes", "preloaded_dgl", "sklearn.datasets",
-    "scipy.stats", "scipy.sparse.csgraph", "pandas", "pydantic", "typer", "rich.progress", "rich.table", "yaml",
+    "scipy.stats", "scipy.sparse.csgraph", "pandas", "pydantic", "typer", "rich.progress",
+    "rich.table", "yaml",
 )  # fmt: skip
 """What is imported beforehand."""
 
@@ -50,9 +51,8 @@ def run_preloaded(words, folder, **environment):
 @contextlib.contextmanager
 def _here_in_path():
     kept = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parent), *([kept] if kept else [])]
-    )
+    own = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = own if kept is None else f"{own}{os.pathsep}{kept}"
     try:
         yield
     finally:

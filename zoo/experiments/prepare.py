@@ -74,7 +74,7 @@ def prepare(plan: Plan) -> Prepared:
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
     name = plan.model["name"]
-    if getattr(data, "edge_dim", 0) and "edge_dim" not in options_of(MODELS[name]):
+    if getattr(data, "edge_dim", 0) and not _reads_edges(plan.model):
         logging.getLogger(__name__).warning(
             "%s ignores the features of edges of %s; gat, gine and htgn read them.", name, data.name
         )
@@ -198,6 +198,12 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+
+
+def _reads_edges(model: dict[str, Any]) -> bool:
+    """Return whether a resolved model has a place for features of edges."""
+    inner = [each for each in model.values() if isinstance(each, dict)]
+    return "edge_dim" in model or any(each.get("edge_dim") for each in inner)
 
 
 def with_edge_dim(name: str, options: dict[str, Any], data: Any) -> dict[str, Any]:
