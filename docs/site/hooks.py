@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 import zoo  # noqa: E402
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
 from zoo.datasets.load import DATASETS, READERS, STREAMS  # noqa: E402
-from zoo.datasets.load.readers import SERIES  # noqa: E402
+from zoo.datasets.load.many_graphs import SERIES, SETS  # noqa: E402
 from zoo.datasets.splits import SPLITS  # noqa: E402
 from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.graphs.neighbours import GRAPHS  # noqa: E402
@@ -55,7 +55,7 @@ WORDS = {
     "optimizer": (OPTIMIZERS, "`train.optimizer`."),
     "schedule": (SCHEDULES, "`train.schedule`: how the learning rate changes."),
     "dataset": (DATASETS, "`dataset`: what has a name."),
-    "file": ({**READERS, **SERIES}, "`dataset: PATH`: files, by how they end."),
+    "file": ({**READERS, **SERIES, **SETS}, "`dataset: PATH`: files, by how they end."),
     "on-disk file": (STREAMS, "`zoo data prepare FILE NAME --on-disk`: larger than memory."),
 }  # fmt: skip
 """Kind of word to its table, and where it is written."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.datasets.load import load_data
-from zoo.datasets.load.series import series_of_json, series_of_table
+from zoo.datasets.load.many_graphs import series_of_json, series_of_table
 from zoo.datasets.tables.series import filled
 from zoo.datasets.tables.times import Steps, time_names
 from zoo.errors import ZooError

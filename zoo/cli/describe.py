@@ -11,8 +11,8 @@ from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS, READERS, STREAMS
+from zoo.datasets.load.many_graphs import SERIES, SETS
 from zoo.datasets.load.named import known_metric
-from zoo.datasets.load.readers import SERIES
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
@@ -109,7 +109,7 @@ def _rows_of(table: Table) -> Callable[[], Rows]:
 def files() -> Rows:
     """Return a row per kind of file that is read, and per kind that is only written to disk."""
     streams = [{**row, "name": f"{row['name']} (--on-disk)"} for row in _rows_of(STREAMS)()]
-    return _rows_of(READERS)() + _rows_of(SERIES)() + streams
+    return _rows_of(READERS)() + _rows_of(SERIES)() + _rows_of(SETS)() + streams
 
 
 PROMISES = re.compile(

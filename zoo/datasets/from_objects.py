@@ -1,7 +1,7 @@
 """Data sets of arrays and of other libraries' graphs, and what is done to their features first."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -126,9 +126,15 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_pyg`."""
-        from zoo.datasets.files.saved_graphs import from_pyg  # a package that imports this one
+        """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_pyg`.
 
+        Of a list of them, each with a label `y`, it is a `zoo.datasets.samples.Samples`.
+        """
+        from zoo.datasets.files.saved_graphs import from_pyg, from_pyg_list  # these import this one
+        from zoo.datasets.samples import Samples
+
+        if isinstance(data, list | tuple):
+            return cast(Self, Samples.of_graphs(name, from_pyg_list(data, edge_features)))
         arrays = from_pyg(data, label, feature, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
 

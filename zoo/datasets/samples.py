@@ -17,10 +17,16 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec
+from zoo.datasets.canonical import canonical
+from zoo.datasets.files.graph_set_arrays import GraphSetArrays
+from zoo.datasets.files.labels import ACCURACY, GRAPHS
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
-from zoo.graphs.graph_sets import GraphSet, stretches
+from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
+
+GRAPHS_SPLIT = "ratio-80-10-10"
+"""The split of a set of graphs where a recipe names none."""
 
 Readout = Literal["mean", "class-token"]
 """The type of an option `readout`."""
@@ -115,6 +121,42 @@ class Samples(Separate):
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+
+    @classmethod
+    def of_graphs(cls, name: str, arrays: GraphSetArrays, readout: Readout = "mean") -> Samples:
+        """Make a data set of checked arrays of many graphs."""
+        sizes = np.bincount(arrays.owners)
+        first = np.cumsum(sizes) - sizes
+        owners = arrays.owners[arrays.edges[:, 0]]
+        order = np.argsort(owners, kind="stable")
+        cuts = np.searchsorted(owners[order], np.arange(1, len(sizes)))
+        of_edges = arrays.edge_features
+        graphs = [
+            canonical(
+                arrays.edges[rows] - first[number],
+                nodes=int(sizes[number]),
+                edge_features=None if of_edges is None else of_edges[rows],
+            )
+            for number, rows in enumerate(np.split(order, cuts))
+        ]
+        return cls(
+            name=name,
+            graphs=StoredGraphs(graphs, torch.arange(len(graphs))),
+            x=torch.from_numpy(arrays.features),
+            y=torch.from_numpy(arrays.labels),
+            task=GRAPHS,
+            metric=ACCURACY,
+            split=GRAPHS_SPLIT,
+            masks=None,
+            classes=len(arrays.label_names or ()) or int(arrays.labels.max()) + 1,
+            readout=readout,
+            labels=arrays.label_names,
+        )
+
+    @property
+    def edge_dim(self) -> int:
+        """How many features edges have."""
+        return getattr(self.graphs, "edge_dim", 0)
 
     @property
     def inputs(self) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from zoo.canonical_form import remember
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import FEATURE, neighbours
 from zoo.graphs.edge_weights import in_lists
 from zoo.graphs.sequences import sequence_graph
 
@@ -76,6 +76,11 @@ class StoredGraphs:
     def distinct(self) -> tuple[list[dgl.DGLGraph], Tensor]:
         """Return the graphs that differ, and which of them each sample has, (S,)."""
         return self.graphs, self.kinds
+
+    @property
+    def edge_dim(self) -> int:
+        """How many features edges have."""
+        return self._of_edges[FEATURE].shape[1] if FEATURE in self._of_edges else 0
 
     def _joined(self, chosen: Tensor) -> dgl.DGLGraph:
         kinds = self.kinds[chosen]

@@ -18,6 +18,7 @@ import torch
 
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_set_arrays import GraphSetArrays, classes_of_graphs, set_of_graphs
 from zoo.datasets.files.node_kinds import Relation, of_tensors
 from zoo.datasets.files.objects import from_tensors
 from zoo.errors import ZooError
@@ -153,7 +154,38 @@ def read_pyg(
         edge_features: the tensor that is features of edges, such as `edge_attr`.
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
-    return from_pyg(_read(path), label, feature, choice)
+    return from_pyg(read_pt(path), label, feature, choice)
+
+
+def from_pyg_list(
+    graphs: Any, edge_features: str | None = None, degrees: int | None = None
+) -> GraphSetArrays:
+    """Return a list of PyG's `Data`, or of their `to_dict()`, with a label `y` each.
+
+    Raises:
+        ZooError: it is no such list, or the graphs are unlike.
+    """
+    if not isinstance(graphs, list | tuple) or not graphs:
+        raise ZooError("there is no list of graphs; write torch.save([each.to_dict(), ...], path).")
+    labels, parts = [], []
+    for number, each in enumerate(graphs):
+        data = each.to_dict() if hasattr(each, "to_dict") else each
+        try:
+            arrays = from_pyg(
+                {key: x for key, x in data.items() if key != "y"},
+                edges=EdgeColumns.of(None, "ignore", edge_features),
+            )
+            label = data.get("y", -1)
+            labels.append(label.reshape(-1).tolist()[0] if hasattr(label, "reshape") else label)
+        except (ZooError, AttributeError, IndexError) as error:
+            raise ZooError(f"graph {number} of the list: {error}") from None
+        count = len(arrays.labels)
+        features = arrays.features if "x" in data else np.zeros((count, 0), np.float32)
+        parts.append(GraphSetArrays(arrays.edges, np.zeros(count, np.int64), features,
+                                    np.array([-1]), None, arrays.edge_features))  # fmt: skip
+    known, names = classes_of_graphs(labels)
+    parts = [each._replace(labels=known[place : place + 1]) for place, each in enumerate(parts)]
+    return set_of_graphs(parts, degrees)._replace(label_names=names)
 
 
 def from_pyg(
@@ -221,7 +253,7 @@ def _count(data: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> int:
     return data.get("num_nodes") or max(sizes, default=0)
 
 
-def _read(path: Path) -> Any:
+def read_pt(path: Path) -> Any:
     """Return what a `.pt` holds: plain tensors, or objects of PyG where it is installed."""
     try:
         with torch.serialization.safe_globals(_classes()):

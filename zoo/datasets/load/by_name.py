@@ -17,20 +17,21 @@ from zoo.config.options import (
 from zoo.datasets.canonical import Direction, Duplicates, Relations
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
+from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import check_size, find, obtain, on_disk_folder, path_of
 from zoo.datasets.load.readers import READERS, reader_of, whole_reader
-from zoo.datasets.load.series import SERIES_WORDS
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
-from zoo.datasets.samples import Samples
+from zoo.datasets.samples import GRAPHS_SPLIT, Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
@@ -65,7 +66,7 @@ def _builder(name: str) -> Callable[..., Dataset]:
 DATASETS = Table(
     "dataset",
     {name: _builder(name) for name in NAMED}
-    | {**GENERATED, **NAMED_PAIRS, **IMAGES, **TEXTS, **SERIES_WORDS},
+    | {**GENERATED, **NAMED_PAIRS, **IMAGES, **TEXTS, **SERIES_WORDS, **SET_WORDS},
 )
 """Word to builder `(*, features, ...) -> Dataset`, or to other data, such as `Samples`."""
 
@@ -76,6 +77,7 @@ _SPLITS = {
     **IMAGE_SPLITS,
     **TEXT_SPLITS,
     **dict.fromkeys(SERIES_WORDS, Snapshots.split),
+    **dict.fromkeys(SET_WORDS, GRAPHS_SPLIT),
 }
 """The split of each word where a recipe names none."""
 
@@ -130,8 +132,7 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
     if whole_reader(path_of(spec["name"]), spec):
-        kind = "pairs of sentences" if has_pairs(path_of(spec["name"])) else "series in time"
-        raise ZooError(f"{spec['name']} is {kind} and no graph; `zoo train` reads it as it is.")
+        raise ZooError(f"{spec['name']} is no single graph; `zoo train` reads it as it is.")
     if spec["name"] in DATASETS and not path_of(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())
@@ -278,10 +279,7 @@ def _options(spec: Spec) -> dict[str, Any]:
 
 
 def own_files(spec: Spec) -> list[Path]:
-    """Return the files that a graph of one's own is read from; of an on-disk graph `meta.json`.
-
-    That one holds the SHA-256 of each of the others. A named graph is known by its name.
-    """
+    """Return the files of one's own graph; of one on disk `meta.json`, which knows the others."""
     spec = spec if isinstance(spec, Mapping) else {"name": spec}
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
         given = spec.get("path")  # of words for files of one's own
@@ -289,6 +287,8 @@ def own_files(spec: Spec) -> list[Path]:
     path, tables = path_of(spec["name"]), ("nodes", "edges")
     if has_pairs(path):
         return pair_files(path, spec.get("source"), spec.get("target"))
+    if folder := tu_folder(path):
+        return sorted(folder.glob("*_*.txt"))
     named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
     inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
     for start in tables if path.is_dir() else ():

@@ -12,6 +12,7 @@ from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.load.by_name import DATASETS, common_options, load_data
 from zoo.datasets.load.named import NAMED
+from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import whole_reader
 from zoo.datasets.mapped.array_folder import array_folder, is_array_folder
 from zoo.datasets.mapped.edge_list import SEPARATORS, edge_list, ending
@@ -56,7 +57,7 @@ def whole_data(spec: dict[str, Any]) -> Dataset | SentencePairs | Samples | Snap
     Raises:
         ZooError: as `load_data`.
     """
-    path, name = user_path(spec["name"]), spec["name"]
+    path, name = path_of(spec["name"]), spec["name"]
     drawn = name in DATASETS and name not in NAMED and not path.exists()
     return load_data(spec) if drawn or whole_reader(path, spec) else None
 

@@ -21,8 +21,8 @@ from zoo.datasets.load import converters
 from zoo.datasets.load.converters import convert_planetoid
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import NODES as IMAGE_NODES
+from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
 from zoo.datasets.load.obtain import Source, obtain_pairs
-from zoo.datasets.load.series import SERIES_WORDS
 from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
 from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import NODES as TEXT_NODES
@@ -204,7 +204,7 @@ NAMED_PAIRS = {"multi30k-en-de": multi30k_en_de}
 
 _KNOWN_TASKS = {
     **{name: known.task for name, known in NAMED.items()},
-    **dict.fromkeys(IMAGES, GRAPHS),
+    **dict.fromkeys((*IMAGES, *SET_WORDS), GRAPHS),
     **dict.fromkeys(TEXTS, SEQUENCES),
     **dict.fromkeys((*IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
     **dict.fromkeys(NAMED_PAIRS, TRANSLATION),

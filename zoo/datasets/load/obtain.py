@@ -1,10 +1,13 @@
 """Download the named graphs, convert them, and cache each as a prepared file."""
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.prepared import KEYS, write_prepared
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
@@ -26,6 +29,11 @@ URLS = {
 
 PAIRS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 """Where Multi30k is published; a mirror is used by changing this line."""
+
+SETS = "https://www.chrsmrrs.com/graphkerneldatasets"
+"""Where the TU collection is published; a mirror is used by changing this line."""
+
+_LARGEST = 2**31  # bytes of a file in an archive of that collection
 
 _PUBLISHED = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 
@@ -129,6 +137,46 @@ def obtain_pairs(folder: Path) -> Path:
     return folder
 
 
+def obtain_set(name: str) -> Path:
+    """Return the folder of a set of the TU collection, downloaded where no data folder has it.
+
+    Raises:
+        ZooError: it cannot be downloaded; says which files to put where instead.
+    """
+    places = [folder / name for folder in data_folders()]
+    if found := next(filter(tu_folder, places), None):
+        return found
+    folder, url = places[0], f"{SETS}/{name}.zip"
+    try:
+        with draft_folder(folder, wait=True) as draft:
+            if not tu_folder(folder):
+                download(url, draft / "set.zip")
+                _unpack(draft / "set.zip", name)
+                (draft / "set.zip").unlink()
+                draft.rename(folder)
+    except ZooError as error:
+        raise ZooError(
+            f"{name} is in none of {', '.join(str(each.parent) for each in places)}, and "
+            f"{str(error).rstrip('.')}. Put the files of {url} ({name}_A.txt and others) into "
+            f"{folder}, or name the folder that has {name} in ZOO_DATA."
+        ) from None
+    return folder
+
+
+def _unpack(path: Path, name: str) -> None:
+    """Write the texts of an archive beside it, whatever folders it has them in."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for each in archive.infolist():
+                file = Path(each.filename).name
+                if file.startswith(f"{name}_") and file.endswith(".txt"):
+                    if each.file_size > _LARGEST:
+                        raise ZooError(f"{file} claims {each.file_size:,} bytes")
+                    (path.parent / file).write_bytes(archive.read(each))
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ZooError(f"what was downloaded is no archive ({error})") from None
+
+
 def check_size(name: str, path: Path, found: int, nodes: int) -> None:
     """Refuse a file that is called like a named graph and is another.
 
@@ -180,7 +228,7 @@ def find(name: str) -> Path | None:
     files = [folder / f"{name}.npz" for folder in data_folders()]
     found = [each for each in files if each.is_file()]
     folders = [folder / name for folder in data_folders()]
-    found += [each for each in folders if is_on_disk(each) or has_pairs(each)]
+    found += [each for each in folders if is_on_disk(each) or has_pairs(each) or tu_folder(each)]
     return found[0] if found else None
 
 

@@ -8,15 +8,22 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.labels import FORECASTING
+from zoo.datasets.files.graph_set_arrays import tu_folder
+from zoo.datasets.files.labels import FORECASTING, GRAPHS
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
 from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.saved_graphs import read_dgl, read_pyg
 from zoo.datasets.files.text_lines import read_terms
-from zoo.datasets.load.series import series_of_json, series_of_table
+from zoo.datasets.load.many_graphs import (
+    read_pyg_list,
+    read_tu,
+    series_of_json,
+    series_of_table,
+)
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.reader import read_whole
 from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
+from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.networkx_graph import from_networkx
@@ -226,14 +233,11 @@ def _nodes(path: str | None, label: str | list[str] | None, task: str | None) ->
     return read_node_table(user_path(path), Columns(label=label, task=task))
 
 
-SERIES = Table(
-    "kind of series", {"table of times": series_of_table, "series .json": series_of_json}
-)
-"""What holds series in time, to function `(path, *, options) -> Snapshots`."""
+Whole = SentencePairs | Snapshots | Samples
 
 
-def whole_reader(path: Path, spec: Spec) -> Callable[..., SentencePairs | Snapshots] | None:
-    """Return what reads a path that is no single graph, but pairs of sentences or series in time.
+def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
+    """Return what reads a path that is no single graph: pairs of sentences, series, many graphs.
 
     Args:
         path: a folder or a file, which need not exist.
@@ -242,6 +246,10 @@ def whole_reader(path: Path, spec: Spec) -> Callable[..., SentencePairs | Snapsh
     options = spec if isinstance(spec, Mapping) else {}
     if has_pairs(path):
         return read_pairs
+    if tu_folder(path):
+        return read_tu
+    if path.suffix.lower() == ".pt" and options.get("task") == GRAPHS:
+        return read_pyg_list
     if path.suffix.lower() == ".json":
         return series_of_json
     timed = "time" in options or options.get("task") == FORECASTING

@@ -1,15 +1,20 @@
-"""Readers of series at the nodes of a graph: a table, a JSON file, and those that have a word."""
+"""Readers of many graphs: series at the nodes of one in time, and sets with a label for each."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from zoo.config.options import Count
+from zoo.config.options import Count, Table
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files.edge_columns import Weights
-from zoo.datasets.files.labels import FORECASTING
+from zoo.datasets.files.graph_set_arrays import read_tu_folder
+from zoo.datasets.files.labels import FORECASTING, GRAPHS
+from zoo.datasets.files.saved_graphs import from_pyg_list, read_pt
+from zoo.datasets.load.obtain import obtain_set
+from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
@@ -17,6 +22,7 @@ from zoo.errors import ZooError
 from zoo.system.files import data_file
 
 Forecasting = Literal["node-forecasting"]
+GraphClassification = Literal["graph-classification"]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -129,3 +135,94 @@ def chickenpox(
 
 SERIES_WORDS: dict[str, Callable[..., Snapshots]] = {"chickenpox": chickenpox}
 """Word to builder `(*, lags, horizon, ...) -> Snapshots`."""
+
+
+def read_tu(
+    path: Path,
+    *,
+    degrees: Count | None = None,
+    edge_features: Literal["use", "ignore"] = "use",
+    readout: Literal["mean"] = "mean",
+    task: GraphClassification = GRAPHS,
+) -> Samples:
+    """Read a set of graphs with a label each, in the files of the TU collection.
+
+    Args:
+        path: a folder with `DS_A.txt`, `DS_graph_indicator.txt`, `DS_graph_labels.txt` and others.
+        degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have
+            neither labels nor attributes.
+        edge_features: labels and attributes of edges, if there are some.
+        readout: what is read of a graph: the `mean` of its nodes.
+        task: what for; there is one word for it.
+    """
+    try:
+        arrays = read_tu_folder(path, degrees)
+        if edge_features == "ignore":
+            arrays = arrays._replace(edge_features=None)
+        return Samples.of_graphs(path.name, arrays, readout)
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+
+
+def read_pyg_list(
+    path: Path,
+    *,
+    task: GraphClassification,
+    degrees: Count | None = None,
+    edge_features: str | None = None,
+    readout: Literal["mean"] = "mean",
+) -> Samples:
+    """Read a list of PyG graphs with a label `y` each: `torch.save([each.to_dict(), ...], path)`.
+
+    Args:
+        path: the `.pt`.
+        task: `graph-classification`.
+        degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have no
+            `x`.
+        edge_features: the tensor that is features of edges, such as `edge_attr`.
+        readout: what is read of a graph: the `mean` of its nodes.
+    """
+    try:
+        return Samples.of_graphs(path.stem, from_pyg_list(read_pt(path), edge_features, degrees))
+    except ZooError as error:
+        raise ZooError(f"{path}: {error}") from None
+
+
+SERIES = Table(
+    "kind of series", {"table of times": series_of_table, "series .json": series_of_json}
+)
+"""What holds series in time, to function `(path, *, options) -> Snapshots`."""
+
+SETS = Table("kind of set of graphs", {"TU folder": read_tu, ".pt of a list": read_pyg_list})
+"""What holds many graphs with a label each, to function `(path, *, options) -> Samples`."""
+
+
+def _named_set(folder: str, what: str) -> Callable[..., Samples]:
+    name = folder.lower()
+
+    def build(
+        *,
+        degrees: Count | None = None,
+        edge_features: Literal["use", "ignore"] = "use",
+        readout: Literal["mean"] = "mean",
+    ) -> Samples:
+        found = obtain_set(folder)
+        data = read_tu(found, degrees=degrees, edge_features=edge_features, readout=readout)
+        return dataclasses.replace(data, name=name)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = (
+        f"{what}, of the TU collection.\n\nArgs:\n"
+        "    degrees: columns for the degrees of nodes, up to this one.\n"
+        "    edge_features: labels of edges, which some copies of the collection have not.\n"
+        "    readout: what is read of a graph: the `mean` of its nodes."
+    )
+    return build
+
+
+SET_WORDS: dict[str, Callable[..., Samples]] = {
+    "enzymes": _named_set("ENZYMES", "600 proteins of six classes of enzymes"),
+    "mutag": _named_set("MUTAG", "188 molecules, mutagenic or not"),
+    "proteins": _named_set("PROTEINS", "1,113 proteins, enzymes or not"),
+}
+"""Word to builder `(*, degrees, ...) -> Samples`."""

@@ -1,0 +1,189 @@
+"""Sets of graphs with a label each: the files of the TU collection, and lists of PyG's graphs."""
+
+import http.server
+import json
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+import zoo
+from zoo import Dataset, ZooError
+from zoo.datasets.load import load_data, obtain
+from zoo.graphs.adjacency import FEATURE
+from zoo.system import http as downloading
+from zoo.system.files import data_folders
+
+FILES = {
+    "A": "1, 2\n2, 1\n2, 3\n4, 5\n5, 4\n",
+    "graph_indicator": "1\n1\n1\n2\n2\n3\n",
+    "graph_labels": "1\n-1\n1\n",
+    "node_labels": "7\n8\n7\n8\n8\n9\n",
+    "node_attributes": "0.5, 1\n1.5, 2\n2.5, 3\n3.5, 4\n4.5, 5\n5.5, 6\n",
+    "edge_labels": "1\n1\n2\n3\n3\n",
+    "edge_attributes": "0.1\n0.1\n0.2\n0.3\n0.3\n",
+}
+
+
+def write(folder, **changes):
+    folder.mkdir(parents=True)
+    for name, text in {**FILES, **changes}.items():
+        if text is not None:
+            (folder / f"TINY_{name}.txt").write_text(text)
+    return folder
+
+
+def test_files_of_the_tu_collection(tmp_path):
+    data = load_data(str(write(tmp_path / "TINY")))
+    assert (data.graphs.sizes.tolist(), data.y.tolist()) == ([3, 2, 1], [1, 0, 1])
+    assert data.labels == ("-1", "1") and data.unit == "samples" and data.edge_dim == 4
+    assert data.x.tolist()[1] == [0, 1, 0, 1.5, 2] and data.inputs == 5
+    graph, x = data.batch(torch.tensor([1, 0]))
+    assert graph.num_edges() == 4 + 7 and torch.equal(x, data.x[[3, 4, 0, 1, 2]])
+    tails, tips = graph.edges()
+    place = {(int(u), int(v)): f.tolist() for u, v, f in zip(tails, tips, graph.edata[FEATURE],
+             strict=True)}  # fmt: skip
+    np.testing.assert_allclose(place[0, 1], [0, 0, 1, 0.3], rtol=1e-6)
+    np.testing.assert_allclose(place[4, 3], [0, 1, 0, 0.2], rtol=1e-6)  # 3-2 is 2-3, turned
+    assert place[3, 3] == [0] * 4
+    raw = load_data(str(write(tmp_path / "b" / "raw").parent))
+    assert torch.equal(raw.x, data.x)
+
+
+def test_degrees_stand_in_for_what_nodes_have_not(tmp_path):
+    bare = dict.fromkeys(("node_labels", "node_attributes", "edge_labels", "edge_attributes"))
+    data = load_data(str(write(tmp_path / "TINY", **bare)))
+    assert data.x.argmax(1).tolist() == [1, 2, 1, 1, 1, 0] and data.edge_dim == 0
+    both = load_data({"name": str(write(tmp_path / "b")), "degrees": 1})
+    assert both.x[:, 5:].argmax(1).tolist() == [1, 1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"graph_labels": None}, "no TINY_graph_labels.txt: a class for each graph"),
+        ({"graph_labels": "1\n2\n"}, "of the graphs 1 to 3, and 2 graphs have a label"),
+        ({"graph_labels": "1\n0.5\n1\n"}, "graph_labels.txt holds something else than lines of"),
+        ({"graph_indicator": "1\n2\n1\n2\n2\n3\n"}, "number them from 1"),
+        ({"graph_indicator": "1\n1\n1\n3\n3\n3\n"}, "graph 2 has no nodes"),
+        ({"A": "1, 4\n2, 1\n2, 3\n4, 5\n5, 4\n"}, "the edge in row 1 joins nodes of two graphs"),
+        ({"A": "1, 9\n"}, "there are 6 nodes"),
+        ({"A": None}, "TINY_A.txt cannot be read"),
+        ({"node_labels": "7\n8\n"}, "node_labels.txt has 2 rows and should have 6"),
+        ({"node_attributes": "a\n"}, "node_attributes.txt holds something else"),
+        ({"edge_attributes": "1\n"}, "edge_attributes.txt has 1 rows and should have 5"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_files_is_said(tmp_path, changes, said):
+    with pytest.raises(ZooError, match=said) as caught:
+        load_data(str(write(tmp_path / "TINY", **changes)))
+    assert "TINY" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def of_pyg(count=6, **changes):
+    torch.manual_seed(0)
+    return [{"edge_index": torch.tensor([[0, 1], [1, 2]]), "x": torch.randn(3, 2),
+             "edge_attr": torch.randn(2, 1), "y": torch.tensor([n % 2]), **changes}
+            for n in range(count)]  # fmt: skip
+
+
+def test_lists_of_pyg(tmp_path):
+    graphs = of_pyg()
+    data = Dataset.from_pyg(graphs, edge_features="edge_attr")
+    assert data.graphs.sizes.tolist() == [3] * 6 and data.y.tolist() == [0, 1] * 3
+    assert torch.equal(data.x, torch.cat([each["x"] for each in graphs])) and data.edge_dim == 1
+    torch.save(graphs, tmp_path / "set.pt")
+    read = load_data(str(tmp_path / "set.pt"), task="graph-classification")
+    assert torch.equal(read.x, data.x) and read.edge_dim == 0
+    named = Dataset.from_pyg([{**each, "y": "ab"[n % 2]} for n, each in enumerate(graphs)])
+    assert named.labels == ("a", "b") and torch.equal(named.y, data.y)
+    bare = Dataset.from_pyg([{k: v for k, v in each.items() if k != "x"} | {"num_nodes": 3}
+                             for each in graphs])  # fmt: skip
+    assert bare.x.argmax(1).tolist() == [1, 2, 1] * 6
+    with pytest.raises(ZooError, match="graph 0 of the list: there is no `edge_index`"):
+        Dataset.from_pyg([{"x": torch.eye(2)}])
+    with pytest.raises(ZooError, match="unlike features: of nodes 2, 3 columns"):
+        Dataset.from_pyg([*graphs, *of_pyg(1, x=torch.randn(3, 3))])
+    with pytest.raises(ZooError, match="a class for each"):
+        Dataset.from_pyg(of_pyg(3, y=torch.tensor([0.5])))
+
+
+def test_from_check_to_predictions_by_commands(zoo, tmp_path):
+    rng = np.random.default_rng(0)
+    parts = {"A": [], "graph_indicator": [], "graph_labels": []}
+    for graph in range(40):  # rings, and stars
+        first, size, label = len(parts["graph_indicator"]), int(rng.integers(4, 9)), graph % 2
+        own = range(first + 1, first + 1 + size)
+        ring, star = zip(own, [*own[1:], own[0]], strict=True), ((own[0], b) for b in own[1:])
+        parts["A"] += [f"{a}, {b}" for a, b in (ring if label else star)]
+        parts["graph_indicator"] += [str(graph + 1)] * size
+        parts["graph_labels"].append(str(label))
+    texts = {key: "\n".join(lines) + "\n" for key, lines in parts.items()}
+    write(tmp_path / "RINGS", **{**dict.fromkeys(FILES), **texts})
+    code, said = zoo("data", "check", "RINGS")
+    assert code == 0 and "40 samples" in said.out
+    train = {"epochs": 30, "lr": 0.01, "batching": {"name": "samples", "size": 8}}
+    recipe = {"dataset": "RINGS", "model": {"name": "gine", "dim": 8}, "train": train, "seeds": [0]}
+    (tmp_path / "rings.yaml").write_text(json.dumps(recipe))
+    assert zoo("train", "rings.yaml", "--quiet")[0] == 0
+    [run] = (tmp_path / "runs").glob("rings-*")
+    assert json.loads((run / "summary.json").read_text())["test"]["mean"] == 1
+    code, said = zoo("predict", run, "--data", "RINGS", "--out", "said.csv")
+    assert code == 0 and len((tmp_path / "said.csv").read_text().splitlines()) == 41
+    assert zoo("evaluate", run)[0] == 0
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A server with MUTAG.zip, whose texts lie in a folder."""
+    place = tmp_path / "web"
+    write(tmp_path / "MUTAG")
+    place.mkdir()
+    with zipfile.ZipFile(place / "MUTAG.zip", "w") as archive:
+        for path in (tmp_path / "MUTAG").iterdir():
+            archive.write(path, f"MUTAG/{path.name.replace('TINY', 'MUTAG')}")
+        archive.writestr("MUTAG/../../README.txt", "not this one")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *given):
+            super().__init__(*given, directory=place)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
+        monkeypatch.delenv("ZOO_OFFLINE")
+        monkeypatch.setattr(downloading, "PAUSE", 0.0)
+        monkeypatch.setattr(obtain, "SETS", f"http://127.0.0.1:{server.server_port}")
+        yield place
+        server.shutdown()
+
+
+def test_a_named_set_is_downloaded_once(published, tmp_path):
+    assert load_data("mutag").graphs.sizes.tolist() == [3, 2, 1]
+    (published / "MUTAG.zip").unlink()
+    assert load_data({"name": "mutag", "edge_features": "ignore"}).edge_dim == 0
+    held = [each.name for each in (tmp_path / "data").rglob("*.txt")]
+    assert len(held) == 7 and "README.txt" not in held
+
+
+def test_where_it_cannot_be_downloaded_it_is_said_what_to_put_where(published, tmp_path):
+    (published / "MUTAG.zip").write_bytes(b"no archive")
+    with pytest.raises(ZooError, match="no archive.*Put the files of .*MUTAG.zip.*ZOO_DATA"):
+        load_data("mutag")
+    assert list((tmp_path / "data").iterdir()) == []
+    with pytest.raises(ZooError, match="404.*PROTEINS_A.txt"):
+        load_data("proteins")
+
+
+def test_mutag():
+    """188 molecules, with the labels of their nodes, as the collection has them."""
+    if not any((folder / "MUTAG").is_dir() for folder in data_folders()):
+        pytest.skip("MUTAG is in no data folder")
+    data = zoo.load_data("mutag")
+    assert (len(data.y), len(data.x), data.inputs, data.classes) == (188, 3371, 7, 2)
+    assert sum(each.num_edges() for each in data.graphs.graphs) - len(data.x) == 7442

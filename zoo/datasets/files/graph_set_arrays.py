@@ -1,0 +1,195 @@
+"""Sets of graphs with a label each, as arrays: the files of the TU collection, and PyG's lists.
+
+Morris et al., TUDataset (arXiv 2007.08663): of a set DS `DS_A.txt` has the edges, numbers of nodes
+from 1; `DS_graph_indicator.txt` the graph of each node; `DS_graph_labels.txt` the class of each
+graph; and, where there are such, `DS_node_labels.txt`, `DS_node_attributes.txt`,
+`DS_edge_labels.txt` and `DS_edge_attributes.txt` a row for each node or edge.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zoo.datasets.files.edge_arrays import check_edge_features, check_edges
+from zoo.datasets.files.graph_arrays import check_features
+from zoo.errors import ZooError
+
+_INDICATOR = "_graph_indicator.txt"
+_MOST_LABELS = 1000
+_DEGREES = 64
+
+
+class GraphSetArrays(NamedTuple):
+    """A set of S graphs of N nodes together.
+
+    Attributes:
+        edges: (E, 2) numbers of nodes, counted over all graphs.
+        owners: (N,) the graph of each node, 0 to S-1, in increasing order.
+        features: (N, F) fp32.
+        labels: (S,) classes from 0, -1 where unknown.
+        label_names: the name of each class.
+        edge_features: (E, D) fp32; None: there are none.
+    """
+
+    edges: np.ndarray
+    owners: np.ndarray
+    features: np.ndarray
+    labels: np.ndarray
+    label_names: tuple[str, ...] | None = None
+    edge_features: np.ndarray | None = None
+
+
+def tu_folder(path: Path) -> Path | None:
+    """Return the folder with the files of a set of the TU collection: a path, or `raw` in it."""
+    places = (path, path / "raw") if path.is_dir() else ()
+    return next((each for each in places if any(each.glob(f"*{_INDICATOR}"))), None)
+
+
+def read_tu_folder(path: Path, degrees: int | None = None) -> GraphSetArrays:
+    """Read the files of a set of the TU collection.
+
+    Args:
+        path: of the folder.
+        degrees: columns for the degrees of nodes, from 0 to this one and more; None: 64 where nodes
+            have neither labels nor attributes.
+
+    Raises:
+        ZooError: a file is missing or wrong: which, and what it should hold.
+    """
+    folder = tu_folder(path) or path
+    stems = sorted(each.name.removesuffix(_INDICATOR) for each in folder.glob(f"*{_INDICATOR}"))
+    if len(stems) != 1:
+        raise ZooError(f"it holds {len(stems)} sets ({', '.join(stems[:4])}); keep one.")
+    files = {each: folder / f"{stems[0]}_{each}.txt" for each in (
+        "A", "graph_indicator", "graph_labels", "node_labels", "node_attributes", "edge_labels",
+        "edge_attributes")}  # fmt: skip
+    if not files["graph_labels"].exists():
+        raise ZooError(
+            f"it has no {files['graph_labels'].name}: a class for each graph, a line each."
+            " Sets whose graphs have numbers (graph_attributes) are not read."
+        )
+    owners = _rows(files["graph_indicator"], np.int64)[:, 0] - 1
+    edges = check_edges(_rows(files["A"], np.int64) - 1, len(owners))
+    names, labels = np.unique(_rows(files["graph_labels"], np.int64)[:, 0], return_inverse=True)
+    blocks = _blocks(files["node_labels"], files["node_attributes"], len(owners))
+    of_edges = _blocks(files["edge_labels"], files["edge_attributes"], len(edges))
+    if degrees or not blocks:
+        blocks.append(_degree_columns(edges, len(owners), degrees or _DEGREES))
+    return checked_set(GraphSetArrays(
+        edges, owners, np.concatenate(blocks, axis=1), labels, tuple(map(str, names.tolist())),
+        np.concatenate(of_edges, axis=1) if of_edges else None,
+    ))  # fmt: skip
+
+
+def set_of_graphs(graphs: Sequence[GraphSetArrays], degrees: int | None = None) -> GraphSetArrays:
+    """Return graphs, each a set of one, as one set; degrees as in `read_tu_folder`."""
+    sizes = np.array([len(each.owners) for each in graphs])
+    owners = np.repeat(np.arange(len(graphs)), sizes)
+    first = np.cumsum(sizes) - sizes
+    edges = np.concatenate([each.edges + start for each, start in zip(graphs, first, strict=True)])
+    widths = {each.features.shape[1] for each in graphs}
+    held = {None if each.edge_features is None else each.edge_features.shape[1] for each in graphs}
+    if len(widths) > 1 or len(held) > 1:
+        raise ZooError(
+            "the graphs have unlike features: of nodes "
+            f"{', '.join(map(str, sorted(widths)))} columns, of edges "
+            f"{', '.join(str(each or 0) for each in held)}; give all graphs the same."
+        )
+    features = np.concatenate([each.features for each in graphs])
+    if degrees or not features.shape[1]:
+        columns = _degree_columns(edges, len(owners), degrees or _DEGREES)
+        features = np.concatenate([features, columns], axis=1)
+    of_edges = [each.edge_features for each in graphs]
+    return checked_set(GraphSetArrays(
+        edges, owners, features, np.concatenate([each.labels for each in graphs]),
+        edge_features=None if of_edges[0] is None else np.concatenate(of_edges),
+    ))  # fmt: skip
+
+
+def checked_set(arrays: GraphSetArrays) -> GraphSetArrays:
+    """Return a set whose parts fit together.
+
+    Raises:
+        ZooError: they do not.
+    """
+    owners, count = arrays.owners, len(arrays.labels)
+    if not len(owners) or owners[0] != 0 or (np.diff(owners) < 0).any() or owners[-1] != count - 1:
+        raise ZooError(
+            f"nodes are of the graphs {owners.min(initial=0) + 1:,} to "
+            f"{owners.max(initial=0) + 1:,}, and {count:,} graphs have a label: number them from "
+            "1, the nodes of one after those of the other."
+        )
+    empty = np.flatnonzero(np.bincount(owners, minlength=count) == 0)
+    if len(empty):
+        raise ZooError(f"graph {empty[0] + 1:,} has no nodes ({len(empty):,} such); leave it out.")
+    across = owners[arrays.edges[:, 0]] != owners[arrays.edges[:, 1]]
+    if across.any():
+        raise ZooError(f"the edge in row {across.argmax() + 1:,} joins nodes of two graphs.")
+    features = check_features(arrays.features, len(owners))
+    if arrays.edge_features is not None:
+        check_edge_features(arrays.edge_features, len(arrays.edges))
+    return arrays._replace(features=features)
+
+
+def _blocks(labels: Path, attributes: Path, rows: int) -> list[np.ndarray]:
+    """Return one column for each label, and attributes as they are, of those files that exist."""
+    found = []
+    if labels.exists():
+        for column in _rows(labels, np.int64).T:
+            names, places = np.unique(column, return_inverse=True)
+            if len(names) > _MOST_LABELS:
+                raise ZooError(
+                    f"{labels.name} has {len(names):,} labels, and each would be a column; write "
+                    "numbers as attributes."
+                )
+            found.append(np.eye(len(names), dtype=np.float32)[places])
+    if attributes.exists():
+        found.append(_rows(attributes, np.float32))
+    for each, file in zip(found, (labels, attributes), strict=False):
+        if len(each) != rows:
+            raise ZooError(f"{file.name} has {len(each):,} rows and should have {rows:,}.")
+    return found
+
+
+def _rows(path: Path, kind: type) -> np.ndarray:
+    """Return a file of numbers with commas between, (R, C)."""
+    import pandas
+
+    try:
+        table = pandas.read_csv(path, header=None, skipinitialspace=True, dtype=kind)
+    except OSError as error:
+        raise ZooError(f"{path.name} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        cause = " ".join(str(error).split())[:120]
+        what = "whole numbers" if kind is np.int64 else "numbers"
+        raise ZooError(
+            f"{path.name} holds something else than lines of {what} with commas between: {cause}."
+        ) from None
+    return table.to_numpy()
+
+
+def _degree_columns(edges: np.ndarray, nodes: int, most: int) -> np.ndarray:
+    """Return a column for each degree, (N, K), the last for all from `most` on."""
+    pairs = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
+    degree = np.bincount(pairs.ravel(), minlength=nodes).clip(max=most)
+    return np.eye(int(degree.max(initial=0)) + 1, dtype=np.float32)[degree]
+
+
+def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return the classes of graphs, whole numbers from 0 or names, as numbers, and their names.
+
+    Raises:
+        ZooError: they are something else.
+    """
+    found = np.array(labels)
+    if found.dtype.kind == "U" and found.ndim == 1:
+        names, numbers = np.unique(found, return_inverse=True)
+        return numbers.astype(np.int64), tuple(names.tolist())
+    if found.dtype.kind not in "iu" or found.ndim != 1 or (found < -1).any():
+        raise ZooError(
+            f"the labels of the graphs are {found.dtype} of the shape {found.shape}; write a class "
+            "for each, a whole number from 0 (-1: unknown) or a name."
+        )
+    return found.astype(np.int64), None
