@@ -228,7 +228,7 @@ class Residual(nn.Module):
 class LearnedEdges(nn.Module):
     """sum_{u in N(v)} alpha_vu W z_u, alpha_vu a softmax of LeakyReLU(a W z_u + b W z_v): a GAT."""
 
-    def __init__(self, dim: int, heads: int, edge_dim: int):
+    def __init__(self, dim: int, heads: int, edge_dim: int = 0):
         super().__init__()
         self.linear = Linear(dim, dim, bias=False)
         self.gather = GraphAttention(dim, heads, 0.2, edge_dim)
@@ -241,7 +241,7 @@ class LearnedEdges(nn.Module):
 class AttentionEdges(nn.Module):
     """sum_{u in N(v)} alpha_vu W z_u, with alpha_vu the softmax over u of q_v k_u / sqrt(rank)."""
 
-    def __init__(self, dim: int, heads: int, edge_dim: int):
+    def __init__(self, dim: int, heads: int, edge_dim: int = 0):
         super().__init__()
         self.linear, self.heads = Linear(dim, dim, bias=False), heads
         self.edge_scores = EdgeScores(edge_dim, heads) if edge_dim else None
@@ -256,7 +256,7 @@ class AttentionEdges(nn.Module):
         return merge_heads(weighted_sum(graph, values, weights), z.shape[-1]), weights
 
 
-def _no_edges(dim: int, heads: int, edge_dim: int) -> None:
+def _no_edges(dim: int, heads: int, edge_dim: int = 0) -> None:
     """No convolution."""
 
 
