@@ -28,7 +28,7 @@ RATES = {"lr": (0.001, 0.005), "weight_decay": (5e-4, 5e-2)}
 TRAINED = {"epochs": 300, "patience": 60}
 
 DIFFUSION = {"dim": 300, "dropout": 0, "use_graph": False}
-PUBLISHED = {"epochs": 600, "lr": (5e-4,), "weight_decay": (0.1,)}
+PUBLISHED = {"epochs": 600, "patience": 100, "lr": (5e-4,), "weight_decay": (0.1,)}
 RBA = {"name": "rba", "size": 1024}
 
 MODELS: dict[str, tuple[str | dict, dict, dict]] = {

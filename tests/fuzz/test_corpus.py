@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from zoo.config.yaml_lines import LARGEST
+from zoo.datasets.files.converters import convert_planetoid
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, prepare_on_disk, read_graph
 from zoo.datasets.load.check_in_memory import check_graph
 from zoo.datasets.load.check_mapped import check_on_disk
-from zoo.datasets.load.converters import convert_planetoid
 from zoo.encodings import ENCODINGS
 from zoo.errors import FIRST, ZooError, suggestion
 from zoo.experiments.resolve import load_recipe

@@ -27,7 +27,7 @@ from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import check_size, find, obtain, on_disk_folder, path_of
-from zoo.datasets.load.readers import READERS, reader_of, whole_reader
+from zoo.datasets.load.readers import KINDS, READERS, reader_of, whole_reader
 from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
@@ -105,9 +105,8 @@ def load_data(
     wrong = dataset_problems(spec, ())
     if wrong:
         raise ZooError(f"dataset {own.get('name')!r}: " + " ".join(map(_sentence, wrong)))
-    name = spec["name"]
     try:
-        if name in DATASETS:
+        if (name := spec["name"]) in DATASETS:
             return pick(DATASETS, spec)
         if reader := whole_reader(path := path_of(name), spec):
             return reader(path, **_options(spec))
@@ -131,8 +130,9 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
-    if whole_reader(path_of(spec["name"]), spec):
-        raise ZooError(f"{spec['name']} is no single graph; `zoo train` reads it as it is.")
+    if whole := whole_reader(path_of(spec["name"]), spec):
+        kind = f"{KINDS[whole]} and no graph; `zoo train` reads it as it is."
+        raise ZooError(f"{spec['name']} is {kind}")
     if spec["name"] in DATASETS and not path_of(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
     wrong = _file_problems(spec, (), ())

@@ -13,22 +13,18 @@ from scipy import sparse
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
 from zoo.datasets.files.graph_arrays import (
-    PARTS,
     check_features,
     check_ids,
-    check_masks,
     check_names,
     check_room,
     check_rows,
 )
 from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
+from zoo.datasets.load.check_labels import APART, check_balance, check_splits
 from zoo.errors import Finding, refused_by
 
-_FEW = 5
-"""Labelled nodes of a class below which a random split may leave it out of a part."""
-
-_APART = 100
-"""Spread of a feature, as a multiple of the median spread, from which scales lie apart."""
+_TELLING = 8
+"""Columns up to which nodes have the same features by chance."""
 
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
@@ -64,6 +60,8 @@ def check_graph(arrays: GraphArrays) -> list[Finding]:
     if arrays.edge_features is not None and not edges:
         found += _features_of_edges(arrays.edge_features, len(arrays.edges))
     found += check_columns(arrays)
+    if shape and not any(each.verdict == "fix" for each in found) and arrays.features.shape[1]:
+        found.append(_repeated(arrays, shape))
     found += labels or check_balance(arrays, task)
     if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
         found += check_homophily(shape, arrays.labels)
@@ -134,7 +132,7 @@ def _weights(arrays: GraphArrays) -> list[Finding]:
     if refused := refused_by("weights", lambda: check_weights(arrays.weights, len(arrays.edges))):
         return refused
     low, middle, high = np.quantile(arrays.weights, [0, 0.5, 1]).tolist()
-    text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / _APART < middle < _APART
+    text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / APART < middle < APART
     fix = "a node's loop to itself weighs 1: divide the column by its median" if far else ""
     values = {"least": low, "median": middle, "most": high}
     return [Finding("weights", "look" if far else "good", text, fix, values)]
@@ -145,6 +143,29 @@ def _features_of_edges(features: np.ndarray, edges: int) -> list[Finding]:
     text = "1 feature of each edge" if count == 1 else f"{count:,} features of each edge"
     told = Finding("edge features", "good", text, values={"edge_features": count})
     return refused_by("edge features", lambda: check_edge_features(features, edges)) or [told]
+
+
+def _repeated(arrays: GraphArrays, shape: Shape) -> Finding:
+    """Count nodes with the features and neighbours of another, and test nodes like training ones.
+
+    Rows are compared by their products with random vectors, which are equal by chance hardly ever.
+    """
+    random, count = np.random.default_rng(0), arrays.features.shape[1]
+    columns = [
+        arrays.features @ random.normal(size=count),
+        shape.pattern @ random.normal(size=len(arrays.labels)),
+    ]
+    scaled = [each / max(np.abs(each).max(initial=0), 1e-30) for each in columns]
+    rows = np.stack(scaled, axis=1).round(10)
+    kinds = np.unique(rows[:, 0], return_inverse=True)[1]
+    again = len(rows) - len(np.unique(rows, axis=0))
+    text, seen = f"{again:,} with the features and neighbours of another", 0
+    if arrays.masks and count > _TELLING:
+        train, test = (np.atleast_2d(arrays.masks[part])[0] for part in ("train", "test"))
+        seen = int(np.isin(kinds[test], kinds[train]).sum())
+        text += f"; {seen:,} test nodes have the features of a training node"
+    fix = "where one is tested and its like trained on, the score is too good"
+    return none_of("repeated nodes", again + seen, text, fix, {"repeated": again, "seen": seen})
 
 
 def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
@@ -192,41 +213,6 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
     return found + refused
 
 
-def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[Finding]:
-    """Look at labels that fit their task: how many are known, and of how many each class is."""
-    labels = arrays.labels
-    known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
-    some = known if labels.ndim == 1 else known.any(axis=1)
-    values = {"task": task, "labelled": int(some.sum())}
-    text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
-    if not some.any():
-        fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
-        return [Finding("labels", "look", f"none known, {task}", fix, values)]
-    found = [Finding("labels", "good", text, values=values)]
-    if task == REGRESSION:
-        return found + _target_spread(labels.reshape(len(labels), -1))
-    if labels.ndim == 2:
-        shares = np.nanmean(labels, axis=0)
-        text = f"{labels.shape[1]} targets, yes in {shares.min():.1%} to {shares.max():.1%}"
-        return [*found, Finding("targets", "good", text, values={"yes": shares.tolist()})]
-    classes = max(int(labels.max()) + 1, len(arrays.label_names or ()))
-    counts = np.bincount(labels[known], minlength=classes)
-    names = arrays.label_names or tuple(map(str, range(classes)))
-    order = (-counts).argsort(kind="stable")
-    text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
-    text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
-    values = {name: int(each) for name, each in zip(names, counts, strict=True)}
-    if classes == 1:
-        fix = f"there is nothing to tell apart: label {unit} of another class"
-        return [*found, Finding("classes", "fix", text, fix, values)]
-    few = [names[each] for each in order if counts[each] < _FEW]
-    rare = ", ".join(few[:5])
-    fix = f"fewer than {_FEW} {unit} of {rare}: a split may miss them" if few else ""
-    share = counts.max() / counts.sum()
-    text = f"{classes}: {text}; always the largest is right for {share:.1%}"
-    return [*found, Finding("classes", "look" if few else "good", text, fix, values)]
-
-
 def check_homophily(shape: Shape, labels: np.ndarray) -> list[Finding]:
     """Look at how many edges join nodes of one class, and how many would by chance."""
     edges = sparse.triu(shape.pattern, 1).tocoo()
@@ -244,46 +230,10 @@ def homophily(share: float, ends: np.ndarray) -> Finding:
     return Finding("homophily", "good", text, values={"share": share, "chance": chance})
 
 
-def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
-    """Look at the splits that come with the graph: their sizes, and nodes in two parts."""
-    if not arrays.masks:
-        text = "none of its own: ratio-60-20-20 deals the labelled nodes at random"
-        return [Finding("split", "good", text)]
-    refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
-    if refused:
-        return refused
-    sizes = {part: int(arrays.masks[part][0].sum()) for part in PARTS}
-    text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
-    text += f", in {len(arrays.masks['train'])} splits" if len(arrays.masks["train"]) > 1 else ""
-    values = {**sizes, "splits": len(arrays.masks["train"])}
-    found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
-    if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
-        train = np.unique(arrays.labels[arrays.masks["train"][0]])
-        unseen = np.setdiff1d(arrays.labels[arrays.labels >= 0], train)
-        if len(unseen):
-            named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
-            text = f"training has no node of {', '.join(named[:5])}"
-            fix = "nothing can learn such a class: put nodes of it into train"
-            found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
-    return found
-
-
 def scales(text: str, spread: np.ndarray, values: dict[str, Any]) -> Finding:
     """Look at the spreads (F,) of features: whether some vary much more than others."""
     wide = spread[spread > 0]
-    if len(wide) and wide.max() > _APART * np.median(wide):
+    if len(wide) and wide.max() > APART * np.median(wide):
         fix = "scales lie apart: try `features: standard`, of tables `numbers: standard`"
         return Finding("features", "look", text, fix, values)
     return Finding("features", "good", text, values=values)
-
-
-def _target_spread(targets: np.ndarray) -> list[Finding]:
-    mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
-    text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
-    values = {"mean": mean.tolist(), "std": std.tolist()}
-    if (std == 0).any():
-        fix = "a target is the same for all nodes: there is nothing to learn"
-        return [Finding("targets", "fix", text, fix, values)]
-    far = bool((std > _APART).any() or (std < 1 / _APART).any() or (abs(mean) > _APART * std).any())
-    fix = "nothing is rescaled here: bring targets near mean 0 and spread 1 yourself" if far else ""
-    return [Finding("targets", "look" if far else "good", text, fix, values)]

@@ -10,12 +10,11 @@ from zoo.datasets import Dataset, GraphArrays
 from zoo.datasets.files.labels import REGRESSION
 from zoo.datasets.load.check_in_memory import (
     QUANTILES,
-    check_balance,
-    check_splits,
     homophily,
     none_of,
     scales,
 )
+from zoo.datasets.load.check_labels import check_balance, check_splits
 from zoo.datasets.mapped.external_sort import ranges
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.datasets.mapped.reader import read_on_disk

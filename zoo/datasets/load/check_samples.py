@@ -10,11 +10,10 @@ from zoo.datasets.dataset import Dataset
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.load.check_in_memory import (
     QUANTILES,
-    check_balance,
     check_graph,
-    check_splits,
     none_of,
 )
+from zoo.datasets.load.check_labels import check_balance, check_splits
 from zoo.datasets.pairs import SentencePairs, Sentences
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots

@@ -8,6 +8,8 @@ versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
 from typing import NamedTuple
 
 from zoo.config.options import Count
+from zoo.datasets.files import converters
+from zoo.datasets.files.converters import convert_planetoid
 from zoo.datasets.files.labels import (
     BINARY,
     CLASSIFICATION,
@@ -17,8 +19,6 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     TRANSLATION,
 )
-from zoo.datasets.load import converters
-from zoo.datasets.load.converters import convert_planetoid
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import NODES as IMAGE_NODES
 from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS

@@ -235,6 +235,15 @@ def _nodes(path: str | None, label: str | list[str] | None, task: str | None) ->
 
 Whole = SentencePairs | Snapshots | Samples
 
+KINDS: dict[Callable[..., Whole], str] = {
+    read_pairs: "pairs of sentences",
+    read_tu: "a set of graphs",
+    read_pyg_list: "a set of graphs",
+    series_of_json: "series in time",
+    series_of_table: "series in time",
+}
+"""What each reads that is no single graph."""
+
 
 def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
     """Return what reads a path that is no single graph: pairs of sentences, series, many graphs.

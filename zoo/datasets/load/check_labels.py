@@ -1,0 +1,85 @@
+"""What `zoo data check` says of labels and splits; see `check_in_memory`."""
+
+import numpy as np
+
+from zoo.datasets import GraphArrays
+from zoo.datasets.files.graph_arrays import PARTS, check_masks
+from zoo.datasets.files.labels import REGRESSION
+from zoo.errors import Finding, refused_by
+
+APART = 100
+"""How many times larger numbers are from which they lie apart in scale."""
+
+_FEW = 5
+"""Labelled nodes of a class below which a random split may leave it out of a part."""
+
+
+def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[Finding]:
+    """Look at labels that fit their task: how many are known, and of how many each class is."""
+    labels = arrays.labels
+    known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
+    some = known if labels.ndim == 1 else known.any(axis=1)
+    values = {"task": task, "labelled": int(some.sum())}
+    text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
+    if not some.any():
+        fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
+        return [Finding("labels", "look", f"none known, {task}", fix, values)]
+    found = [Finding("labels", "good", text, values=values)]
+    if task == REGRESSION:
+        return found + _target_spread(labels.reshape(len(labels), -1))
+    if labels.ndim == 2:
+        shares = np.nanmean(labels, axis=0)
+        text = f"{labels.shape[1]} targets, yes in {shares.min():.1%} to {shares.max():.1%}"
+        return [*found, Finding("targets", "good", text, values={"yes": shares.tolist()})]
+    classes = max(int(labels.max()) + 1, len(arrays.label_names or ()))
+    counts = np.bincount(labels[known], minlength=classes)
+    names = arrays.label_names or tuple(map(str, range(classes)))
+    order = (-counts).argsort(kind="stable")
+    text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
+    text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
+    values = {name: int(each) for name, each in zip(names, counts, strict=True)}
+    if classes == 1:
+        fix = f"there is nothing to tell apart: label {unit} of another class"
+        return [*found, Finding("classes", "fix", text, fix, values)]
+    few = [names[each] for each in order if counts[each] < _FEW]
+    rare = ", ".join(few[:5])
+    fix = f"fewer than {_FEW} {unit} of {rare}: a split may miss them" if few else ""
+    share = counts.max() / counts.sum()
+    text = f"{classes}: {text}; always the largest is right for {share:.1%}"
+    return [*found, Finding("classes", "look" if few else "good", text, fix, values)]
+
+
+def _target_spread(targets: np.ndarray) -> list[Finding]:
+    mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
+    text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
+    values = {"mean": mean.tolist(), "std": std.tolist()}
+    if (std == 0).any():
+        fix = "a target is the same for all nodes: there is nothing to learn"
+        return [Finding("targets", "fix", text, fix, values)]
+    far = bool((std > APART).any() or (std < 1 / APART).any() or (abs(mean) > APART * std).any())
+    fix = "nothing is rescaled here: bring targets near mean 0 and spread 1 yourself" if far else ""
+    return [Finding("targets", "look" if far else "good", text, fix, values)]
+
+
+def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
+    """Look at the splits that come with the graph: their sizes, and nodes in two parts."""
+    if not arrays.masks:
+        text = "none of its own: ratio-60-20-20 deals the labelled nodes at random"
+        return [Finding("split", "good", text)]
+    refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
+    if refused:
+        return refused
+    sizes = {part: int(arrays.masks[part][0].sum()) for part in PARTS}
+    text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
+    text += f", in {len(arrays.masks['train'])} splits" if len(arrays.masks["train"]) > 1 else ""
+    values = {**sizes, "splits": len(arrays.masks["train"])}
+    found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
+    if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
+        train = np.unique(arrays.labels[arrays.masks["train"][0]])
+        unseen = np.setdiff1d(arrays.labels[arrays.labels >= 0], train)
+        if len(unseen):
+            named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
+            text = f"training has no node of {', '.join(named[:5])}"
+            fix = "nothing can learn such a class: put nodes of it into train"
+            found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
+    return found
