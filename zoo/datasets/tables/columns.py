@@ -22,6 +22,7 @@ from zoo.datasets.tables.cells import (
 )
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import is_text
+from zoo.datasets.tables.sentence_vectors import sentence_vectors
 from zoo.errors import ZooError, suggestion
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Columns:
         vectors: features of text that is several numbers.
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
+        language_model: folder of one, whose vectors stand for columns of text; None: terms.
         numbers: `standard` gives numbers mean 0 and deviation 1.
         time_column: when each node came: dates, or numbers.
         group_column: which group each node is of.
@@ -78,6 +80,7 @@ class Columns:
     numbers: Numbers = "raw"
     time_column: str | None = None
     group_column: str | None = None
+    language_model: str | None = None
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -103,15 +106,10 @@ class Columns:
 
     def kind(self, name: str) -> Kind:
         """Return what a feature is."""
-        if name in (self.one_hot or []):
-            return "category"
-        return (
-            "text"
-            if name in (self.text or [])
-            else "date"
-            if name in (self.dates or [])
-            else "number"
-        )
+        named: dict[Kind, list[str] | None] = {
+            "category": self.one_hot, "text": self.text, "date": self.dates
+        }  # fmt: skip
+        return next((kind for kind, names in named.items() if name in (names or [])), "number")
 
     def as_text(self, names: list[str]) -> list[str]:
         """Return the columns that are read as text."""
@@ -251,7 +249,10 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
     for name in choice.features(table.column_names):
         column, kind = decoded(table[name]), choice.kind(name)
         try:
-            if kind in ("category", "text"):
+            if kind == "text" and choice.language_model:
+                plain = texts(column, None).tolist()
+                values[name], kind = sentence_vectors(plain, choice.language_model), "number"
+            elif kind in ("category", "text"):
                 values[name] = texts(column, LONGEST if kind == "category" else None)
             elif kind == "date":
                 values[name] = dates(column, name)

@@ -43,6 +43,7 @@ def read_tables(
     numbers: Numbers = "raw",
     time_column: str | None = None,
     group_column: str | None = None,
+    language_model: str | None = None,
     unknown: str | int | None = None,
     source: str = "source",
     target: str = "target",
@@ -74,6 +75,8 @@ def read_tables(
         numbers: `standard` gives numbers the mean 0 and deviation 1 of the training nodes.
         time_column: column of nodes: when each came, a date or a number, for `split: time`.
         group_column: column of nodes: what each belongs to, for `split: group`.
+        language_model: folder of one in the layout of Hugging Face: its vectors of the columns of
+            `text` are features, in the place of terms.
         unknown: what stands for a label that is not known, beside an empty cell.
         source: column of edges: the id of one end.
         target: column of edges: the id of the other end.
@@ -83,7 +86,8 @@ def read_tables(
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
     """
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     vectors, missing, terms, numbers, time_column, group_column)  # fmt: skip
+                     vectors, missing, terms, numbers, time_column, group_column,
+                     language_model)  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     if path.is_dir() and edges is None and kinds_of(path):
         of_edges.refuse_features()
