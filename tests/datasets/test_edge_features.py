@@ -34,6 +34,7 @@ def test_columns_of_a_table(tmp_path):
     data = load_graph(path, edge_features=["km", "lanes"])
     assert torch.equal(data.graph.edata[FEATURE], EXPECTED) and data.edge_dim == 2
     assert load_graph(path, edge_features="toll").graph.edata[FEATURE].unique().tolist() == [0, 1]
+    assert torch.equal(load_graph(path, edge_features="km, lanes").graph.edata[FEATURE], EXPECTED)
     weighted = load_graph(path, edge_features=["lanes"], weight="km")
     assert set(weighted.graph.edata) == {FEATURE, "weight"}
     assert load_graph(path, weights="ignore").edge_dim == 0

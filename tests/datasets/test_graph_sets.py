@@ -74,6 +74,7 @@ def test_degrees_stand_in_for_what_nodes_have_not(tmp_path):
         ({"node_labels": "7\n8\n"}, "node_labels.txt has 2 rows and should have 6"),
         ({"node_attributes": "a\n"}, "node_attributes.txt holds something else"),
         ({"edge_attributes": "1\n"}, "edge_attributes.txt has 1 rows and should have 5"),
+        ({"edge_labels": None, "edge_attributes": "1\n"}, "edge_attributes.txt has 1 rows"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_files_is_said(tmp_path, changes, said):

@@ -26,8 +26,9 @@ class EdgeColumns(NamedTuple):
 
     @classmethod
     def of(cls, weight: str | None, weights: Weights, features: str | Sequence[str] | None) -> Self:
-        """Return what options say."""
-        return cls(weight, weights, [features] if isinstance(features, str) else features or ())
+        """Return what options say; several names may be one text with commas between."""
+        names = features.split(",") if isinstance(features, str) else features or ()
+        return cls(weight, weights, [each.strip() for each in names])
 
     def refuse_features(self) -> None:
         """Raise ZooError where features are named: edges of several kinds have none in common."""
@@ -55,7 +56,7 @@ class EdgeColumns(NamedTuple):
     def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
         """Return `weights` (E,) and `edge_features` (E, F) of edge data by name, or None."""
         named = self.named(list(data))
-        features = [two_columns(each, data[each]) for each in self.features]
+        features = [several_columns(each, data[each]) for each in self.features]
         return {
             "weights": None if named is None else one_column(named, data[named]),
             "edge_features": np.concatenate(features, axis=1) if features else None,
@@ -102,7 +103,7 @@ def one_column(name: str, values: Any) -> np.ndarray:
     )
 
 
-def two_columns(name: str, values: Any) -> np.ndarray:
+def several_columns(name: str, values: Any) -> np.ndarray:
     """Return edge data that is one number or several for each edge, as (E, F)."""
     try:
         found = array_of(values)

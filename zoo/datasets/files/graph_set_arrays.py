@@ -137,7 +137,7 @@ def _blocks(labels: Path, attributes: Path, rows: int) -> list[np.ndarray]:
     """Return one column for each label, and attributes as they are, of those files that exist."""
     found = []
     if labels.exists():
-        for column in _rows(labels, np.int64).T:
+        for column in _rows_of(labels, np.int64, rows).T:
             names, places = np.unique(column, return_inverse=True)
             if len(names) > _MOST_LABELS:
                 raise ZooError(
@@ -146,10 +146,14 @@ def _blocks(labels: Path, attributes: Path, rows: int) -> list[np.ndarray]:
                 )
             found.append(np.eye(len(names), dtype=np.float32)[places])
     if attributes.exists():
-        found.append(_rows(attributes, np.float32))
-    for each, file in zip(found, (labels, attributes), strict=False):
-        if len(each) != rows:
-            raise ZooError(f"{file.name} has {len(each):,} rows and should have {rows:,}.")
+        found.append(_rows_of(attributes, np.float32, rows))
+    return found
+
+
+def _rows_of(path: Path, kind: type, rows: int) -> np.ndarray:
+    found = _rows(path, kind)
+    if len(found) != rows:
+        raise ZooError(f"{path.name} has {len(found):,} rows and should have {rows:,}.")
     return found
 
 
