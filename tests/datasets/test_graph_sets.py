@@ -56,6 +56,7 @@ def test_degrees_stand_in_for_what_nodes_have_not(tmp_path):
     bare = dict.fromkeys(("node_labels", "node_attributes", "edge_labels", "edge_attributes"))
     data = load_data(str(write(tmp_path / "TINY", **bare)))
     assert data.x.argmax(1).tolist() == [1, 2, 1, 1, 1, 0] and data.edge_dim == 0
+    assert data.inputs == 65  # whatever degrees there are, so that another set may be predicted
     both = load_data({"name": str(write(tmp_path / "b")), "degrees": 1})
     assert both.x[:, 5:].argmax(1).tolist() == [1, 1, 1, 1, 1, 0]
 

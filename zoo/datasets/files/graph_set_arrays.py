@@ -175,10 +175,10 @@ def _rows(path: Path, kind: type) -> np.ndarray:
 
 
 def _degree_columns(edges: np.ndarray, nodes: int, most: int) -> np.ndarray:
-    """Return a column for each degree, (N, K), the last for all from `most` on."""
+    """Return a column for each degree from 0, (N, most + 1), the last for all from there on."""
     pairs = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
     degree = np.bincount(pairs.ravel(), minlength=nodes).clip(max=most)
-    return np.eye(int(degree.max(initial=0)) + 1, dtype=np.float32)[degree]
+    return np.eye(most + 1, dtype=np.float32)[degree]
 
 
 def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...] | None]:
