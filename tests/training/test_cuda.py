@@ -23,7 +23,7 @@ from zoo.datasets.files.labels import METRICS
 from zoo.datasets.splits import Split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import degrees, matrices, questions
+from zoo.graphs.adjacency import FEATURE, degrees, matrices, questions
 from zoo.graphs.examples import preferential_attachment
 from zoo.graphs.message_passing import place
 from zoo.nn.attention import softmax
@@ -44,6 +44,7 @@ MEAN = {**RBA, "inference": "mean", "draws": 2}
 SMALL = {"dim": 4, "layers": 1, "local_layers": 1, "global_layers": 1}
 
 GRAPH = preferential_attachment(NODES)
+GRAPH.edata[FEATURE] = torch.randn(GRAPH.num_edges(), 2, generator=torch.Generator().manual_seed(3))
 
 
 class Case(NamedTuple):
@@ -89,6 +90,9 @@ SAMPLED = {"batching": {"name": "neighbours", "size": 12, "fanouts": [3]}, "eval
 MODELS_TRIED = [
     Case("gcn"),
     Case("gat"),
+    Case("gat", {"edge_dim": 2}),
+    Case("gine"),
+    Case("gine", {"edge_dim": 2}),
     Case("sage"),
     Case("mlp"),
     Case("sgformer"),
@@ -98,6 +102,7 @@ MODELS_TRIED = [
     Case("nodeformer", {"redraw": "step"}),
     Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
     Case("htgn", {"kernel": "sine"}),
+    Case("htgn", {"edges": "attention", "edge_dim": 2}),
 ]
 
 MODES_TRIED = [
@@ -111,6 +116,7 @@ MODES_TRIED = [
     Case("gcn", train=OF_BATCHES, evaluation=6),
     Case("difformer", train=OF_BATCHES, evaluation=6),
     Case("gat", train=SAMPLED),
+    Case("gine", {"edge_dim": 2}, train=SAMPLED),
 ]
 
 
