@@ -13,7 +13,7 @@ from zoo.config.metrics import LOWER
 def result(summary: dict[str, Any]) -> None:
     """Print the scores of each seed, their mean, and what the run cost."""
     title = plain(f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}")
-    table = Table(title=title, title_justify="left")
+    table = Table()
     for column in ("seed", "best epoch", "validation", "test"):
         table.add_column(column, justify="right")
     for row in summary["seeds"]:
@@ -23,6 +23,7 @@ def result(summary: dict[str, Any]) -> None:
     if len(summary["seeds"]) > 1:
         table.add_section()
         table.add_row("mean", "", *(_spread(summary[part]) for part in ("val", "test")))
+    out.print(title, soft_wrap=True)  # of a table it would be wrapped to its width
     out.print(table)
     if summary["interrupted"]:
         out.print(
@@ -90,11 +91,11 @@ def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score first and in bold, what it took, and what to know."""
     best = found[0]
     less = ", of which less is better" if best["metric"] in LOWER else ""
-    scores = _table(f"{best['metric']} on {best['dataset']}{less}")
+    title, scores = f"{best['metric']} on {best['dataset']}{less}", _table()
     for column in ("test", "difference", "95 % interval"):
         scores.add_column(column, justify="right", no_wrap=True)
     scores.add_column("", no_wrap=True)
-    took = _table("training, in the mean of the runs")
+    took = _table()
     for column in ("runs", "epochs", "best epoch", "parameters", "ms/epoch", "GiB"):
         took.add_column(column, justify="right", no_wrap=True)
     for each in found:
@@ -110,10 +111,11 @@ def comparison(found: list[dict[str, Any]]) -> None:
             _milliseconds(each),
             _gigabytes(each),
         )
+    out.print(plain(title), soft_wrap=True)
     out.print(scores)
     for sentence in _differences(found):
         out.print(plain(sentence))
-    out.print()
+    out.print("\ntraining, in the mean of the runs")
     out.print(took)
     for sentence in (*_budgets(found), *_remarks(found)):
         out.print(plain(sentence))
@@ -184,8 +186,8 @@ def study(found) -> None:
     out.print(table)
 
 
-def _table(title: str) -> Table:
-    table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False)
+def _table() -> Table:
+    table = Table(box=None, pad_edge=False)
     table.add_column("recipe", overflow="fold")
     return table
 
