@@ -12,7 +12,6 @@ from zoo.config.metrics import LOWER
 
 def result(summary: dict[str, Any]) -> None:
     """Print the scores of each seed, their mean, and what the run cost."""
-    title = plain(f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}")
     table = Table()
     for column in ("seed", "best epoch", "validation", "test"):
         table.add_column(column, justify="right")
@@ -23,8 +22,8 @@ def result(summary: dict[str, Any]) -> None:
     if len(summary["seeds"]) > 1:
         table.add_section()
         table.add_row("mean", "", *(_spread(summary[part]) for part in ("val", "test")))
-    out.print(title, soft_wrap=True)  # of a table it would be wrapped to its width
-    out.print(table)
+    title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
+    out.print(plain(title), table, sep="\n", soft_wrap=True)
     if summary["interrupted"]:
         out.print(
             f"[yellow]stopped early, in seed {summary['seeds'][-1]['seed']}; go on with[/] "
@@ -91,11 +90,10 @@ def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score first and in bold, what it took, and what to know."""
     best = found[0]
     less = ", of which less is better" if best["metric"] in LOWER else ""
-    title, scores = f"{best['metric']} on {best['dataset']}{less}", _table()
+    scores, took = _table(), _table()
     for column in ("test", "difference", "95 % interval"):
         scores.add_column(column, justify="right", no_wrap=True)
     scores.add_column("", no_wrap=True)
-    took = _table()
     for column in ("runs", "epochs", "best epoch", "parameters", "ms/epoch", "GiB"):
         took.add_column(column, justify="right", no_wrap=True)
     for each in found:
@@ -111,7 +109,7 @@ def comparison(found: list[dict[str, Any]]) -> None:
             _milliseconds(each),
             _gigabytes(each),
         )
-    out.print(plain(title), soft_wrap=True)
+    out.print(plain(f"{best['metric']} on {best['dataset']}{less}"), soft_wrap=True)
     out.print(scores)
     for sentence in _differences(found):
         out.print(plain(sentence))
