@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from twins import assert_twins
 
 import zoo
 from zoo.datasets.canonical import side_by_side
-from zoo.graphs import along, message_passing, sampling
+from zoo.graphs import sampling
 from zoo.graphs.adjacency import FEATURE, WEIGHT
 from zoo.graphs.edge_weights import one_relation
 from zoo.models.htgn import AttentionEdges
@@ -29,22 +30,6 @@ def dense(graph, values):
     """Return (N, N, ...), row v what leads to v, of values (E, ...)."""
     tails, tips = graph.edges()
     return values.new_zeros(N, N, *values.shape[1:]).index_put((tips, tails), values)
-
-
-@pytest.fixture(params=["_Dgl", "_Bags", "_Torch", "_Rows"])
-def backend(request, monkeypatch):
-    chosen = getattr(message_passing, request.param)
-    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
-    monkeypatch.setattr(along, "_NUMBERS", 40)  # a few edges at a time
-
-
-def assert_twins(fast, slow, inputs):
-    cotangent = torch.randn_like(slow())
-    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
-    sums = [(each() * cotangent).sum() for each in (fast, slow)]
-    pairs = [torch.autograd.grad(each, inputs, retain_graph=True) for each in sums]
-    for one, other in zip(*pairs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
 def test_of_an_edge_that_is_there_more_than_once_they_are_averaged():

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from twins import assert_twins
 
 import zoo
-from zoo.graphs import along, message_passing, sampling
+from zoo.graphs import sampling
 from zoo.graphs.adjacency import WEIGHT
 from zoo.graphs.edge_weights import in_lists, one_relation
 from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
@@ -42,21 +43,6 @@ def dense_attention(module, a, x):
     alpha = a[:, :, None] * scores
     alpha = alpha / alpha.sum(1, keepdim=True)
     return torch.einsum("vuh,uhd->vhd", alpha, values).reshape(N, -1)
-
-
-@pytest.fixture(params=["_Dgl", "_Bags", "_Torch", "_Rows"])
-def backend(request, monkeypatch):
-    chosen = getattr(message_passing, request.param)
-    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
-    monkeypatch.setattr(along, "_NUMBERS", 40)  # a few edges at a time
-
-
-def assert_twins(fast, slow, inputs):
-    cotangent = torch.randn_like(slow())
-    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
-    pairs = [torch.autograd.grad((each() * cotangent).sum(), inputs) for each in (fast, slow)]
-    for one, other in zip(*pairs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("direction", ["both", "in", "out"])

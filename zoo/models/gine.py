@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from zoo.nn import Isomorphism, Linear, Norm, Projection, ReluDropout, build_norm
+from zoo.nn import Isomorphism, Linear, MessagePassing, Norm, Projection, ReluDropout, build_norm
 from zoo.registry import Count, Few, Model, Rate, register_model
 
 
@@ -29,13 +29,7 @@ class GINE(Model):
     """
 
     paper = "How Powerful are Graph Neural Networks? (arXiv 1810.00826)"
-    search: ClassVar = {
-        "dim": [64, 128, 256],
-        "layers": {"low": 1, "high": 5},
-        "dropout": {"low": 0.0, "high": 0.8},
-        "norm": ["none", "batch", "layer"],
-        "residual": [False, True],
-    }
+    search: ClassVar = MessagePassing.search
 
     def __init__(
         self,
