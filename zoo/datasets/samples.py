@@ -50,6 +50,7 @@ class Separate:
     name: str
     columns: ClassVar[None] = None  # of a table
     learnt: ClassVar[None] = None
+    edge_dim: ClassVar[int] = 0  # features of edges
     times: ClassVar[None] = None  # rows are in their order, or have none
     groups: ClassVar[None] = None
 
@@ -156,7 +157,7 @@ class Samples(Separate):
     @property
     def edge_dim(self) -> int:
         """How many features edges have."""
-        return getattr(self.graphs, "edge_dim", 0)
+        return self.graphs.edge_dim
 
     @property
     def inputs(self) -> int:

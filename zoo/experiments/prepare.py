@@ -74,7 +74,7 @@ def prepare(plan: Plan) -> Prepared:
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
     _check_batching(plan, data)
     name = plan.model["name"]
-    if getattr(data, "edge_dim", 0) and not _reads_edges(plan.model):
+    if data.edge_dim and not _reads_edges(plan.model):
         logging.getLogger(__name__).warning(
             "%s ignores the features of edges of %s; gat, gine and htgn read them.", name, data.name
         )
@@ -206,9 +206,8 @@ def _reads_edges(model: dict[str, Any]) -> bool:
     return "edge_dim" in model or any(each.get("edge_dim") for each in inner)
 
 
-def with_edge_dim(name: str, options: dict[str, Any], data: Any) -> dict[str, Any]:
-    """Return the options of a model with how many features the edges of a data set have."""
-    held = getattr(data, "edge_dim", 0)
+def with_edge_dim(name: str, options: dict[str, Any], held: int) -> dict[str, Any]:
+    """Return the options of a model with how many features edges have, if it reads them."""
     reads = held and "edge_dim" in options_of(MODELS[name]) and options.get("edge_dim") is None
     return {**options, "edge_dim": held} if reads else options
 
@@ -218,7 +217,7 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     name = options.pop("name")
-    options = with_edge_dim(name, options, prepared.data)
+    options = with_edge_dim(name, options, prepared.data.edge_dim)
     try:
         model = create_model(name, prepared.data.inputs, outputs, **options)
     except (MemoryError, RuntimeError) as error:

@@ -46,7 +46,7 @@ class ScaledDown:
         """Return a new model and its steps on a graph of n nodes."""
         on, train = _like(self._on, n, degree), self._plan.train
         options = {key: value for key, value in self._plan.model.items() if key != "name"}
-        options = with_edge_dim(self._plan.model["name"], options, on.data)
+        options = with_edge_dim(self._plan.model["name"], options, on.data.edge_dim)
         outputs = on.task.outputs(on.data.classes)
         torch.manual_seed(0)
         model = create_model(self._plan.model["name"], on.data.inputs, outputs, **options)

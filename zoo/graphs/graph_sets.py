@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -29,10 +29,14 @@ class GraphSet(Protocol):
 
     Attributes:
         sizes: nodes of each, (S,) int64.
+        edge_dim: how many features edges have.
     """
 
     @property
     def sizes(self) -> Tensor: ...  # noqa: D102
+
+    @property
+    def edge_dim(self) -> int: ...  # noqa: D102
 
     def batch(self, chosen: Tensor) -> dgl.DGLGraph:
         """Return the graphs of some samples (B,) as one, in this order."""
@@ -107,6 +111,8 @@ class SequenceGraphs:
         window: how far a token looks to either side.
         skip: s; the tokens 0, s, 2 s, ... of a sequence are linked with one another, 0 for none.
     """
+
+    edge_dim: ClassVar[int] = 0
 
     sizes: Tensor
     window: int

@@ -67,10 +67,10 @@ class GINELayer(nn.Module):
         self.gather, self.residual = Isomorphism(dim, edge_dim), residual
         self.widen, self.narrow = Linear(dim, dim), Linear(dim, dim)
         self.norms = nn.ModuleList(build_norm(norm, dim) for _ in range(2))
-        self.activate, self.finish = ReluDropout(0.0), ReluDropout(dropout)
+        self.finish = ReluDropout(dropout)
 
     def forward(self, graph, z: Tensor) -> Tensor:
         """Return (N, dim) for z (N, dim)."""
-        inner = self.activate(self.norms[0](self.widen(self.gather(graph, z))))
+        inner = self.norms[0](self.widen(self.gather(graph, z))).relu()
         out = self.finish(self.norms[1](self.narrow(inner)))
         return out + z if self.residual else out
