@@ -158,3 +158,23 @@ def test_mean_ranks_are_over_the_data_sets_that_all_models_share(tmp_path):
         half = stats.t.interval(0.95, 2, own.mean(), stats.sem(own))[1] - own.mean()
         assert f"| {model} | {own.mean():.2f} | {half:.2f} |" in page
     assert "Mean rank" not in results_page(measured(tmp_path)[:6])
+
+
+def test_of_an_error_less_is_better(tmp_path):
+    for model, score in {"gcn": 0.85, "mlp": 0.62}.items():
+        verified = {"test": score, "std": 0.01, "seeds": [0], "date": "2026-01-02"}
+        recipe = {"dataset": "chickenpox", "model": model, "verified": verified}
+        (tmp_path / f"{model}.yaml").write_text(yaml.safe_dump(recipe))
+    page = results_page([load_recipe(tmp_path / f"{each}.yaml") for each in ("gcn", "mlp")])
+    assert "Of `mse` less is better." in page
+    assert "**0.6200 ± 0.0100**" in page and "| 0.8500 ± 0.0100 | +0.2300 |" in page
+
+
+def test_models_of_few_data_sets_are_left_out_of_the_ranks(tmp_path):
+    found = measured(tmp_path)
+    verified = {"test": 0.5, "std": 0.01, "seeds": [0], "date": "2026-01-02"}
+    (tmp_path / "gat.yaml").write_text(
+        yaml.safe_dump({"dataset": "cora", "model": "gat", "verified": verified})
+    )
+    page = results_page([*found, load_recipe(tmp_path / "gat.yaml")])
+    assert "Of 3 models on the 3 data sets" in page and "| gat |" not in page

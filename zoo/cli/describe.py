@@ -12,7 +12,6 @@ from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.many_graphs import SERIES, SETS
-from zoo.datasets.load.named import known_metric
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
@@ -20,6 +19,7 @@ from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model
+from zoo.reports.recipe_pages import metric_of
 from zoo.studies import STUDIES
 from zoo.weights.create import list_models
 from zoo.weights.index import published
@@ -85,7 +85,7 @@ def _row(recipe: Recipe) -> dict[str, Any]:
         "name": recipe.name,
         "model": word(recipe.model),
         "dataset": word(recipe.dataset),
-        "metric": (expect and expect.metric) or known_metric(word(recipe.dataset)),
+        "metric": metric_of(recipe),
         "expected": expect.test if expect else None,
         "measured": measured.test if measured else None,
         "std": measured.std if measured else None,

@@ -6,7 +6,7 @@ import re
 import statistics
 from pathlib import Path
 
-from zoo.config.metrics import LOWER, paired_difference
+from zoo.config.metrics import LOWER, gain, paired_difference
 from zoo.config.recipe import Recipe, word
 from zoo.datasets.load.named import known_metric
 from zoo.errors import ZooError, unknown
@@ -184,8 +184,8 @@ def results_page(recipes: list[Recipe]) -> str:
         "*Published* is the number in print, *program* what the authors' program comes to where it "
         "was run again with the published command. *Measured* is the mean test score ± the "
         "standard deviation over seeds, at the epoch of the best validation score. *Beside the "
-        "best* is the difference from the best row of the table, in points. The best is bold, "
-        "whichever model it is.",
+        "best* is the difference from the best row of the table, in points, of an error as it is. "
+        "The best is bold, whichever model it is.",
         _ranks(groups),
         *(_results(name, groups[name]) for name in sorted(groups)),
         "## Numbers that were missed\n" if missed else "",
@@ -194,12 +194,17 @@ def results_page(recipes: list[Recipe]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def metric_of(recipe: Recipe) -> str | None:
+    """Return what a recipe is measured by, None where that is not known without its data."""
+    return (recipe.expect and recipe.expect.metric) or known_metric(word(recipe.dataset))
+
+
 def _results(name: str, recipes: list[Recipe]) -> str:
-    metric = next((each.expect.metric for each in recipes if each.expect), None)
-    lower = metric in LOWER
-    rows = sorted(recipes, key=lambda each: each.verified.test * (1 if lower else -1))
+    metric = metric_of(recipes[0])
+    rows = sorted(recipes, key=lambda each: gain(metric, each.verified.test), reverse=True)
     best = rows[0].verified.test
-    return f"## {name}\n\n" + _table(
+    less = f"Of `{metric}` less is better.\n\n" if metric in LOWER else ""
+    return f"## {name}\n\n{less}" + _table(
         ["recipe", "published", "program", "measured", "beside the best", "seeds", "seconds", ""],
         [_result(each, best, bold=each is rows[0]) for each in rows],
     )
@@ -214,30 +219,33 @@ def _result(recipe: Recipe, best: float, *, bold: bool) -> list[str]:
         f"{expect.test:.4f}" if expect else "",
         "{:.4f} ± {:.4f}".format(*expect.program) if expect and expect.program else "",
         f"**{score}**" if bold else score,
-        "" if bold else f"{100 * (found.test - best):+.2f}",
+        "" if bold else _beside(found.test, best, metric_of(recipe)),
         str(len(found.seeds)),
         f"{found.seconds:,.0f}" if found.seconds else "",
         state,
     ]
 
 
+def _beside(score: float, best: float, metric: str | None) -> str:
+    """Return the difference of two scores: in points, of an error as it is."""
+    return f"{score - best:+.4f}" if metric in LOWER else f"{100 * (score - best):+.2f}"
+
+
 def _ranks(groups: dict[str, list[Recipe]]) -> str:
     """Return the mean rank of each model over the data sets on which all of some are measured.
 
-    Of a model's recipes on a data set the best one counts. Models are those that are measured on at
-    least three data sets; a data set counts where all of them are. Demšar, Statistical Comparisons
-    of Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
+    Of a model's recipes on a data set the best one counts. The models that are measured on the
+    fewest data sets are left out until the others share enough of them. Demšar, Statistical
+    Comparisons of Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
     """
     best: dict[str, dict[str, float]] = {}
     for name, recipes in groups.items():
-        if any(each.expect and each.expect.metric in LOWER for each in recipes):
-            continue
         for each in recipes:
+            score = gain(metric_of(each), each.verified.test)
             scores = best.setdefault(word(each.model), {})
-            scores[name] = max(each.verified.test, scores.get(name, -math.inf))
-    models = [model for model in best if len(best[model]) >= _FEWEST]
-    common = [name for name in groups if models and all(name in best[model] for model in models)]
-    if len(models) < 2 or len(common) < _FEWEST:
+            scores[name] = max(score, scores.get(name, -math.inf))
+    models, common = _complete(best)
+    if len(models) < 2:
         return ""
     from scipy import stats
 
@@ -253,6 +261,17 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
 
 
 _FEWEST = 3  # data sets that say something of a model in general
+
+
+def _complete(best: dict[str, dict[str, float]]) -> tuple[list[str], list[str]]:
+    """Return models and the data sets that all of them are measured on, `_FEWEST` at least."""
+    models = sorted(best, key=lambda model: len(best[model]))
+    while models:
+        common = [name for name in best[models[-1]] if all(name in best[each] for each in models)]
+        if len(common) >= _FEWEST:
+            return models, common
+        models = models[1:]
+    return [], []
 
 
 def _interval(places: list[float]) -> list[str]:
