@@ -146,9 +146,10 @@ def conclude(script: str, full: bool, table: list[dict[str, str]], aims: list[Ai
     lines = [_row(head), _row(["--"] * len(head)), *(_row([*each.values()]) for each in table)]
     # The aims are those of the full sizes.
     last = "; ".join(map(str, aims) if full else (f"{aim.name} {aim.value:.3g}" for aim in aims))
-    print("\n".join([*lines, f"{Path(script).stem}: {last}"]))
+    aims_line = ["", f"{last}."] if aims else []
+    print("\n".join([*lines, *aims_line]))
     command = f"python benchmarks/{Path(script).name}{' --full' if full else ''}"
-    _write(command, [*lines, "", f"{last}."])
+    _write(command, [*lines, *aims_line])
 
 
 def _row(cells: list[str]) -> str:

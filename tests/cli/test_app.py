@@ -363,3 +363,28 @@ def test_a_profile_names_the_dearest_operations(zoo, tiny_recipe, tmp_path):
     assert json.loads(trace.read_text())["traceEvents"]
     short = zoo("train", tiny_recipe, "train.epochs=3", "--profile")
     assert short.returncode == 2 and "train.epochs=7" in short.stderr
+
+
+def test_a_model_is_trained_with_its_defaults(zoo):
+    done = zoo("train", "gcn", "dataset=karate", "train.epochs=3", "--json")
+    folder = Path(json.loads(done.stdout)["folder"])
+    recipe = read_recipe(folder / "recipe.yaml")
+    assert folder.name.startswith("gcn-") and recipe.model["dim"] == 64
+    assert recipe.train["lr"] == 0.01 and recipe.train["patience"] == 100
+
+
+def test_a_model_alone_is_asked_for_its_data(zoo):
+    done = zoo("train", "gcn")
+    assert done.returncode == 2 and "gcn is a model: name a data set beside it" in done.stderr
+    assert "write `zoo tune gcn --data DATASET`" in zoo("tune", "gcn").stderr
+
+
+def test_the_recipe_of_another_data_set_says_that_it_was_tuned_there(zoo):
+    said = " ".join(
+        zoo("train", "mlp-chameleon", "dataset=karate", "train.epochs=1").stderr.split()
+    )
+    assert "mlp-chameleon was tuned for chameleon: `zoo train mlp dataset=karate`" in said
+    assert "leaves out `features: row`; write `dataset.features=row`" in said
+    for silent in (["mlp-chameleon", "--quiet"], ["mlp"]):
+        said = zoo("train", *silent, "dataset=karate", "train.epochs=1").stderr
+        assert "tuned for" not in said and "leaves out" not in said

@@ -101,11 +101,12 @@ def train(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe with each of its seeds and write the run's folder.
+    """Train a recipe, or a model as it is, with each of its seeds and write the run's folder.
 
     zoo train sgformer-cora
     zoo train sgformer-cora model.attention=rba train.epochs=100 'seeds=[0, 1, 2]'
     zoo train gcn-cora dataset=mygraph.npz dataset.label=species
+    zoo train sgformer dataset=mygraph.npz
     zoo train --resume runs/sgformer-cora-20261121-120000
 
     What the recipe imports is run. --resume runs only what the same user began the run with on
@@ -116,7 +117,8 @@ def train(
     MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
     from zoo.experiments.launch import launch, to_launch
-    from zoo.experiments.resolve import left_out, load_recipe, resolve
+    from zoo.experiments.prepare import of_other_data
+    from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run import unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
@@ -128,7 +130,7 @@ def train(
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
-        if not quiet and (said := left_out(recipe, overrides or [])):
+        for said in () if quiet else of_other_data(recipe, overrides or []):
             console.remark(said)
     else:
         from zoo.distributed.hosts import machines

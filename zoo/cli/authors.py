@@ -234,18 +234,12 @@ def tune(
 
 def _to_tune(source: str, overrides: list[str] | None, data: Any):
     """Return a recipe, or that of a model with its default options, on a data set."""
-    from zoo.experiments.compare import UNTUNED
-    from zoo.experiments.resolve import load_recipe
-    from zoo.registry import MODELS, discover
+    from zoo.experiments.resolve import is_model, load_recipe
 
-    discover()
-    model = source in MODELS
-    if model and data is None:
+    if data is None and is_model(source):
         raise ZooError(f"{source} is a model: write `zoo tune {source} --data DATASET`.")
-    train = {"epochs": 500, **UNTUNED}
-    begin = {"dataset": data, "model": {"name": source}, "train": train} if model else source
-    other = [f"dataset={json.dumps(data)}"] if data is not None and not model else []
-    recipe = load_recipe(begin, [*(overrides or []), *other], trust=True)
+    other = [f"dataset={json.dumps(data)}"] if data is not None else []
+    recipe = load_recipe(source, [*(overrides or []), *other], trust=True)
     return recipe.model_copy(update={"name": Path(source).stem})
 
 

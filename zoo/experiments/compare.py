@@ -23,16 +23,13 @@ from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.launch import train_apart
-from zoo.experiments.resolve import Plan, load_recipe, resolve, with_split
+from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
 from zoo.experiments.run_files import is_summarised, read_recipe, read_summary
 from zoo.registry import MODELS, Model
 from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
 """The models that stand in every comparison of models for graphs."""
-
-UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
-"""Training of a model with its default options, where no recipe of its own is taken."""
 
 BUDGET = ("epochs", "patience", "batching")
 """Options of the training that say how many steps a model may take."""

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from zoo.config.metadata import About, path_name
 from zoo.config.options import options_of, pick
 from zoo.config.recipe import word
+from zoo.config.shipped import is_path
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
@@ -23,7 +24,7 @@ from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
-from zoo.experiments.resolve import Plan
+from zoo.experiments.resolve import Plan, is_model, load_recipe
 from zoo.registry import MODELS, Model
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
@@ -191,6 +192,29 @@ def _files(plan: Plan) -> dict[str, str]:
         weights = plan.start_from["weights"]
         known[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
     return known
+
+
+def of_other_data(recipe: str, overrides: Sequence[str]) -> list[str]:
+    """Say what an override that names another data set means for a recipe that comes with the zoo.
+
+    Its tuning may not fit, and features that it normalises come as they are.
+    """
+    given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
+    if given is None or is_path(recipe) or is_model(recipe):
+        return []
+    shipped = load_recipe(recipe)
+    dataset, model = shipped.dataset, word(shipped.model)
+    if given == f"dataset={word(dataset)}":
+        return []
+    said = [
+        f"{recipe} was tuned for {word(dataset)}: `zoo train {model} {given}` takes the defaults "
+        f"of the model, and `zoo tune {model} --data ...` looks for settings."
+    ]
+    features = dataset.get("features") if isinstance(dataset, Mapping) else None
+    if features is not None and not any("features" in each for each in overrides):
+        kept = f"dataset.features={features}"
+        said += [f"{given} leaves out `features: {features}`; write `{kept}` to keep that."]
+    return said
 
 
 def seed_everything(seed: int) -> None:

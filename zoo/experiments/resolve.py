@@ -5,7 +5,7 @@ Neither runs what a recipe imports unless it is told to: looking at a recipe run
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from zoo.config.options import (
     value_problems,
 )
 from zoo.config.recipe import Recipe, divide, read_recipe, word
-from zoo.config.shipped import recipe_file
+from zoo.config.shipped import is_path, recipe_file, recipe_names
 from zoo.datasets.load import (
     DATASETS,
     dataset_problems,
@@ -37,6 +37,9 @@ from zoo.training.fit import fit
 from zoo.weights.folder import CONFIG, read_config
 from zoo.weights.index import PRETRAINED, locate
 
+UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
+"""Training of a model with its default options, where no recipe of its own is taken."""
+
 
 def load_recipe(
     source: str | Path | dict, overrides: Sequence[str] = (), *, trust: Trust = False
@@ -47,16 +50,37 @@ def load_recipe(
     with it, and not here. Words that it may define are then left unchecked until it has been run.
 
     Args:
-        source: the name of a shipped recipe, a path to a YAML file, or a mapping.
+        source: the name of a shipped recipe, a path to a YAML file, a mapping, or a model, whose
+            default options are meant: the overrides have to name a `dataset` then.
         overrides: `KEY=VALUE` texts with dotted keys, such as `model.attention=rba`.
         trust: run what the recipe imports, and check every word against it.
 
     Raises:
         ZooError: everything that is wrong, with file, line, key and suggestion.
     """
+    if isinstance(source, str) and is_model(source):
+        found = load_recipe(_untuned(source, overrides), overrides, trust=trust)
+        return found.model_copy(update={"name": source})
     folder = recipe_file(source).parent if isinstance(source, str | Path) else Path()
     check = functools.partial(_problems, folder=folder, trust=trust)
     return read_recipe(source, overrides, check=check)
+
+
+def is_model(source: str) -> bool:
+    """Return whether this names a model, and not a recipe."""
+    if is_path(source) or source in recipe_names():
+        return False
+    discover()
+    return source in MODELS
+
+
+def _untuned(model: str, overrides: Sequence[str]) -> dict[str, Any]:
+    if not any(each.startswith(("dataset=", "dataset.name=")) for each in overrides):
+        raise ZooError(
+            f"{model} is a model: name a data set beside it, `dataset=PATH`, or take one of its "
+            f"recipes, `zoo list recipes --model {model}`."
+        )
+    return {"model": {"name": model}, "train": UNTUNED}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,22 +130,6 @@ class Plan:
             del full["graph"]
         full |= {"start_from": self.start_from} if self.start_from else {}
         return full | ({"imports": self.imports} if self.imports else {})
-
-
-def left_out(recipe: str, overrides: Sequence[str]) -> str | None:
-    """Return what an override that names another data set leaves out of the recipe, if anything."""
-    given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
-    if given is None:
-        return None
-    try:
-        dataset = load_recipe(recipe, trust=True).dataset
-    except ZooError:  # the override is what makes the recipe right
-        return None
-    features = dataset.get("features") if isinstance(dataset, Mapping) else None
-    if features is None or any("features" in each for each in overrides):
-        return None
-    kept = f"dataset.features={features}"
-    return f"{given} leaves out `features: {features}` of {recipe}; write `{kept}` to keep that."
 
 
 def resolve(recipe: Recipe, trust: Trust = False) -> Plan:

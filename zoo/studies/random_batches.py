@@ -26,9 +26,9 @@ from zoo.config.options import Count, options_of
 from zoo.config.recipe import Recipe
 from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError, unknown
-from zoo.experiments.compare import UNTUNED, compare, contestant
+from zoo.experiments.compare import compare, contestant
 from zoo.experiments.prepare import prepare, seed_everything
-from zoo.experiments.resolve import Plan, load_recipe, resolve, write_out
+from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, write_out
 from zoo.registry import MODELS, discover
 from zoo.studies.study import Row, Series, Study
 from zoo.training.epoch import all_logits
