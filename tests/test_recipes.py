@@ -12,7 +12,8 @@ from zoo.config.metrics import gain
 from zoo.config.recipe import word
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
-from zoo.experiments.resolve import left_out, load_recipe, write_out
+from zoo.experiments.prepare import of_other_data
+from zoo.experiments.resolve import load_recipe, write_out
 from zoo.experiments.run import run_recipe
 from zoo.studies.reproduction import training_sha256
 
@@ -108,14 +109,23 @@ def test_a_recipe_is_in_the_folder_of_its_model():
         assert recipe_file(name).parent.name == word(load_recipe(name).model), name
 
 
-def test_what_another_data_set_leaves_out_is_said():
-    assert "`features: row`" in left_out("difformer-cora", ["dataset=karate"])
-    assert left_out("difformer-cora", ["dataset=karate", "dataset.features=row"]) is None
-    assert left_out("difformer-cora", ["train.epochs=1"]) is None
-    assert left_out("gcn-cora", ["dataset=karate"]) is None
+def test_what_another_data_set_means_is_said():
+    tuned, left = of_other_data("difformer-cora", ["dataset=karate"])
+    assert "was tuned for cora" in tuned and "`features: row`" in left
+    assert len(of_other_data("difformer-cora", ["dataset=karate", "dataset.features=row"])) == 1
+    assert of_other_data("difformer-cora", ["train.epochs=1"]) == []
+    assert len(of_other_data("gcn-cora", ["dataset=karate"])) == 1
+    assert of_other_data("gcn", ["dataset=karate"]) == []
+
+
+def test_a_file_of_ones_own_was_tuned_for_nothing(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("model: gcn\ndataset: {name: karate, features: row}\n")
+    (left,) = of_other_data(str(path), ["dataset=digits"])
+    assert "`features: row`" in left
 
 
 def test_an_override_may_be_what_makes_a_recipe_right(tmp_path):
     path = tmp_path / "own.yaml"
     path.write_text("model: {name: nothing_of_the_sort}\ndataset: karate\ntrain: {epochs: many}\n")
-    assert left_out(str(path), ["dataset=karate", "train.epochs=1"]) is None
+    assert of_other_data(str(path), ["dataset=karate", "train.epochs=1"]) == []

@@ -194,26 +194,29 @@ def _files(plan: Plan) -> dict[str, str]:
     return known
 
 
-def of_other_data(recipe: str, overrides: Sequence[str]) -> list[str]:
-    """Say what an override that names another data set means for a recipe that comes with the zoo.
+def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:
+    """Say what an override that names another data set means for a recipe.
 
-    Its tuning may not fit, and features that it normalises come as they are.
+    What comes with the zoo was tuned for one data set; features are normalised no more.
     """
     given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
-    if given is None or is_path(recipe) or is_model(recipe):
+    if given is None or is_model(source):
         return []
-    shipped = load_recipe(recipe)
-    dataset, model = shipped.dataset, word(shipped.model)
-    if given == f"dataset={word(dataset)}":
+    try:
+        recipe = load_recipe(source, trust=True)
+    except ZooError:  # the override is what makes the recipe right
         return []
-    said = [
-        f"{recipe} was tuned for {word(dataset)}: `zoo train {model} {given}` takes the defaults "
-        f"of the model, and `zoo tune {model} --data ...` looks for settings."
-    ]
-    features = dataset.get("features") if isinstance(dataset, Mapping) else None
+    dataset, model = word(recipe.dataset), word(recipe.model)
+    said = []
+    if not is_path(source) and given != f"dataset={dataset}":
+        said.append(
+            f"{source} was tuned for {dataset}: `zoo train {model} {given}` takes the defaults "
+            f"of the model, and `zoo tune {model} --data ...` looks for settings."
+        )
+    features = recipe.dataset.get("features") if isinstance(recipe.dataset, Mapping) else None
     if features is not None and not any("features" in each for each in overrides):
         kept = f"dataset.features={features}"
-        said += [f"{given} leaves out `features: {features}`; write `{kept}` to keep that."]
+        said.append(f"{given} leaves out `features: {features}`; write `{kept}` to keep that.")
     return said
 
 
