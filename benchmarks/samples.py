@@ -38,9 +38,15 @@ MODELS: dict[str, tuple[str | dict, dict, dict]] = {
         {"name": "difformer", **DIFFUSION, "use_graph": True},
         PUBLISHED,
     ),
+    "DIFFormer-a": ("none", {"name": "difformer", "kernel": "sigmoid", **DIFFUSION}, PUBLISHED),
     "DIFFormer-a, RBA": (
         "none",
         {"name": "difformer", "kernel": "sigmoid", "attention": RBA, **DIFFUSION},
+        PUBLISHED,
+    ),
+    "DIFFormer-a, RBA of 256": (
+        "none",
+        {"name": "difformer", "kernel": "sigmoid", "attention": RBA | {"size": 256}, **DIFFUSION},
         PUBLISHED,
     ),
     "NodeFormer, kNN": (KNN, {"name": "nodeformer", "dim": 64, "dropout": 0.3}, TRAINED),
