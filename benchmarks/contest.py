@@ -42,13 +42,16 @@ def report(title: str, medians: Mapping[str, float]) -> None:
 class Cost(NamedTuple):
     """Median seconds of a way, peak memory of its process in bytes, and the number it returned.
 
-    `processor` are the median seconds that it had a processor, which others cannot take from it.
+    `processor` are the median seconds that it had a processor, which others cannot take from it;
+    `fastest` and `slowest` are the extremes of the seconds.
     """
 
     seconds: float
     bytes: int
     found: float
     processor: float
+    fastest: float
+    slowest: float
 
 
 def contest_of_processes(
@@ -86,8 +89,11 @@ def contest_of_processes(
     costs = {}
     for name, line in lines.items():
         line.send(False)
-        seconds, processor = map(statistics.median, zip(*spent[name], strict=True))
-        costs[name] = Cost(seconds, line.recv(), found[name], processor)
+        seconds, processor = zip(*spent[name], strict=True)
+        middles = statistics.median(seconds), statistics.median(processor)
+        costs[name] = Cost(
+            middles[0], line.recv(), found[name], middles[1], min(seconds), max(seconds)
+        )
     return costs
 
 

@@ -98,8 +98,17 @@ def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
     assert [len(plot.lines) for plot in study.plots] == [6, 6, 5, 5, 2]
     assert max(study.plots[0].lines["softmax, N x N"][0]) == 1024
     assert {row.name for row in study.rows} >= {"exponent of the time in N: rba around linear"}
-    assert all(row["ms of a step"] is None for row in study.table)  # not taken to the largest sizes
+    for plot in study.plots[:4]:  # lines, and not dots alone
+        assert len(plot.lines["linear"][0]) > 1 and "would take over 0.2 s" in plot.note
     write_study(study, tmp_path)
+
+
+def test_what_was_not_measured_has_an_empty_cell():
+    layers = {"softmax": {4096: cost.Cost(0.5, None)}, "linear": {4096: cost.Cost(0.1, 2**20)}}
+    softmax_row, linear_row = cost._table(layers, {"linear": {4096: cost.Cost(0.2, None)}})
+    assert softmax_row["MiB"] is None and softmax_row["ms of a step"] is None
+    assert linear_row["MiB"] == 1 and linear_row["ms of a step"] == 200
+    assert linear_row["MiB of a step"] is None
 
 
 def test_it_is_written_down(tmp_path):
@@ -187,7 +196,10 @@ def test_a_recipe_without_random_batches_has_no_spread():
 
 
 def test_the_largest_graph_is_on_the_line_through_two():
-    costs = {1000: devices.Cost(0, 3_000_000, 0, 0.0), 2000: devices.Cost(0, 5_000_000, 0, 0.0)}
+    costs = {
+        nodes: devices.Cost(0, step, 0, 0.0, 0.0)
+        for nodes, step in ((1000, 3_000_000), (2000, 5_000_000))
+    }
     assert devices._fitting(costs, 101_000_000) == 50_000
 
 

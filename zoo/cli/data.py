@@ -63,7 +63,7 @@ def check(
         console.recipe_of({"dataset": spec})
     broken = any(each.verdict == "fix" for each in found)
     if plot is not None and not broken:
-        draw(parts or read_graph(spec), plot)
+        draw(Path(path).name or path, parts or read_graph(spec), plot)
     if plot is not None:
         console.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
     sys.exit(1 if broken else 0)

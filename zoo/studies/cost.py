@@ -68,7 +68,7 @@ def rba_cost(
     """Time and memory of attention, forward and backward, against N and p.
 
     Args:
-        quick: up to 16,384 nodes, and a quarter of a second per pass.
+        quick: up to 16,384 nodes, steps up to 8,192, and a quarter of a second per pass.
         heads: attention heads H.
         dim: width D of each head.
         largest: largest number of nodes N of the linear methods.
@@ -76,6 +76,7 @@ def rba_cost(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     top, longest = min(largest, 2**14) if quick else largest, LONGEST["quick" if quick else "full"]
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
+    of_steps = counts[: -1 if quick else -3]
     layer = functools.partial(_attention, heads=heads, dim=dim, device=device)
     step = functools.partial(_training, dim=heads * dim, device=device)
 
@@ -92,7 +93,7 @@ def rba_cost(
                 )
                 continue
             layers[name] = curve(functools.partial(layer, spec), counts)
-            steps[name] = curve(functools.partial(step, spec), counts[:-3])
+            steps[name] = curve(functools.partial(step, spec), of_steps)
         return layers, steps
 
     give_back_freed_memory()
@@ -105,8 +106,13 @@ def rba_cost(
         _plot("An attention, peak memory, MiB", "N", layers, _mebibytes),
         _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
         _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
-        _against_size(layer, device, quick),
     ]
+    note = (
+        f"a line ends where the next size would take over {longest:g} s, or N x N scores more than "
+        f"{LARGEST / 2**30:g} GiB"
+    )
+    plots = [each._replace(note=note) for each in plots]
+    plots.append(_against_size(layer, device, quick))
     rows = _rows(layers, 0.75 if quick else 0.25)  # what is small is mostly overhead
     return Study("rba-cost", rows, plots, _table(layers, steps))
 
@@ -143,10 +149,11 @@ def _seconds(call: Callable[[], object], device: torch.device) -> tuple[float, f
 
 
 def _bytes(call: Callable[[], object], device: torch.device) -> tuple[float, float]:
-    """Return the peak memory of a call in bytes, and its seconds."""
+    """Return the peak memory of a call in bytes, after a warm-up, and the seconds of that."""
     start = time.perf_counter()
-    held = peak_during(call, device)
-    return held, time.perf_counter() - start
+    call()
+    seconds = time.perf_counter() - start
+    return peak_during(call, device), seconds
 
 
 def _joined(took: dict[str, dict[int, float]], held: dict[str, dict[int, float]]) -> dict:

@@ -45,13 +45,15 @@ STEPS = 5
 class Cost(NamedTuple):
     """Maximum over processes: bytes of an attention and of a step, bytes sent, seconds.
 
-    Memory is without the graph and its features.
+    Memory is without the graph and its features. The seconds of the steps have a median and a
+    standard deviation.
     """
 
     attention: int
     step: int
     sent: int
     seconds: float
+    spread: float
 
 
 def rba_devices(
@@ -111,6 +113,7 @@ def _line(shard: str, count: int, costs: dict[int, Cost], nodes: int, budget: fl
         "step MiB": round(cost.step / 2**20, 1),
         "MB sent": round(cost.sent / 1e6, 1),
         "ms per step": round(1000 * cost.seconds),
+        "± ms": round(1000 * cost.spread),
         f"largest N in {budget:g} GiB": _fitting(costs, budget * 2**30),
     }
 
@@ -150,12 +153,19 @@ def _plots(found: dict, nodes: int, counts: list[int]) -> list[Series]:
             for shard in _SHARED
         }
 
+    milliseconds = "Milliseconds of a step"
     every = {
         "MiB of a process in a step": lambda cost: cost.step / 2**20,
-        "Milliseconds of a step": lambda cost: 1000 * cost.seconds,
+        milliseconds: lambda cost: 1000 * cost.seconds,
         "MB that a process sends in a step": lambda cost: cost.sent / 1e6,
     }
-    return [Series(title, "processes", lines(of), flat=True) for title, of in every.items()]
+    plots = {title: Series(title, "processes", lines(of), flat=True) for title, of in every.items()}
+    spreads = lines(lambda cost: 1000 * cost.spread)
+    plots[milliseconds] = plots[milliseconds]._replace(
+        margins={name: y for name, (_, y) in spreads.items()},
+        note=f"median of {STEPS} steps; bars: their standard deviation",
+    )
+    return list(plots.values())
 
 
 def _measure(
@@ -163,7 +173,7 @@ def _measure(
 ) -> dict[str, dict[int, Cost]]:
     """Return the costs by shard and number of nodes, measured in processes of their own.
 
-    Without `timed`, seconds and bytes sent are 0.
+    Without `timed`, seconds, their spread and bytes sent are 0.
     """
     ways = [(shard, each) for shard in shards for each in nodes]
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +191,7 @@ def _work(ways: list[tuple[str, int]], dim: int, folder: str, timed: bool) -> No
     give_back_freed_memory()
     memory = [(_of_attention(*way, dim), _of_step(*way, dim)) for way in ways]
     keep_freed_memory()
-    paces = [_pace(*way, dim) if timed else (0, 0.0) for way in ways]
+    paces = [_pace(*way, dim) if timed else (0, 0.0, 0.0) for way in ways]
     costs = [Cost(*held, *pace) for held, pace in zip(memory, paces, strict=True)]
     Path(folder, f"{process_group.rank()}.json").write_text(json.dumps(costs))
 
@@ -202,8 +212,8 @@ def _spec(shard: str) -> dict[str, Any]:
     return {"name": "rba", "size": SIZE, "shard": shard}
 
 
-def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
-    """Return the bytes that are sent in a step, and its seconds."""
+def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float, float]:
+    """Return the bytes that are sent in a step, its seconds, and their standard deviation."""
     step, seconds = _prepared(shard, nodes, dim), []
     for _ in range(STEPS):
         start = time.perf_counter()
@@ -211,7 +221,7 @@ def _pace(shard: str, nodes: int, dim: int) -> tuple[int, float]:
         seconds.append(time.perf_counter() - start)
     with process_group.SentBytes() as sent:
         step()
-    return sent.total, statistics.median(seconds)
+    return sent.total, statistics.median(seconds), statistics.stdev(seconds)
 
 
 def _of_step(shard: str, nodes: int, dim: int) -> int:

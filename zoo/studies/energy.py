@@ -39,7 +39,7 @@ from zoo.studies.energy_theorem import (
     spread,
     theorem,
 )
-from zoo.studies.study import Row, Series, Study
+from zoo.studies.study import OVER_SEEDS, Row, Series, Study
 from zoo.weights.create import create_model
 from zoo.weights.load import load
 
@@ -270,4 +270,4 @@ def _by_layer(title: str, found: dict[str, list[list[float]]]) -> Series:
     x = next(iter(lines.values()))[0]
     lines[NEITHER] = (x, [1.0] * len(x))
     dashed = (*(each for each in found if each.endswith("trained")), NEITHER)
-    return Series(title, "layer", lines, dashed, margins=margins)
+    return Series(title, "layer", lines, dashed, margins=margins, note=OVER_SEEDS)

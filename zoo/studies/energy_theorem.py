@@ -20,7 +20,7 @@ from zoo.studies.diffusion import (
     energy_of,
     normalised,
 )
-from zoo.studies.study import Row, Series, Study
+from zoo.studies.study import OVER_SEEDS, Row, Series, Study
 
 DIM = 8
 """Width of the states of the theorem."""
@@ -82,7 +82,7 @@ def against_steps(title: str, x_label: str, settings: dict[str, Falls]) -> Serie
         lines[name], margins[name] = averaged({step: each.worst(step) for step in each.growth})
     steps = sorted({step for each in settings.values() for step in each.growth})
     lines[NEITHER] = ([steps[0], steps[-1]], [1.0, 1.0])
-    return Series(title, x_label, lines, dashed=(NEITHER,), margins=margins)
+    return Series(title, x_label, lines, dashed=(NEITHER,), margins=margins, note=OVER_SEEDS)
 
 
 Line = tuple[list[float], list[float]]
@@ -189,7 +189,8 @@ def limits(graph, *, strengths: Sequence[float], seeds: int) -> Study:
     rows.append(Row("largest step from the sphere: allowed by measured", max(bounds), 1.0, None))
     rows.append(_along_edges(graph))
     title, x_label = "Theorem: largest step size\nthat lowers the energy", "lambda times mean mass"
-    return Study("limits", rows, [Series(title, x_label, lines, (name,), True, margins)])
+    plot = Series(title, x_label, lines, (name,), True, margins, OVER_SEEDS)
+    return Study("limits", rows, [plot])
 
 
 def on_sphere(nodes: int) -> Tensor:

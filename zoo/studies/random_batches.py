@@ -30,7 +30,7 @@ from zoo.experiments.compare import compare, contestant
 from zoo.experiments.prepare import prepare, seed_everything
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, write_out
 from zoo.registry import MODELS, discover
-from zoo.studies.study import Row, Series, Study
+from zoo.studies.study import OVER_SEEDS, Row, Series, Study
 from zoo.training.epoch import all_logits
 from zoo.training.fit import fit
 from zoo.weights.create import create_model, list_models
@@ -132,12 +132,17 @@ def _plot(table: list[dict[str, Any]], dataset: str) -> Series:
     rows = [row for row in table if row["dataset"] == dataset]
     sizes = sorted({row["p"] for row in rows if row["p"]})
     lines: dict[str, tuple[list[float], list[float]]] = {}
+    margins: dict[str, list[float]] = {}
     for row in rows:
         x, y = lines.setdefault(row["attention"], ([], []))
         x += [row["p"]] if row["p"] else [sizes[0] / 2, sizes[-1] * 2]
         y += [row["test"]] * (1 if row["p"] else 2)
+        if row["std"] is not None:
+            margins.setdefault(row["attention"], []).extend([row["std"]] * (1 if row["p"] else 2))
     flat = tuple(row["attention"] for row in rows if row["p"] is None)
-    return Series(f"Test score on {dataset}", "p", lines, dashed=flat, flat=True)
+    title = f"Test score on {dataset}"
+    note = OVER_SEEDS if margins else "one seed: no error bars"
+    return Series(title, "p", lines, flat, True, margins, note)
 
 
 def rba_evaluation(

@@ -2,6 +2,9 @@
 
 import csv
 import io
+import itertools
+import math
+import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +39,8 @@ class Series(NamedTuple):
     """A plot: lines by name, each with its x and y.
 
     References are `dashed`; `gcn, from scratch` then has the colour of `gcn`. x is logarithmic, and
-    so is y unless `flat`. Margins are half the lengths of error bars, by name of the line.
+    so is y unless `flat`. Margins are half the lengths of error bars, by name of the line. The
+    note, below the plot, says what they are, and why lines end.
     """
 
     title: str
@@ -45,6 +49,11 @@ class Series(NamedTuple):
     dashed: tuple[str, ...] = ()
     flat: bool = False
     margins: dict[str, list[float]] = {}
+    note: str = ""
+
+
+OVER_SEEDS = "bars: standard deviation over seeds"
+"""The note of a plot whose margins are that."""
 
 
 class Study(NamedTuple):
@@ -99,6 +108,16 @@ def _as_csv(header: list[str], lines: list[list]) -> str:
     return text.getvalue()
 
 
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Told apart without colour sight: those of Okabe and Ito, without their yellow."""
+
+MARKERS = "os^Dv*Ph"
+DASHES = ("--", ":", "-.")
+
+TOUCHING = 0.5
+"""A linear y axis begins at 0 where the lowest value is less than this share of the highest."""
+
+
 def _draw(study: Study, path: Path) -> None:
     from matplotlib.figure import Figure
 
@@ -106,55 +125,120 @@ def _draw(study: Study, path: Path) -> None:
     rows = -(-len(study.plots) // columns)
     figure = Figure(figsize=(5 * columns, 4 * rows), layout="constrained")
     everything = [(name, plot) for plot in study.plots for name in plot.lines]
-    names = dict.fromkeys(_shade(*each) for each in everything)
-    colours = {
-        name: f"C{number % 10}" for number, name in enumerate(names)
-    }  # the same in every plot
+    names = dict.fromkeys(_counterpart(*each) or each[0] for each in everything)
+    looks = {  # the same in every plot
+        name: (COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)])
+        for number, name in enumerate(names)
+    }
     for number, plot in enumerate(study.plots, start=1):
-        _draw_lines(figure.add_subplot(rows, columns, number), plot, colours)
-    first, *others = (list(plot.lines) for plot in study.plots)
-    if others and all(each == first for each in others):
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize="small")
-    else:
-        for axes, lines in zip(figure.axes, (first, *others), strict=True):
-            place = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(lines) > 6 else {}
-            axes.legend(frameon=False, fontsize="small", **place)
+        _draw_plot(figure.add_subplot(rows, columns, number), plot, looks)
+    lines = [list(plot.lines) for plot in study.plots]
+    for first in range(0, len(lines), columns):
+        _add_legends(figure.axes[first : first + columns], lines[first : first + columns])
     figure.savefig(path, format="png", dpi=120)
 
 
-def _shade(name: str, plot: Series) -> str:
-    """Return the name of the line whose colour a line has: its own, or its counterpart's."""
+def _add_legends(row: list[Any], lines: list[list[str]]) -> None:
+    """Tell what the lines of a row of plots are: once, where it is the same in all of them."""
+    same = len(row) > 1 and all(each == lines[0] for each in lines)
+    for axes, names in zip(row[-1:] if same else row, lines[-1:] if same else lines, strict=True):
+        beside = same or len(names) > 6
+        place = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if beside else {}
+        axes.legend(frameon=False, fontsize="small", **place)
+
+
+def _counterpart(name: str, plot: Series) -> str | None:
+    """Return the line that a dashed one belongs to, whose colour and marker it has."""
     other = name.rpartition(", ")[0]
-    return other if name in plot.dashed and other in plot.lines else name
+    return other if name in plot.dashed and other in plot.lines else None
 
 
-def _draw_lines(axes, plot: Series, colours: dict[str, str]) -> None:
-    from matplotlib.ticker import FormatStrFormatter, LogLocator
-
+def _draw_plot(axes, plot: Series, looks: dict[str, tuple[str, str]]) -> None:
+    references = [
+        each for each in plot.lines if each in plot.dashed and not _counterpart(each, plot)
+    ]
+    shifts = _shifts(plot)
     for name, (x, y) in plot.lines.items():
-        style = "--" if name in plot.dashed else "o-"
-        axes.plot(x, y, style, label=name, color=colours[_shade(name, plot)])
-        if name in plot.margins:
-            colour = colours[_shade(name, plot)]
-            axes.errorbar(x, y, plot.margins[name], fmt="none", ecolor=colour, capsize=2)
+        other = _counterpart(name, plot)
+        colour, marker = looks[other or name]
+        style = {"color": colour, "label": name, "marker": marker, "markersize": 5}
+        if name in references:
+            dashes = DASHES[references.index(name) % len(DASHES)]
+            style |= {"linestyle": dashes, "marker": ""}
+        elif other:
+            style |= {"linestyle": "--", "markerfacecolor": "white"}
+        shifted = [each * shifts.get(name, 1.0) for each in x]
+        axes.errorbar(shifted, y, plot.margins.get(name), capsize=2, elinewidth=1, **style)
     axes.set(title=plot.title, xlabel=plot.x_label, xscale="log")
-    lines = [x for name, (x, _) in plot.lines.items() if name not in plot.dashed]
-    ticks = sorted({each for x in lines for each in x})
-    ticks = ticks[:: -(-len(ticks) // 6)]
-    axes.set_xticks(ticks, [_short(each) for each in ticks])
-    if not plot.flat:
-        axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 1000 * low else (1, 2, 5)))
-        axes.yaxis.set_major_formatter(FormatStrFormatter("%.6g"))
+    _set_ticks(axes, plot)
+    begins = _begin(axes, plot) if plot.flat else _set_decades(axes)
     axes.minorticks_off()
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+    if notes := [each for each in (plot.note, begins) if each]:
+        text = "\n".join(textwrap.fill(each, 62) for each in notes)
+        below = {"xycoords": axes.xaxis.label, "textcoords": "offset points", "xytext": (0, -4)}
+        axes.annotate(text, (0.5, 0), ha="center", va="top", fontsize="small", **below)
+
+
+def _shifts(plot: Series) -> dict[str, float]:
+    """Return factors of x by line, which set error bars apart that would cover each other."""
+    names = [each for each in plot.lines if each in plot.margins]
+    x = sorted({each for name in names for each in plot.lines[name][0]})
+    if len(names) < 2 or len(x) < 2:
+        return {}
+    gap = min(math.log(after / before) for before, after in itertools.pairwise(x))
+    step = min(0.015 * math.log(x[-1] / x[0]), gap / (2 * len(names)))
+    middle = (len(names) - 1) / 2
+    return {name: math.exp(step * (number - middle)) for number, name in enumerate(names)}
+
+
+def _set_ticks(axes, plot: Series) -> None:
+    lines = [x for name, (x, _) in plot.lines.items() if name not in plot.dashed]
+    ticks = sorted({each for x in lines for each in x})
+    ticks = ticks[:: -(-len(ticks) // 6)]
+    axes.set_xticks(ticks, _fractions(ticks) or [_short(each) for each in ticks])
+
+
+def _begin(axes, plot: Series) -> str:
+    """Let a linear y axis begin at 0 where that hides nothing; else return what to say of it."""
+    low, high = axes.get_ylim()
+    values = [
+        value + sign * margin
+        for name, (_, y) in plot.lines.items()
+        for value, margin in zip(y, plot.margins.get(name, [0.0] * len(y)), strict=True)
+        for sign in (-1, 1)
+        if math.isfinite(value)
+    ]
+    if not values or min(values) < 0:
+        return ""
+    if min(values) < TOUCHING * max(values):
+        axes.set_ylim(0, high)
+        return ""
+    return f"the y axis begins at {low:.2g}, not at 0"
+
+
+def _set_decades(axes) -> str:
+    from matplotlib.ticker import FormatStrFormatter, LogLocator
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 1000 * low else (1, 2, 5)))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%.6g"))
+    return ""
+
+
+def _fractions(numbers: list[float]) -> list[str]:
+    """Return 1/16 for 0.0625 where all are 1 by a whole number and two digits do not say them."""
+    plain = all(float(f"{each:.2g}") == each for each in numbers)
+    whole = all(0 < each <= 1 and math.isclose(1 / each, round(1 / each)) for each in numbers)
+    if plain or not whole:
+        return []
+    return ["1" if each == 1 else f"1/{1 / each:.0f}" for each in numbers]
 
 
 def _short(number: float) -> str:
-    """Return 16k for 16384 and 0.031 for 1/32."""
+    """Return 16k for 16384 and 0.031 for 0.03125."""
     for unit, size in (("M", 2**20), ("k", 2**10)):
         if number >= size and number % size == 0:
             return f"{number / size:.0f}{unit}"

@@ -94,13 +94,9 @@ def variance(nodes: int, *, sizes: tuple[int, ...], draws: int) -> Study:
         bias = errors.mean(0).square().sum(-1).mean().item() * draws / measured[-1]
         rows.append(Row(f"Lemma 3: variance, p = {size}", measured[-1], predicted[-1], 0.05))
         rows.append(Row(f"Lemma 3: bias over noise, p = {size}", bias, 1.0, 0.25))
-    points = [1 / (size - 1) - 1 / others for size in sizes]
-    plot = Series(
-        "Variance of the force of a batch",
-        "1/(p-1) - 1/(N-1)",
-        {"measured": (points, measured), "Lemma 3": (points, predicted)},
-        dashed=("Lemma 3",),
-    )
+    points = [float(size) for size in sizes]
+    lines = {"measured": (points, measured), "Lemma 3": (points, predicted)}
+    plot = Series("Variance of the force of a batch", "p", lines, dashed=("Lemma 3",))
     return Study("variance", rows, [plot])
 
 
@@ -132,9 +128,9 @@ def trajectories(*, nodes: int, sizes: tuple[int, ...], draws: int) -> Study:
         f"tau = 1/{count}": (inverse, line.tolist())
         for count, line in zip(steps, grid, strict=True)
     }
-    return Study(
-        "trajectories", rows, [Series("Distance J from the full system", "1/(p-1)", lines)]
-    )
+    lines["slope 1"] = (inverse, [grid[0, -1] / inverse[-1] * each for each in inverse])
+    title = "Distance J from the full system"
+    return Study("trajectories", rows, [Series(title, "1/(p-1)", lines, dashed=("slope 1",))])
 
 
 def softmax_bias(*, nodes: int, sizes: tuple[int, ...], draws: int) -> Study:

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from zoo.config.options import Count, Spec
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
-from zoo.studies.study import Row, Series, Study
+from zoo.studies.study import OVER_SEEDS, Row, Series, Study
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"name": "gcn", "dim": 64, "layers": 2, "dropout": 0.5},
@@ -42,6 +42,8 @@ SOURCE, TARGETS = "twitch-de", "twitch-engb,twitch-fr,twitch-ru"
 
 LABELS = (1, 5, 50)
 """Percentages of the target's labels for training; another 10 are for validation."""
+
+LABELLED = "% of the labels"
 
 TRAIN = {"lr": 0.01, "weight_decay": 5e-4}
 
@@ -106,7 +108,8 @@ def transfer_study(
                     bar.update()
     table = [_line(*key, pair) for key, pair in found.items()]
     rows = [] if quick else _rows(found, names)  # two pairs are too few for a claim
-    return Study("transfer", rows, [_plot(found, each) for each in names], table)
+    plots = [draw(found, each) for draw in (_scores, _gains) for each in names]
+    return Study("transfer", rows, plots, table)
 
 
 def _pair(
@@ -176,13 +179,33 @@ def _spread(scores: list[float]) -> str:
     return f"{statistics.fmean(scores):.4f} ± {statistics.stdev(scores):.4f}"
 
 
-def _plot(found: dict[tuple[str, str, int], Pair], target: str) -> Series:
+def _scores(found: dict[tuple[str, str, int], Pair], target: str) -> Series:
+    """Return the test scores against the share of labels, those from scratch dashed."""
     lines: dict[str, tuple[list[float], list[float]]] = {}
+    margins: dict[str, list[float]] = {}
     for (model, at, share), pair in found.items():
         if at == target:
             for label, scores in (("", pair.tuned), (", from scratch", pair.scratch)):
                 x, y = lines.setdefault(model + label, ([], []))
                 x.append(share)
                 y.append(statistics.fmean(scores))
+                margins.setdefault(model + label, []).append(statistics.stdev(scores))
     scratch = tuple(name for name in lines if name.endswith("scratch"))
-    return Series(f"Test score on {target}", "% of the labels", lines, dashed=scratch, flat=True)
+    return Series(f"Test score on {target}", LABELLED, lines, scratch, True, margins, OVER_SEEDS)
+
+
+def _gains(found: dict[tuple[str, str, int], Pair], target: str) -> Series:
+    """Return the mean paired differences against the share of labels."""
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    margins: dict[str, list[float]] = {}
+    for (model, at, share), pair in found.items():
+        if at == target:
+            x, y = lines.setdefault(model, ([], []))
+            x.append(share)
+            y.append(pair.gain)
+            margins.setdefault(model, []).append(pair.margin)
+    x = next(iter(lines.values()))[0]
+    lines["no gain"] = (x, [0.0] * len(x))
+    note = "bars: 95 % confidence interval of the paired differences"
+    title = f"Gain over scratch on {target}"
+    return Series(title, LABELLED, lines, ("no gain",), True, margins, note)

@@ -182,7 +182,8 @@ class Tuning:
         line = {"best so far": (numbers, [each.val or math.nan for each in best])}
         margins = {"best so far": [each.std or 0.0 for each in best]}
         title = f"Validation {self.metric}, {self.folder.name}"
-        plot = Series(title, "trials", line, flat=True, margins=margins)
+        note = "bars: standard deviation over splits"
+        plot = Series(title, "trials", line, flat=True, margins=margins, note=note)
         table = [{**each._asdict(), "settings": json.dumps(each.settings)} for each in trials]
         return [self.write_best(), *write_study(Study("trials", [], [plot], table), self.folder)]
 
