@@ -1,16 +1,23 @@
 """What is estimated of memory is near what a training holds; running out of it is answered."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from zoo.cli.common import _too_large
+from zoo.config.options import pick
 from zoo.datasets.load import prepare_on_disk
-from zoo.experiments.estimate_memory import estimate
+from zoo.datasets.tasks import TASKS
+from zoo.experiments.estimate_memory import _loaded, _sizes, _through, estimate
 from zoo.experiments.resolve import load_recipe, resolve
+from zoo.experiments.scaled_down import _like
 from zoo.system.memory import out_of_memory
+from zoo.training.full_batch import TrainingData
+from zoo.training.optimizers import still
 from zoo.weights.create import list_models
 
 LARGE = ["sgformer-sbm-rba", "dataset.nodes=40000", "train.epochs=3", "seeds=[0]"]
@@ -101,3 +108,37 @@ def test_other_errors_are_no_lack_of_memory():
     assert out_of_memory(MemoryError())
     assert out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"))
     assert not out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+def test_graphs_grow_from_few_nodes_to_the_one_that_is_asked_for_or_to_a_limit():
+    assert _sizes(34) == [8, 34] and _sizes(4) == [4]
+    assert _sizes(700) == [64, 192, 384, 700]
+    assert _sizes(10**6)[:3] == [64, 192, 384] and _sizes(10**6)[-1] == 16_384
+
+
+def test_the_line_is_through_the_largest_graph_and_one_of_a_third_at_most():
+    line = _through({64: 999, 192: 1_000, 384: 1_900, 768: 4_000})
+    assert line.at(192) == 1_000 and line.at(768) == 4_000 and line.at(1_344) == 7_000
+    assert _through({4: 100}).at(4) == 100
+    assert line.less(500).at(768) == 3_500 and line.less(10**9).at(768) == 0
+
+
+def test_a_part_of_a_small_graph_has_both_classes_where_one_is_rare():
+    recipe = {"dataset": {"name": "sbm", "nodes": 2_000, "classes": 2}, "model": "mlp"}
+    plan = resolve(load_recipe(recipe))
+    data, split = _loaded(plan)
+    y = torch.zeros(2_000, dtype=torch.long)
+    y[split.val[5]] = y[split.train[7]] = y[split.test[9]] = 1
+    on = TrainingData(dataclasses.replace(data, y=y), split, pick(TASKS, "node-binary"))
+    like = _like(on, 16, 5.0)
+    for part in ("train", "val", "test"):
+        assert set(like.data.y[getattr(like.split, part)].tolist()) == {0, 1}
+
+
+def test_an_optimiser_that_is_still_leaves_weights_and_gradients():
+    weight = torch.ones(3, requires_grad=True)
+    optimiser = still([weight])
+    (2 * weight).sum().backward()
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    assert weight.tolist() == [1, 1, 1] and weight.grad.tolist() == [2, 2, 2]

@@ -1,14 +1,15 @@
 """How much memory a recipe will take, found on small graphs before the large one is tried.
 
-A step and an evaluation are measured on random graphs of two sizes, see
+A step and an evaluation are measured on random graphs that grow for as long as there is time, see
 `zoo.experiments.scaled_down`. What the zoo holds grows with nodes and edges, so that a straight
-line through both leads to the size that is asked for.
+line through two sizes leads to the one that is asked for.
 """
 
 from __future__ import annotations
 
 import gc
 import math
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from zoo.datasets.splits import Split, split_of
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
-from zoo.experiments.scaled_down import STEPS, ScaledDown
+from zoo.experiments.scaled_down import ScaledDown
 from zoo.system import allocator
 from zoo.system.context import using
 from zoo.system.memory import available_memory, held_now, own_peak
@@ -31,14 +32,15 @@ from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
 from zoo.training.optimizers import OPTIMIZERS
 
-SIZES = (4_096, 16_384)
-"""Nodes of the graphs that are measured; what is not larger is measured as it is."""
+LEAST = (64, 192)
+"""Nodes of the graphs that are measured of every model."""
 
-LEAST = (128, 512)
-"""Those for a model whose steps take long."""
+MOST = 16_384
+"""Nodes of the largest graph that is measured; what is not larger is measured as it is."""
 
-SECONDS = 6.0
-"""What the measurements may take together, about; the graphs are as much smaller as that needs."""
+SECONDS = 6.5
+"""What the measurements may take together, about, beyond the least: graphs of twice the size follow
+as long as there is time."""
 
 
 class Estimate(NamedTuple):
@@ -82,6 +84,9 @@ class _Line(NamedTuple):
     def at(self, nodes: int) -> int:
         return max(0, int(self.start + self.slope * nodes))
 
+    def less(self, bytes_: int) -> _Line:
+        return _Line(self.start - bytes_, self.slope)
+
 
 class _Load(NamedTuple):
     """What a step and an evaluation see of the graph.
@@ -114,19 +119,10 @@ def estimate(plan: Plan) -> Estimate:
     load = _load(plan, data, split)
     small = ScaledDown(plan, data, split)
 
-    def of_large_step(n: int) -> int:
-        with using(rows=load.batch):
-            return small.of_training(n, load.degree, uneven=load.uneven)
-
-    seconds, nodes = [], min(LEAST[1], load.batch)
-    program += _of_first(lambda: seconds.append(small.seconds(nodes, load.degree)))
-    sizes = _sizes(seconds[0] / nodes)
-    step = _line(of_large_step, load.batch, sizes)
-    evaluation = _line(lambda n: small.of_evaluation(n, load.around), load.asked, sizes)
-    with using(torch_only=True):
-        on_cuda = _line(lambda n: small.of_training(n, load.degree), load.batch, sizes)
-    nodes, degree = len(data.x), data.graph.num_edges() / len(data.x)
-    model = small.steps(min(nodes, 64), degree).model
+    nodes, model = len(data.x), small.model
+    program += _of_first(lambda: small.warm_up(min(LEAST[0], load.batch), load.degree))
+    program -= small.gradients
+    step, evaluation, on_cuda = _measured(small, load)
     weights = COPIES * sum(each.nbytes for each in model.state_dict().values())
     arrays = _of_arrays(plan, data, load)
     held = step.at(load.batch), evaluation.at(load.asked)
@@ -148,6 +144,39 @@ def estimate(plan: Plan) -> Estimate:
         + (4 * data.x.numel() if load.batch == nodes else 0),
         largest=_most_nodes(free, step.slope),
     )
+
+
+def _measured(small: ScaledDown, load: _Load) -> list[_Line]:
+    """Return what a step, an evaluation, and a step on a GPU hold against their nodes."""
+
+    def of_step(n: int) -> int:
+        with using(rows=load.batch):
+            return small.of_training(n, load.degree, uneven=load.uneven)
+
+    def of_step_on_cuda(n: int) -> int:
+        with using(torch_only=True):
+            return small.of_training(n, load.degree, at_hand=False)
+
+    ways = [
+        (of_step, _sizes(load.batch)),
+        (lambda n: small.of_evaluation(n, load.around), _sizes(load.asked)),
+        (of_step_on_cuda, _sizes(load.batch)),
+    ]
+    found: list[dict[int, int]] = [{} for _ in ways]
+    spent = 0.0
+    for turn in range(max(len(sizes) for _, sizes in ways)):
+        wall, processor = time.perf_counter(), time.process_time()
+        for (cost, sizes), held in zip(ways, found, strict=True):
+            if turn < len(sizes):
+                held[sizes[turn]] = cost(sizes[turn])
+        # What others keep the processor from is not counted, and threads are not counted twice.
+        took = min(time.perf_counter() - wall, time.process_time() - processor)
+        spent += took
+        if turn and spent + 2 * took > SECONDS:  # the next graphs are twice as large
+            break
+    of_step, of_evaluation, on_cuda = map(_through, found)
+    # Nothing has a gradient at the end of a forward pass, where a step holds most.
+    return [of_step.less(small.gradients), of_evaluation, on_cuda.less(small.gradients)]
 
 
 def _load(plan: Plan, data: Dataset, split: Split) -> _Load:
@@ -225,20 +254,21 @@ def _batch(over: Batches) -> tuple[int, float, int, bool]:
     return len(part.x), edges / len(part.x), held[0] - before + own, uneven
 
 
-def _sizes(seconds: float) -> tuple[int, int]:
-    """Return the sizes of the two graphs that are measured, by what a step takes for each node."""
-    measured = STEPS * 2 + 1  # two trainings, an evaluation
-    share = min(1.0, SECONDS / (seconds * measured * sum(SIZES)))
-    first, second = (max(least, int(n * share)) for least, n in zip(LEAST, SIZES, strict=True))
-    return first, second
+def _sizes(n: int) -> list[int]:
+    """Return the sizes of the graphs to measure for one of n nodes, which is the last if small."""
+    sizes = [min(LEAST[0], max(4, n // 4))]
+    while sizes[-1] < min(n, MOST):
+        twice = 2 * sizes[-1] if len(sizes) > 1 else LEAST[1]
+        sizes.append(min(twice, n, MOST))
+    return sizes
 
 
-def _line(cost: Callable[[int], int], n: int, sizes: tuple[int, int]) -> _Line:
-    """Return the straight line through the costs of two sizes, one of them n if it is small."""
-    small, large = (max(4, n // 4), n) if n <= sizes[-1] else sizes
-    low, high = cost(small), cost(large)
-    slope = (high - low) / (large - small) if large > small else 0.0
-    return _Line(high - slope * large, slope)
+def _through(held: dict[int, int]) -> _Line:
+    """Return the straight line through the bytes of the largest size and of about a quarter."""
+    large = max(held)
+    small = max((n for n in held if 3 * n <= large), default=min(held))
+    slope = (held[large] - held[small]) / (large - small) if large > small else 0.0
+    return _Line(held[large] - slope * large, slope)
 
 
 def _of_graph(nodes: int, edges: int) -> int:

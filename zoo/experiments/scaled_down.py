@@ -6,10 +6,11 @@ The graphs have the recipe's model, features, split and mean degree.
 from __future__ import annotations
 
 import dataclasses
-import time
+import functools
 from collections.abc import Iterable, Iterator
 
 import torch
+from torch import Tensor
 
 from zoo.config.options import pick
 from zoo.datasets import Dataset
@@ -18,15 +19,15 @@ from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS, with_loss
 from zoo.experiments.prepare import with_edge_dim
 from zoo.experiments.resolve import Plan
+from zoo.registry import Model
 from zoo.system.memory import peak_during
 from zoo.training.epoch import Steps
-from zoo.training.fit import COPIES
 from zoo.training.full_batch import Part, TrainingData, Whole
-from zoo.training.optimizers import OPTIMIZERS
+from zoo.training.optimizers import still
 from zoo.weights.create import create_model
 
-STEPS = 4
-"""Steps of a training that is measured: holes in the memory fill up."""
+STEPS = 2
+"""Steps that are measured where blocks are kept at hand: the second takes those of the first."""
 
 
 class ScaledDown:
@@ -42,46 +43,59 @@ class ScaledDown:
         task = with_loss(pick(TASKS, data.task), plan.train["loss"])
         self._plan, self._on = plan, TrainingData(data, split, task)
 
-    def steps(self, n: int, degree: float) -> Steps:
-        """Return a new model and its steps on a graph of n nodes."""
-        on, train = _like(self._on, n, degree), self._plan.train
+    @functools.cached_property
+    def model(self) -> Model:
+        """The model, one for all graphs: to make a wide one takes as long as a step."""
+        data, task = self._on.data, self._on.task
         options = {key: value for key, value in self._plan.model.items() if key != "name"}
-        options = with_edge_dim(self._plan.model["name"], options, on.data.edge_dim)
-        outputs = on.task.outputs(on.data.classes)
+        options = with_edge_dim(self._plan.model["name"], options, data.edge_dim)
+        outputs = task.outputs(data.classes)
         torch.manual_seed(0)
-        model = create_model(self._plan.model["name"], on.data.inputs, outputs, **options)
-        model.begin_epoch(train["epochs"] - 1)  # the last phase holds most
-        return Steps(model, on, precision=train["precision"], clip=train["clip"])
+        model = create_model(self._plan.model["name"], data.inputs, outputs, **options)
+        model.begin_epoch(self._plan.train["epochs"] - 1)  # the last phase holds most
+        return model
 
-    def of_training(self, n: int, degree: float, *, uneven: bool = False) -> int:
-        """Return what some steps hold, beyond weights and data."""
-        steps = self.steps(n, degree)
+    def of_training(
+        self, n: int, degree: float, *, uneven: bool = False, at_hand: bool = True
+    ) -> int:
+        """Return what some steps hold beyond weights, their gradients, and data.
+
+        Weights stay as they are and gradients where they are, in place before the first step: what
+        the optimiser does, and the gradients, do not grow with the graph, and would be most of what
+        a small graph takes. Without `at_hand`, holes between blocks that are kept do not count.
+        """
+        steps = self._steps(n, degree)
         if uneven:
             steps.over = _Uneven(_like(self._on, size, degree) for size in _sizes(n))
-        weights = list(steps.model.parameters())
-        optimiser = pick(OPTIMIZERS, self._plan.train["optimizer"], weights, 0.0, 0.0)
-        kept = (COPIES - 2) * sum(each.nbytes for each in weights)
+        unmoved = still(self.model.parameters())
 
         def call() -> None:
-            for epoch in range(STEPS):
-                steps.train(optimiser, epoch)
+            for epoch in range(STEPS if at_hand else 1):
+                steps.train(unmoved, epoch)
 
-        return max(0, peak_during(call, torch.device("cpu"), at_hand=True) - kept)
-
-    def seconds(self, n: int, degree: float) -> float:
-        """Return what a step takes that is not the first."""
-        steps = self.steps(n, degree)
-        optimiser = pick(OPTIMIZERS, self._plan.train["optimizer"],
-                         list(steps.model.parameters()), 0.0, 0.0)  # fmt: skip
-        steps.train(optimiser, 0)
-        start = time.perf_counter()
-        steps.train(optimiser, 1)
-        return time.perf_counter() - start
+        return peak_during(call, torch.device("cpu"), at_hand=at_hand)
 
     def of_evaluation(self, n: int, degree: float) -> int:
         """Return what an evaluation holds."""
-        steps = self.steps(n, degree)
+        steps = self._steps(n, degree)
         return peak_during(lambda: steps.evaluate()("val"), torch.device("cpu"), at_hand=True)
+
+    def warm_up(self, n: int, degree: float) -> None:
+        """Evaluate, and take a step, whose gradients stay: libraries load what they need for it."""
+        steps = self._steps(n, degree)
+        steps.evaluate()("val")
+        steps.train(still(self.model.parameters()), 0)
+
+    @property
+    def gradients(self) -> int:
+        """Bytes of the gradients that stay after `warm_up`."""
+        every = (each.grad for each in self.model.parameters())
+        return sum(each.nbytes for each in every if each is not None)
+
+    def _steps(self, n: int, degree: float) -> Steps:
+        train = self._plan.train
+        on = _like(self._on, n, degree)
+        return Steps(self.model, on, precision=train["precision"], clip=train["clip"])
 
 
 class _Uneven(Whole):
@@ -105,7 +119,11 @@ def _sizes(n: int) -> list[int]:
 
 
 def _like(on: TrainingData, n: int, degree: float) -> TrainingData:
-    """Return a random graph of n nodes, with rows of the data and as large shares of its split."""
+    """Return a random graph of n nodes, with rows of the data and as large shares of its split.
+
+    The nodes of a part are two at least and have its least label and its largest: a score of two
+    classes is not found from one.
+    """
     data, split = on.data, on.split
     generator = torch.Generator().manual_seed(n)
     edges = torch.randint(n, (int(n * max(0.0, degree - 1) / 2), 2), generator=generator)
@@ -113,13 +131,19 @@ def _like(on: TrainingData, n: int, degree: float) -> TrainingData:
     places, parts = torch.randperm(n, generator=generator), {}
     for name in PARTS:
         known = getattr(split, name)
-        count = max(1, n * len(known) // len(data.x))
+        count = max(min(2, len(known)), n * len(known) // len(data.x))
         parts[name], places = places[:count].sort().values, places[count:]
-        chosen = torch.randint(len(known), (len(parts[name]),), generator=generator)
-        rows[parts[name]] = known[chosen]
+        chosen = torch.linspace(0, len(known) - 1, len(parts[name])).round().long()
+        rows[parts[name]] = _by_label(known, data.y)[chosen]
     x, y = data.x[rows].float(), data.y[rows]
     graph = canonical(edges.numpy(), nodes=n)
     for name, values in data.graph.edata.items():  # weights of edges
         graph.edata[name] = values.new_ones(graph.num_edges(), *values.shape[1:])
     like = dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
     return on._replace(data=like, split=Split(**parts, sha256=""))
+
+
+def _by_label(nodes: Tensor, y: Tensor) -> Tensor:
+    """Return nodes in the order of their labels, of the first where they have several."""
+    labels = y[nodes] if y.ndim == 1 else y[nodes, 0].nan_to_num()
+    return nodes[labels.argsort(stable=True)]

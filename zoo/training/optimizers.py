@@ -91,6 +91,22 @@ class Lamb(torch.optim.Optimizer):
         x.sub_(r.mul_(trust), alpha=group["lr"])
 
 
+class _Still(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.0})
+
+    def step(self, closure=None) -> None:
+        """Move nothing."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Leave the gradients where they are."""
+
+
+def still(groups) -> torch.optim.Optimizer:
+    """Return an optimiser that moves nothing and frees no gradient: what a step adds is its own."""
+    return _bare(_Still)(groups)
+
+
 def _on_gpu(groups: list[dict] | list[Tensor]) -> bool | None:
     """Return True where one kernel of the GPU can move all weights, None to leave it to torch."""
     params = ([each] if isinstance(each, Tensor) else each["params"] for each in groups)
