@@ -41,14 +41,14 @@ def test_a_line_tells_epochs_loss_scores_and_time_left(monkeypatch):
     lines = shown(monkeypatch, {3: epochs(4, 4), 5: epochs(4, 4)}, seeds=[3, 5], title="mine")
     assert lines.splitlines() == [
         "mine",
-        "seed 3  1/4 epochs  loss 1.0000  val 0.1000  best 0.1000 (epoch 0)  00:03 left",
-        "seed 3  2/4 epochs  loss 0.5000  val 0.1100  best 0.1100 (epoch 1)  00:03 left",
-        "seed 3  3/4 epochs  loss 0.3333  val 0.1200  best 0.1200 (epoch 2)  00:02 left",
-        "seed 3  done in 2 s, best 0.1300 (epoch 3)",
-        "seed 5  1/4 epochs  loss 1.0000  val 0.1000  best 0.1000 (epoch 0)  00:01 left",
-        "seed 5  2/4 epochs  loss 0.5000  val 0.1100  best 0.1100 (epoch 1)  00:01 left",
-        "seed 5  3/4 epochs  loss 0.3333  val 0.1200  best 0.1200 (epoch 2)  00:00 left",
-        "seed 5  done in 2 s, best 0.1300 (epoch 3)",
+        "seed 3  1/4 epochs  loss 1.0000  val 0.1000  best 0.1000 (epoch 1)  00:03 left",
+        "seed 3  2/4 epochs  loss 0.5000  val 0.1100  best 0.1100 (epoch 2)  00:03 left",
+        "seed 3  3/4 epochs  loss 0.3333  val 0.1200  best 0.1200 (epoch 3)  00:02 left",
+        "seed 3  done in 2 s, best 0.1300 (epoch 4)",
+        "seed 5  1/4 epochs  loss 1.0000  val 0.1000  best 0.1000 (epoch 1)  00:01 left",
+        "seed 5  2/4 epochs  loss 0.5000  val 0.1100  best 0.1100 (epoch 2)  00:01 left",
+        "seed 5  3/4 epochs  loss 0.3333  val 0.1200  best 0.1200 (epoch 3)  00:00 left",
+        "seed 5  done in 2 s, best 0.1300 (epoch 4)",
     ]
     assert max(map(len, lines.splitlines())) <= 80
 

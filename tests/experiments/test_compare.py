@@ -163,7 +163,7 @@ def test_one_row_for_each_attention(tiny):
 def test_what_cannot_be_compared():
     with pytest.raises(ZooError, match="nothing to compare"):
         contestants([])
-    with pytest.raises(ZooError, match="compare recipes of one data set"):
+    with pytest.raises(ZooError, match="compare recipes and runs of one data set"):
         contestants(["gcn-cora", "gcn-citeseer"])
     with pytest.raises(ZooError, match="no dataset is called 'coar'; did you mean 'cora'"):
         contestants([], dataset="coar")
@@ -190,6 +190,13 @@ def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
     assert sorted(trained) == ["gcn-sbm", "mlp-sbm"]
     row = next(each for each in rows if each["recipe"] == "tiny")
     assert row["test"] == summary["test"] and row["same_splits"]
+
+
+def test_runs_and_recipes_of_two_data_sets_are_named_as_they_were_asked_for(tiny, tmp_path):
+    folder = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")["folder"]
+    with pytest.raises(ZooError) as raised:
+        contestants([folder, "gcn-cora"])
+    assert f"{folder} is on sbm and gcn-cora on cora" in str(raised.value)
 
 
 def test_an_interrupted_run_is_not_finished(tiny, tmp_path):

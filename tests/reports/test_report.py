@@ -65,7 +65,7 @@ def test_scores_are_those_of_the_run(place, page):
     rows = page.table("accuracy at the best epoch")
     for row, each in zip(rows, summary["seeds"], strict=True):
         scores = [f"{each[part]:.4f}" for part in ("train", "val", "test")]
-        assert row == [str(each["seed"]), *scores, str(each["epoch"]), str(each["epochs"]),
+        assert row == [str(each["seed"]), *scores, str(each["epoch"] + 1), str(each["epochs"]),
                        "patience"]  # fmt: skip
     assert f"{summary['test']['mean']:.4f} ± {summary['test']['std']:.4f}" in page.text
 
@@ -148,8 +148,8 @@ def test_curves_are_those_of_the_epochs(page, place):
     for title, key in (("Training loss", "loss"), ("Validation score", "val")):
         for row in page.table(title):
             for seed, cell in zip(SEEDS, row[1:], strict=True):
-                [known] = [x[key] for x in lines if (x["seed"], x["epoch"]) == (seed, int(row[0]))
-                           ] or [None]  # fmt: skip
+                at = seed, int(row[0]) - 1  # people count from 1
+                [known] = [x[key] for x in lines if (x["seed"], x["epoch"]) == at] or [None]
                 assert cell == "–" if known is None else float(cell) == pytest.approx(known, 1e-3)
     assert "stop: patience" in page.text and "best epoch" in page.text
 
@@ -323,7 +323,7 @@ def test_a_damaged_line_is_said_and_the_others_drawn(run):
     path.write_text("".join([lines[0], lines[1].replace("0", "1", 1), *lines[2:]]))
     page = Page(write_report(run))
     assert "metrics.jsonl is damaged: 1 epochs are missing" in page.text
-    assert [row[0] for row in page.table("Training loss")][:2] == ["0", "1"]
+    assert [row[0] for row in page.table("Training loss")][:2] == ["1", "2"]
 
 
 @pytest.mark.parametrize("name", ["summary.json", "recipe.yaml", "seed-0/result.json",

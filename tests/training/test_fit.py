@@ -15,7 +15,7 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
-from zoo.training.epoch import all_logits
+from zoo.training.epoch import _Losses, all_logits
 from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import TrainingData
 from zoo.training.optimizers import OPTIMIZERS
@@ -320,3 +320,15 @@ def test_training_does_not_import_the_compiler():
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code]).returncode == 0
+
+
+def test_a_loss_that_is_nan_before_the_first_step_blames_no_learning_rate():
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=0.5)
+    with pytest.raises(ZooError, match="before the first step, so that no learning rate"):
+        _Losses(0, optimiser).append(torch.tensor(float("nan")))
+    later = _Losses(0, optimiser)
+    later.append(torch.tensor(1.0))
+    with pytest.raises(ZooError, match=r"in epoch 1 at a learning rate of 0.5.*train.lr=0.05"):
+        later.append(torch.tensor(float("inf")))
+    with pytest.raises(ZooError, match="in epoch 3 at a learning rate"):
+        _Losses(2, optimiser).append(torch.tensor(float("nan")))

@@ -138,5 +138,5 @@ def _end(seed: int, epoch: Any, seconds: float) -> list[str]:
 
 
 def _best(epoch: Any) -> str:
-    where = f"epoch {epoch.best_epoch}" if epoch.best_epoch >= 0 else "loaded weights"
+    where = f"epoch {epoch.best_epoch + 1}" if epoch.best_epoch >= 0 else "loaded weights"
     return f"{epoch.best:.4f} ({where})"

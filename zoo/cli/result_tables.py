@@ -17,7 +17,7 @@ def result(summary: dict[str, Any]) -> None:
         table.add_column(column, justify="right")
     for row in summary["seeds"]:
         scores = (f"{row[part]:.4f}" for part in ("val", "test"))
-        best = str(row["epoch"]) if row["epoch"] >= 0 else "as loaded"
+        best = str(row["epoch"] + 1) if row["epoch"] >= 0 else "as loaded"
         table.add_row(str(row["seed"]), best, *scores)
     if len(summary["seeds"]) > 1:
         table.add_section()
@@ -104,7 +104,7 @@ def comparison(found: list[dict[str, Any]]) -> None:
             name,
             str(each["test"]["runs"]),
             f"{each['epochs']:.0f}",
-            f"{each['best_epoch']:.0f}",
+            f"{each['best_epoch'] + 1:.0f}",
             f"{each['parameters']:,}",
             _milliseconds(each),
             _gigabytes(each),

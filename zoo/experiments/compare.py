@@ -78,13 +78,9 @@ def contestants(
             "nothing to compare: write names of recipes (`zoo list recipes`), folders of finished "
             "runs, or `--dataset cora` for every model with a recipe for it."
         )
-    first = found[0].plan
-    for plan in (each.plan for each in found):
-        if plan.dataset["name"] != first.dataset["name"]:
-            raise ZooError(
-                f"{first.recipe.name} is on {first.dataset['name']} and {plan.recipe.name} on "
-                f"{plan.dataset['name']}; compare recipes of one data set."
-            )
+    _check_one_dataset(
+        [*sources, *(each.plan.recipe.name for each in found[len(sources) :])], found
+    )
     found = _with_splits(found)
     first = found[0].plan
     # A recipe without edges says nothing of those that a baseline is to learn from.
@@ -195,6 +191,17 @@ def _read(source: str, overrides: Sequence[str]) -> Contestant:
         return contestant(load_recipe(source, overrides, trust=True))
     recipe = load_recipe(read_recipe(path.parent)[0])
     return Contestant(resolve(recipe), summary=read_summary(path.parent))
+
+
+def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> None:
+    """Refuse several data sets; recipes and runs are named as they were asked for."""
+    datasets = [each.plan.dataset["name"] for each in found]
+    for name, dataset in zip(names, datasets, strict=True):
+        if dataset != datasets[0]:
+            raise ZooError(
+                f"{names[0]} is on {datasets[0]} and {name} on {dataset}; compare recipes and runs "
+                "of one data set."
+            )
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:

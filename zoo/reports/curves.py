@@ -32,17 +32,16 @@ def _scores(curves: Sequence[Curve], scores: Mapping[str, list[Point]], metric: 
     parts, said = [found.drawing], []
     for index, each in enumerate(curves):
         end = each.scores[-1]
-        parts.append(marks(_STOPS[each.stop], [(on.x(each.lines[-1].epoch), on.y(end[1]))], 4.5,
+        parts.append(marks(_STOPS[each.stop], [(on.x(each.last), on.y(end[1]))], 4.5,
                            class_=f"stop c{index % COLORS}"))  # fmt: skip
-        if each.best is not None and each.best[0] >= 0:
+        if each.best is not None and each.best[0] > 0:
             parts.append(marks(0, [(on.x(each.best[0]), on.y(each.best[1]))], 5,
                                class_=f"best c{index % COLORS}"))  # fmt: skip
         best = (
             "none yet" if each.best is None else f"{number(each.best[1])} at epoch {each.best[0]}"
         )
         said.append(
-            f"Seed {each.seed}: best {best}, stopped after epoch {each.lines[-1].epoch} "
-            f"({each.stop})."
+            f"Seed {each.seed}: best {best}, stopped after epoch {each.last} ({each.stop})."
         )
     used = {each.stop for each in curves}
     keys = [Key("best epoch", None, 0), *(Key(f"stop: {each}", None, _STOPS[each])

@@ -60,13 +60,13 @@ class Line(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """The epochs of a seed, in order.
+    """The epochs of a seed, in order, counted from 1 as people do; in files they are from 0.
 
     Attributes:
         seed: which.
         lines: those that are known.
         stop: why it stopped.
-        best: epoch of the best validation score and that score, or None; -1 as the weights came.
+        best: epoch of the best validation score and that score, or None; 0 as the weights came.
     """
 
     seed: int
@@ -77,12 +77,17 @@ class Curve:
     @property
     def losses(self) -> list[tuple[float, float]]:
         """Return epoch and training loss."""
-        return [(each.epoch, each.loss) for each in self.lines]
+        return [(each.epoch + 1, each.loss) for each in self.lines]
 
     @property
     def scores(self) -> list[tuple[float, float]]:
         """Return epoch and validation score, where one was taken."""
-        return [(each.epoch, each.val) for each in self.lines if each.val is not None]
+        return [(each.epoch + 1, each.val) for each in self.lines if each.val is not None]
+
+    @property
+    def last(self) -> int:
+        """Return the last epoch."""
+        return self.lines[-1].epoch + 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,11 +199,11 @@ def read_lines(path: Path) -> tuple[dict[int, list[Line]], list[str]]:
 def _curve(seed: int, lines: list[Line], result: dict[str, Any] | None, going: bool) -> Curve:
     last = lines[-1]
     if result is None or (going and result["interrupted"]):
-        best = None if last.best is None else (last.best_epoch, last.best)
+        best = None if last.best is None else (last.best_epoch + 1, last.best)
         return Curve(seed, lines, TRAINING if going else ENDED, best)
     stop = END if last.epoch + 1 >= last.of else PATIENCE
     stop = INTERRUPTED if result["interrupted"] else stop
-    return Curve(seed, lines, stop, (result["epoch"], result["val"]))
+    return Curve(seed, lines, stop, (result["epoch"] + 1, result["val"]))
 
 
 def _about(folder: Path, results: list[dict[str, Any]]):

@@ -146,7 +146,7 @@ def _scores(run: History, metric: str) -> str:
     stops = {each.seed: each.stop for each in run.curves}
     rows = [
         [str(each["seed"]), *(f"{each[part]:.4f}" for part in ("train", "val", "test")),
-         str(each["epoch"]) if each["epoch"] >= 0 else "as loaded", f"{each['epochs']:,}",
+         str(each["epoch"] + 1) if each["epoch"] >= 0 else "as loaded", f"{each['epochs']:,}",
          stops.get(each["seed"], "unknown")]
         for each in run.results
     ]  # fmt: skip

@@ -107,14 +107,18 @@ def rba_cost(
         _plot("A step of SGFormer, milliseconds", "N", steps, _milliseconds),
         _plot("A step of SGFormer, peak memory, MiB", "N", steps, _mebibytes),
     ]
-    note = (
-        f"a line ends where the next size would take over {longest:g} s, or N x N scores more than "
-        f"{LARGEST / 2**30:g} GiB"
-    )
-    plots = [each._replace(note=note) for each in plots]
+    plots = [each._replace(note=_ends(longest)) for each in plots]
     plots.append(_against_size(layer, device, quick))
     rows = _rows(layers, 0.75 if quick else 0.25)  # what is small is mostly overhead
     return Study("rba-cost", rows, plots, _table(layers, steps))
+
+
+def _ends(longest: float) -> str:
+    """Return what a plot says of where its lines end."""
+    return (
+        f"a line ends where the next size would take over {longest:g} s, or N x N scores more than "
+        f"{LARGEST / 2**30:g} GiB"
+    )
 
 
 def _against_size(layer: Callable, device: torch.device, quick: bool) -> Series:

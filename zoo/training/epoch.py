@@ -212,8 +212,15 @@ class _Losses:
         self.read.append(loss)
         if math.isfinite(loss):
             return
+        if self.epoch == 0 and len(self.read) == 1:
+            raise ZooError(
+                f"the loss is {loss} before the first step, so that no learning rate is to blame: "
+                "features that are too large, the weights that training begins with, or an option "
+                "of the model. Look at the features with `zoo data check`; of a graph "
+                "`dataset.features=standard` scales them."
+            )
         rate = self.optimiser.param_groups[-1]["lr"]
         raise ZooError(
-            f"the loss became {loss} in epoch {self.epoch} at a learning rate of {rate:g}. "
+            f"the loss became {loss} in epoch {self.epoch + 1} at a learning rate of {rate:g}. "
             f"Write a smaller one, `train.lr={rate / 10:g}`, or limit the gradient, `train.clip=1`."
         )
