@@ -275,3 +275,11 @@ def test_what_cannot_be_answered(command, tmp_path, words, said):
     code, out, err = command(*words)
     assert code == 2 and said in err and "Traceback" not in err and not out
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_encoding_that_is_none_is_not_said_to_be_added():
+    for encoding, said in (({"name": "none"}, False), ({"name": "laplacian", "k": 2}, True)):
+        model = linear([[1, 0], [0, 1]], task="node-classification", encoding=encoding)
+        with pytest.raises(ZooError, match="the model reads 2") as raised:
+            zoo.predict(model, graph(np.ones((4, 3)), [0, 1, 0, 1]))
+        assert ("adds the encoding" in str(raised.value)) == said
