@@ -1,10 +1,13 @@
 """The registry of models and the contract that every one of them keeps."""
 
+import functools
 import importlib
 import inspect
 import logging
+import os
+import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
@@ -227,7 +230,7 @@ def discover() -> None:
     """
     for home in _HOMES:
         importlib.import_module(home)
-    for plugin in entry_points(group=ENTRY_POINTS):
+    for plugin in _announced(tuple((each, _changed(each)) for each in sys.path)):
         if plugin.value in _seen_plugins:
             continue
         _seen_plugins.add(plugin.value)
@@ -237,6 +240,23 @@ def discover() -> None:
             logging.getLogger(__name__).warning(
                 "models of %s are missing: it failed to import: %s", plugin.value, error
             )
+
+
+@functools.lru_cache(maxsize=1)
+def _announced(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """Return what packages announce, read anew where a folder of them has changed.
+
+    To read it takes as long as to check a recipe, and is asked for with every model and recipe.
+    """
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def _changed(folder: str) -> int:
+    """Return when something was last put into a folder or taken away, 0 where there is none."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _identity(model: type) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """The recipes that come with the zoo: where they are, and what a recipe of any file is called."""
 
+import glob
 import os
 import re
 from pathlib import Path
@@ -19,7 +20,7 @@ def recipe_folder() -> Path:
 
 def recipe_names() -> list[str]:
     """Return the words of the recipes that come with the zoo, sorted."""
-    return sorted(_files())
+    return sorted(path.stem for path in recipe_folder().glob("*/*.yaml"))
 
 
 def recipe_file(name: str | Path) -> Path:
@@ -28,13 +29,14 @@ def recipe_file(name: str | Path) -> Path:
     Raises:
         ZooError: no shipped recipe has this name, or no file this path.
     """
-    known = recipe_names()
     if not is_path(name):
-        if name not in known:
-            raise ZooError(unknown("recipe", name, known))
-        return _files()[name]
+        # One name is looked up in each folder: to list all files takes longer than to read one.
+        found = next(recipe_folder().glob(f"*/{glob.escape(str(name))}.yaml"), None)
+        if found is None:
+            raise ZooError(unknown("recipe", name, recipe_names()))
+        return found
     if not os.path.exists(name):
-        near = suggestion(Path(name).stem, known)
+        near = suggestion(Path(name).stem, recipe_names())
         raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
     return Path(name)
 
@@ -50,8 +52,3 @@ def name_of(path: Path | None) -> str:
         return "recipe"
     run = re.fullmatch(r"(.+)-\d{8}-\d{6}(-\d+)?", path.absolute().parent.name)
     return run[1] if run and path.name == "recipe.yaml" else path.stem
-
-
-def _files() -> dict[str, Path]:
-    """Return the files of the shipped recipes by their names."""
-    return {path.stem: path for path in recipe_folder().glob("*/*.yaml")}
