@@ -174,7 +174,7 @@ def check_ten_losses_of_shared_batches_are_those_of_one_process():
 def check_every_model_trains_in_shares():
     for name in list_models(task="node-classification"):
         try:
-            losses, model = trained(name, LOCAL, 20)
+            losses, model = trained(name, LOCAL, 12)
         except ZooError:  # a baseline has no attention
             continue
         assert sum(losses[-5:]) / 5 < losses[0], (name, losses)
@@ -197,7 +197,7 @@ def in_batches(batching, evaluate):
     model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
     seen = []
     on = TrainingData(data, split, pick(TASKS, data.task))
-    fit(model, on, Hooks(watch=seen.append), epochs=20, lr=0.01,
+    fit(model, on, Hooks(watch=seen.append), epochs=6, lr=0.01,
         batching=batching, evaluate=evaluate)  # fmt: skip
     return [each.loss for each in seen], [each.val for each in seen]
 
