@@ -11,6 +11,7 @@ C++ sees CPU tensors; `__torch_dispatch__` sees each operation, also of gradient
 """
 
 import contextlib
+import contextvars
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -33,10 +34,11 @@ class Mixed(RuntimeError):
 
 
 class Waits:
-    """How often the host waited, by the line: `epoch.py:120 item`."""
+    """How often the host waited, by the line: `epoch.py:120 item`; what streams were given."""
 
     def __init__(self):
         self.waits: Counter[str] = Counter()
+        self.order: list[str] = []
 
     def note(self, what):
         self.waits[f"{line()} {what}"] += 1
@@ -238,14 +240,50 @@ def _sampled(matrix, *given, **options):
     )
 
 
+class Stream:
+    """A stream; `gpu.order` has what streams were given, in the order of the host."""
+
+    def __init__(self, device=None, name="side"):
+        self.name = name
+
+    def wait_event(self, event):
+        order(self.name, "waits for", event.of)
+
+    def wait_stream(self, other):
+        order(self.name, "waits for", other.name)
+
+
+_DEFAULT = Stream(name="present")
+_STREAM: contextvars.ContextVar[Stream] = contextvars.ContextVar("stream")
+
+
+def present_stream(device=None):
+    return _STREAM.get(_DEFAULT)
+
+
+@contextlib.contextmanager
+def _on(stream):
+    token = _STREAM.set(stream)
+    try:
+        yield
+    finally:
+        _STREAM.reset(token)
+
+
+def order(*words):
+    if _PRESENT:
+        _PRESENT[-1].order.append(" ".join(words))
+
+
 class _Event:
     """An event of a stream: who waits for it waits for the GPU."""
 
     def __init__(self, *args, **options):
-        pass
+        self.of = "nothing"
 
     def record(self, stream=None):
-        pass
+        self.of = (stream or present_stream()).name
+        order(self.of, "records")
 
     def synchronize(self):
         wait("event")
@@ -327,6 +365,7 @@ def _moved(name, x, args, kwargs):
     if target.type == "cuda" and not isinstance(x, OnCuda):
         if waits or not getattr(x, "of_pinned_memory", False):
             wait("copy to CUDA" if waits else "copy of memory that is not pinned")
+        order(present_stream().name, "copies")
         x = to_cuda(x)
     elif target.type == "cpu" and isinstance(x, OnCuda):
         if waits:
@@ -415,7 +454,9 @@ def pretended_cuda():
         (torch.cuda, "manual_seed", lambda seed: None),
         (torch.cuda, "current_device", lambda: 0),
         (torch.cuda, "Event", _Event),
-        (torch.cuda, "current_stream", lambda device=None: None),
+        (torch.cuda, "Stream", Stream),
+        (torch.cuda, "stream", _on),
+        (torch.cuda, "current_stream", present_stream),
         (torch.sparse, "sampled_addmm", _sampled),
         (nn.Module, "to", _module_to),
         (zoo.training.full_batch, "ThreadPoolExecutor", type("Pool", (_Pool,), {"mode": _Mode()})),

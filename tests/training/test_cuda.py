@@ -5,6 +5,7 @@ Without a GPU it is a pretended one. `make slow` takes every model, attention an
 
 import dataclasses
 import itertools
+import weakref
 from collections import Counter
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -343,6 +344,48 @@ def test_what_is_asked_about_a_batch_is_found_by_the_thread_that_makes_it():
             known.append(len(questions(part.graph)))
             degrees(part.graph, part.x.device)
     assert len(known) > 3 and not known[0] and known[-1] == 1
+
+
+def test_batches_are_copied_beside_what_is_computed_and_waited_for_on_the_gpu():
+    """Each is waited for before it is used, and its memory is not used again before that."""
+    on, batches = Case("gcn").data(), 0
+    with pretended_cuda() as gpu:
+        for part in RandomNodes(on.data, on.split.train, "cuda", size=4).parts(0):
+            batches += 1
+            gpu.order.append("used")
+            weakref.finalize(part.x, gpu.order.append, "free")
+        del part
+        assert not gpu.take()
+    begin, *order = gpu.order
+    made, ready, done = "side records", "present waits for side", "side waits for present"
+    side = [each for each in order if each in ("side copies", made)]
+    copies = side.index(made)
+    assert begin == done and copies >= 3 and batches > 2
+    assert side == [*["side copies"] * copies, made] * batches
+    assert [each for each in order if each in (ready, "used", done)] == [
+        ready,
+        "used",
+        done,
+    ] * batches
+    for number in range(batches):
+        assert nth(order, made, number) < nth(order, ready, number)
+        assert nth(order, done, number) < nth(order, "free", number)
+    assert "present copies" not in order
+
+
+def test_a_batch_that_is_not_used_up_is_waited_for_too():
+    on = Case("gcn").data()
+    with pretended_cuda() as gpu:
+        parts = RandomNodes(on.data, on.split.train, "cuda", size=4).parts(0)
+        next(parts)
+        gpu.order.clear()
+        parts.close()
+    assert "side waits for present" in gpu.order
+
+
+def nth(words, word, number):
+    """Return where a word is for the n-th time."""
+    return [place for place, each in enumerate(words) if each == word][number]
 
 
 def test_kernels_of_a_gpu_get_widths_that_they_take(monkeypatch):

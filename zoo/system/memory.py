@@ -7,9 +7,9 @@ import gc
 import math
 import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo.system import allocator
 
@@ -25,6 +25,45 @@ def upload(x: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     if x.is_cpu and str(device).startswith("cuda"):
         return x.pin_memory().to(device, non_blocking=True)
     return x.to(device)
+
+
+class SideStream:
+    """A stream of a GPU on which a thread makes what the present stream then uses.
+
+    Copies to the GPU run while it computes. Memory of what was made there is of the side stream:
+    once let go of, it is used again for what is made next. Nothing waits on the host; that the
+    GPU does neither too early is said by two events for each thing that is made:
+
+    - The present stream waits until it is made.
+    - Before it is let go of, the side stream is told to wait for what the present one was given so
+      far. This holds for all of it, also for what a graph keeps, where `record_stream` would have
+      to know every tensor.
+    """
+
+    def __init__(self, device: torch.device):
+        import torch
+
+        self.cuda, self.device = torch.cuda, device
+        self.stream = torch.cuda.Stream(device)
+        self.stream.wait_stream(torch.cuda.current_stream(device))  # it may read what is there
+
+    def make(self, make: Callable[[Any], Any], item: Any) -> tuple[Any, torch.cuda.Event]:
+        """Return what is made of an item on this stream, and the event that it is; by a thread."""
+        with self.cuda.stream(self.stream):
+            made, ready = make(item), self.cuda.Event()
+            ready.record(self.stream)
+        return made, ready
+
+    def give(self, made: Generator[tuple[Any, torch.cuda.Event], None, None]) -> Iterator[Any]:
+        """Give what `make` made, to be used on the present stream until the next is asked for."""
+        with contextlib.closing(made):
+            for each, ready in made:
+                present = self.cuda.current_stream(self.device)
+                present.wait_event(ready)
+                try:
+                    yield each
+                finally:
+                    self.stream.wait_stream(present)
 
 
 def out_of_memory(error: BaseException) -> bool:

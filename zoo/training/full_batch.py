@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ from zoo.graphs.shard import Graph, Shard
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.system.memory import out_of_memory, upload
+from zoo.system.memory import SideStream, out_of_memory, upload
 
 _AHEAD = 2
 """Batches that are made while a step is taken."""
@@ -264,8 +265,18 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
-def ahead(make: Callable, items: Iterator) -> Iterator:
-    """Give what is made of each item, the next few of which a thread makes meanwhile."""
+def ahead(make: Callable, items: Iterable, device: torch.device | str = "cpu") -> Iterator:
+    """Give what is made of each item, the next few of which a thread makes meanwhile.
+
+    Copies to a GPU run beside what it computes; what is given may be used until the next one.
+    """
+    if torch.device(device).type != "cuda":
+        return _ahead(make, items)
+    side = SideStream(torch.device(device))
+    return side.give(_ahead(partial(side.make, make), items))
+
+
+def _ahead(make: Callable, items: Iterable) -> Generator:
     waiting: deque[Future] = deque()
     with ThreadPoolExecutor(1) as pool:
         try:

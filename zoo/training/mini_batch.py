@@ -133,7 +133,7 @@ class Batches(Divided):
 
     def _ahead(self, make: Callable, items: Iterable) -> Iterator:
         """Give what is made of each item by a thread, and count how long is waited for it."""
-        with contextlib.closing(ahead(make, items)) as made:
+        with contextlib.closing(ahead(make, items, self.device)) as made:
             while True:
                 start = time.perf_counter()
                 found = next(made, None)

@@ -7,7 +7,7 @@ random, those of like size are put together, and the batches come in a random or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import torch
@@ -43,8 +43,6 @@ class SampleBatches(Divided):
         per_step: batches, of each process, whose gradients are added up for one step.
     """
 
-    made = staticmethod(ahead)
-
     def __init__(
         self,
         data: Samples,
@@ -63,7 +61,7 @@ class SampleBatches(Divided):
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch."""
         planned = self._planned(self.train, seed_of((self.seed, epoch)))
-        return self.made(lambda work: self._part(*work), self._dealt(planned, epoch))
+        return self._ahead(lambda work: self._part(*work), self._dealt(planned, epoch))
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some samples, (m, C), a batch of like size at a time."""
@@ -71,7 +69,7 @@ class SampleBatches(Divided):
         batches = self._answered(asked)
         own = batches[process_group.rank() :: process_group.count()] or batches[:1]
         room = None
-        for chosen, (graph, x) in self.made(lambda each: (each, self._made(each)), own):
+        for chosen, (graph, x) in self._ahead(lambda each: (each, self._made(each)), own):
             found = self.data.reader(chosen)(answer(graph, x))
             room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
             room[upload(torch.searchsorted(asked, chosen), self.device)] = found
@@ -145,6 +143,9 @@ class SampleBatches(Divided):
         graph, x = self.data.batch(chosen)
         return place(graph, self.device), upload(x, self.device)
 
+    def _ahead(self, make: Callable, items: Iterable) -> Iterator:
+        return ahead(make, items, self.device)
+
 
 class SnapshotBatches(SampleBatches):
     """Snapshots in the order of their times, or in any; a step for each, or one for an epoch.
@@ -158,7 +159,6 @@ class SnapshotBatches(SampleBatches):
     """
 
     data: Snapshots
-    made = staticmethod(map)  # rows of what is in memory: waiting for a thread takes longer
 
     def __init__(
         self,
@@ -185,3 +185,6 @@ class SnapshotBatches(SampleBatches):
         part = super()._part(chosen, weight, seed, last, until)
         y = upload(self.data.scaled_targets(chosen), self.device)
         return part._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))
+
+    def _ahead(self, make: Callable, items: Iterable) -> Iterator:
+        return map(make, items)  # rows of what is in memory: waiting for a thread takes longer

@@ -16,6 +16,7 @@ from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.sequences.beam_search import beam_search
 from zoo.system import process_group
+from zoo.system.memory import upload
 from zoo.training.full_batch import Divided, Part, Score, TrainingData, ahead, evaluating
 
 
@@ -49,7 +50,8 @@ class TokenBatches(Divided):
 
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch."""
-        return ahead(lambda work: self._part(*work), self._dealt(self._planned(epoch), epoch))
+        dealt = self._dealt(self._planned(epoch), epoch)
+        return ahead(lambda work: self._part(*work), dealt, self.device)
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Return the metric of a part; of training, that of as many pairs as validation has."""
@@ -111,8 +113,8 @@ class TokenBatches(Divided):
         data, own = self.data, rows.tolist()
         sources, inputs = [data.source(row) for row in own], [data.inputs_of(row) for row in own]
         graph = Pairs([*map(len, sources)], [*map(len, inputs)])
-        x = torch.cat([*sources, *inputs]).to(self.device)
-        y = torch.cat([data.labels_of(row) for row in own]).to(self.device)
+        x = upload(torch.cat([*sources, *inputs]), self.device)
+        y = upload(torch.cat([data.labels_of(row) for row in own]), self.device)
         every = torch.arange(len(y), device=self.device)
         return Part(graph, x, y, every, weight, weight, seed, until=until)
 
