@@ -150,7 +150,7 @@ def test_sines_of_no_mass_are_the_mean_of_what_has_been():
     v = torch.randn(5, 1, 2, dtype=torch.double)
     q, k = torch.zeros(5, 1, 1).double(), torch.full((5, 1, 1), math.pi).double()
     attend = kernel("sine", count=1)
-    attend._kept[1] = torch.ones(1, 1).double()  # cos(q - k) = -1
+    attend._kept.get((1, v.device), lambda: torch.ones(1, 1).double())  # cos(q - k) = -1
     means = v.cumsum(0) / torch.arange(1, 6)[:, None, None]
     torch.testing.assert_close(causal_attention(attend, q, k, v), means)
     across = KernelCross(attend)(q[None], k[None], v[None], torch.ones(1, 5, dtype=torch.bool))

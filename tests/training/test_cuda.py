@@ -373,6 +373,20 @@ def test_batches_are_copied_beside_what_is_computed_and_waited_for_on_the_gpu():
     assert "present copies" not in order
 
 
+def test_what_evaluation_draws_is_copied_to_the_gpu_once():
+    case = Case("transformer", {"attention": {**MEAN, "inner": "performer"}})
+    data, copied = case.data().data, []
+    with pretended_cuda() as gpu, torch.no_grad():
+        model = case.build().to("cuda").eval()
+        x = data.x.to("cuda")
+        for _ in range(3):
+            gpu.order.clear()
+            model(data.graph, x)
+            copied.append(gpu.order.count("present copies"))
+    orders, directions = MEAN["draws"], 1
+    assert copied == [orders + directions, 0, 0] and not gpu.take()["item"]
+
+
 def test_a_batch_that_is_not_used_up_is_waited_for_too():
     on = Case("gcn").data()
     with pretended_cuda() as gpu:

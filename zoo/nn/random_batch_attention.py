@@ -10,6 +10,7 @@ runs the algorithm by its fast twin, `zoo.ops.chunked_attention.attend_in_batche
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Literal
 
 import torch
@@ -24,7 +25,7 @@ from zoo.ops.chunked_attention import (
     even_batches,
 )
 from zoo.ops.global_sums import Sums, is_by_sums
-from zoo.ops.random_order import random_order, seed_of
+from zoo.ops.random_order import Kept, random_order, seed_of
 from zoo.system.context import context
 from zoo.system.memory import upload
 
@@ -113,7 +114,7 @@ class RandomBatchAttention(nn.Module):
                 "counts of at least 1, inference is 'fixed', 'full' or 'mean'."
             )
         self.keys = [(seed, layer, draw) for draw in range(counts[inference])]
-        self._kept: tuple[int, torch.device | None, list[Tensor]] = (0, None, [])
+        self._kept = Kept()
 
     @property
     def by_sums(self) -> bool:
@@ -138,17 +139,14 @@ class RandomBatchAttention(nn.Module):
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
     def _fixed(self, n: int, device: torch.device) -> Iterator[Tensor]:
-        """Return the orders of evaluation, which a GPU is given once for all of them.
+        """Return the orders of evaluation, which are drawn once and kept.
 
         They are drawn on the CPU, so that a model answers the same wherever it is loaded.
         """
-        if device.type == "cpu" or context().identities is not None:
-            yield from (upload(random_order(n, seed_of(key)), device) for key in self.keys)
-            return
-        if self._kept[:2] != (n, device):
-            orders = [upload(random_order(n, seed_of(key)), device) for key in self.keys]
-            self._kept = (n, device, orders)
-        yield from self._kept[2]
+        for key in self.keys:
+            draw = partial(_order, n, key, device)
+            renamed = context().identities is not None
+            yield draw() if renamed else self._kept.get((n, key, device), draw)
 
     def _in_batches(self, q, k, v, order: Tensor, seed: int | None = None) -> Tensor:
         """Run `random_batches`, by its fast twin where the device has one."""
@@ -163,6 +161,10 @@ class RandomBatchAttention(nn.Module):
             seed=seed,
             recompute=self.recompute,
         )
+
+
+def _order(n: int, key: tuple[int, ...], device: torch.device) -> Tensor:
+    return upload(random_order(n, seed_of(key)), device)
 
 
 def local_redeal(model: nn.Module) -> int | None:

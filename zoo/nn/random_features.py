@@ -5,12 +5,14 @@ over Gaussian directions w, of f(x) f(y) with f(x) = exp(w . x - |x|^2 / 2), whi
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.ops.precision import in_fp32
+from zoo.ops.random_order import Kept
 from zoo.system.memory import upload
 
 _MOST_NUMBERS = 2**25  # whose QR decomposition takes about ten seconds
@@ -20,17 +22,19 @@ class RandomKernel(nn.Module):
     """An attention (q, k, v, w) by `count` random directions w, new ones in every training call.
 
     It has no weights and is a module only so that `train()` and `eval()` reach it. In training the
-    global generator seeds the directions, by one draw; in evaluation `seed` does.
+    global generator seeds the directions, by one draw; in evaluation `seed` does: they are kept.
     """
 
     def __init__(self, kernel: Callable, count: int, *, seed: int):
         super().__init__()
         self.kernel, self.count, self.seed = kernel, count, seed
+        self._kept = Kept()
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
         seed = int(torch.randint(2**62, ())) if self.training else self.seed
-        w = random_directions(self.count, q.shape[-1], seed, q.device)
+        draw = partial(random_directions, self.count, q.shape[-1], seed, q.device)
+        w = draw() if self.training else self._kept.get((q.shape[-1], q.device), draw)
         return self.kernel(q, k, v, w)
 
 

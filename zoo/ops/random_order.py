@@ -1,6 +1,10 @@
-"""Random orders of nodes, from generators of their own."""
+"""Random orders of nodes, from generators of their own; what is drawn once is kept."""
 
 from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -45,3 +49,35 @@ def _by_identity(identities: Tensor, n: int, seed: int) -> Tensor:
             keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
         keys ^= keys >> np.uint64(31)
     return torch.from_numpy(np.argsort(keys, kind="stable"))
+
+
+class Kept:
+    """Numbers that are the same each time, kept: those asked for last, up to `most` bytes in all.
+
+    Several threads may ask. A copy begins with none, in a file there are none, and a trace draws
+    them anew.
+    """
+
+    def __init__(self, most: int = 2**27):
+        self.most = most
+        self._found: OrderedDict[tuple, Tensor] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self):
+        return Kept, (self.most,)
+
+    def get(self, key: tuple, draw: Callable[[], Tensor]) -> Tensor:
+        """Return what `draw` returns, which depends on the key alone; nobody may write on it."""
+        if torch.compiler.is_compiling():
+            return draw()
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        with torch.inference_mode(False):  # a gradient may go through what uses it next
+            found = draw()
+        with self._lock:
+            self._found[key] = found
+            while sum(each.nbytes for each in self._found.values()) > self.most:
+                self._found.popitem(last=False)
+        return found

@@ -7,6 +7,7 @@ same numbers. What is said of `Kernel.floor` is what `zoo.nn.sine_attention` exp
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple, Self
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn import functional
 
 from zoo.nn.random_features import random_directions
 from zoo.ops.precision import wide
+from zoo.ops.random_order import Kept
 from zoo.sequences.causal_attention import causal_product
 
 KernelName = Literal["softmax", "sine", "elu"]
@@ -38,31 +40,29 @@ class Kernel(nn.Module):
         super().__init__()
         self.features, self.count, self.seed = _FEATURES[name], count, seed
         self.floor = (2 * count) ** -0.5 if name == "sine" else 0.0
-        self._kept: dict[int, Tensor] = {}
+        self._kept = Kept()
 
     def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return the features of the queries and of the keys, by the same directions, in fp32."""
-        w = self._directions(q.shape[-1])
+        w = self._directions(q)
         return self._features(q, w, True), self._features(k, w, False)
 
     def queries(self, q: Tensor) -> Tensor:
         """Return the features of queries alone, in evaluation: directions stay the same."""
-        return self._features(q, self._directions(q.shape[-1]), True)
+        return self._features(q, self._directions(q), True)
 
     def keys(self, k: Tensor) -> Tensor:
         """Return the features of keys alone, in evaluation."""
-        return self._features(k, self._directions(k.shape[-1]), False)
+        return self._features(k, self._directions(k), False)
 
     def _features(self, x: Tensor, w: Tensor, queries: bool) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
             return self.features(wide(x), w.to(wide(x)), queries)
 
-    def _directions(self, width: int) -> Tensor:
-        if self.training:
-            return random_directions(self.count, width, int(torch.randint(2**62, ())))
-        if width not in self._kept:
-            self._kept[width] = random_directions(self.count, width, self.seed)
-        return self._kept[width]
+    def _directions(self, x: Tensor) -> Tensor:
+        seed = int(torch.randint(2**62, ())) if self.training else self.seed
+        draw = partial(random_directions, self.count, x.shape[-1], seed, x.device)
+        return draw() if self.training else self._kept.get((x.shape[-1], x.device), draw)
 
 
 def _positive(x: Tensor, w: Tensor, queries: bool) -> Tensor:
