@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.system.allocator import installed, jemalloc
+from zoo.system.allocator import installed, variables
 
 RESULTS = Path(__file__).with_name("results.md")
 PACKAGES = ("torch", "dgl", "torch_geometric", "numpy", "scipy")
@@ -66,14 +66,14 @@ def contest_of_processes(
         ways: by name, a module-level function that returns a step, and its arguments. A step
             returns a number, for example the loss.
         rounds: timed rounds of all ways, after one to warm up.
-        preloaded: ways with the allocator of `zoo train`, jemalloc where it is installed; the
-            others use that of the C library.
+        preloaded: ways with the allocator of `zoo train`, such as jemalloc, where one is
+            installed; the others use that of the C library.
     """
     context = multiprocessing.get_context("spawn")
     lines = {}
     for name, (prepare, arguments) in ways.items():
         line, other = context.Pipe()
-        with _environment(jemalloc() if name in preloaded else {}):
+        with environment(variables() if name in preloaded else {}):
             context.Process(target=_serve, args=(other, prepare, arguments), daemon=True).start()
         lines[name] = line
         line.recv()  # wait: preparations run one at a time
@@ -98,7 +98,7 @@ def contest_of_processes(
 
 
 @contextlib.contextmanager
-def _environment(more: Mapping[str, str]) -> Iterator[None]:
+def environment(more: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for processes started inside the context."""
     os.environ.update(more)
     yield
@@ -185,7 +185,8 @@ def _machine() -> str:
         platform.processor()
     ]
     versions = [f"{each} {_version(each)}" for each in PACKAGES if _version(each)]
-    memory = "jemalloc for the zoo" if installed() else "no jemalloc"
+    better = installed()
+    memory = f"{better.name} for the zoo" if better else "the C library's allocator"
     return f"{names[0]}, {torch.get_num_threads()} threads; {', '.join(versions)}; {memory}."
 
 

@@ -100,7 +100,7 @@ def test_train_prints_its_table_and_its_folder(zoo, tiny_recipe, tmp_path):
     assert done.returncode == 0
     assert "test" in done.stdout and "±" in done.stdout and "runs/tiny-" in done.stdout
     lines = done.stderr.splitlines()  # no bar where there is no terminal
-    advice = allocator.advice()  # of the first training here, where jemalloc is not installed
+    advice = allocator.advice()  # of the first training here, where no better allocator is
     assert advice in lines[0] and lines[advice != ""].startswith("tiny: seeds [")
     assert "done in" in lines[-1]
     [folder] = (tmp_path / "runs").iterdir()

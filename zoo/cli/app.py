@@ -112,9 +112,9 @@ def train(
     What the recipe imports is run. --resume runs only what the same user began the run with on
     this machine, and asks for --trust otherwise.
 
-    Memory that one step frees is kept for the next, by jemalloc where it is installed (Debian's
-    libjemalloc2), which takes half of it; with a variable of an allocator set, such as
-    MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
+    Memory that one step frees is kept for the next: by jemalloc (Debian's libjemalloc2) or mimalloc
+    (graph-transformer-zoo[memory]) where one is installed, which takes half of it. With a variable
+    of an allocator set, such as MALLOC_TRIM_THRESHOLD_, or LD_PRELOAD, nothing is changed.
     """
     from zoo.experiments.launch import launch, to_launch
     from zoo.experiments.prepare import of_other_data
@@ -140,9 +140,7 @@ def train(
         plan = unfinished(resume, count, trust=trust)[1]
     first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
     if first and not quiet and allocator.advice():
-        console.remark(
-            f"large graphs take less memory and time with jemalloc: {allocator.advice()}"
-        )
+        console.remark(f"large graphs take half the memory after: {allocator.advice()}")
     if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host, secret))
     if profile:

@@ -106,9 +106,9 @@ def _gpu() -> Diagnosis:
 def _allocator() -> Diagnosis:
     found = allocator.installed()
     if found:
-        return Diagnosis("jemalloc", f"{found}, for training")
-    none = "none; training holds more memory and takes longer"
-    return Diagnosis("jemalloc", none, allocator.INSTALL, needed=False)
+        return Diagnosis("allocator", f"{found.name}, {found.found()}, for training")
+    none = "the C library's; training holds twice the memory on large graphs"
+    return Diagnosis("allocator", none, allocator.INSTALL, needed=False)
 
 
 def _folders() -> list[Diagnosis]:

@@ -1,9 +1,9 @@
-"""Where large blocks of memory come from: jemalloc, where it is installed, or the C library.
+"""Where large blocks of memory come from: jemalloc or mimalloc, or else the C library.
 
 A page that comes from the system is filled with zeros first, which may take longer than what is
 done with it, so that a training keeps what it frees. The C library then leaves holes that the next
-block of the same size does not fit; jemalloc leaves none, and asks for huge pages: a step of
-SGFormer takes less time and half the memory, see `benchmarks/sgformer_step.py`.
+block of the same size does not fit; jemalloc and mimalloc leave none: a step of SGFormer holds half
+the memory, and no setting of the C library that was tried comes near, `benchmarks/allocators.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,79 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-NAME = "libjemalloc.so.2"
-INSTALL = "apt install libjemalloc2"
-FOLDERS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", f"{sys.prefix}/lib")
-_OPTIONS = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always,lg_extent_max_active_fit:16"
-"""Nothing goes back to the system, pages are huge, and a small block may take a piece of a large
-one that is free: as it comes, jemalloc asks for more instead, and memory grows step by step."""
+INSTALL = "apt install libjemalloc2, or pip install 'graph-transformer-zoo[memory]'"
+
+
+class Allocator(NamedTuple):
+    """An allocator that a new process can have instead of that of the C library.
+
+    Attributes:
+        name: of the program.
+        file: of its library.
+        folders: where that may be.
+        options: the variable that the allocator reads, and what has it keep what is freed.
+        function: of its library, by which a process knows that it has it.
+        purge: return to the system what is free, by that function.
+    """
+
+    name: str
+    file: str
+    folders: tuple[str, ...]
+    options: tuple[str, str]
+    function: str
+    purge: Callable[[Callable[..., object]], None]
+
+    def found(self) -> Path | None:
+        """Return the file of its library, None where it is not installed."""
+        root = Path("/")
+        places = (
+            each for folder in self.folders for each in root.glob(f"{folder[1:]}/{self.file}")
+        )
+        return next(places, None)
+
+    def variables(self) -> dict[str, str]:
+        """Return what the environment of a process says that has this one."""
+        return {"LD_PRELOAD": str(self.found()), **dict([self.options])}
+
+
+def _purge_jemalloc(mallctl: Callable[..., object]) -> None:
+    for word in (b"thread.tcache.flush", b"arena.4096.purge"):  # 4096: of all arenas
+        mallctl(word, None, None, None, ctypes.c_size_t(0))
+
+
+def _purge_mimalloc(collect: Callable[..., object]) -> None:
+    collect(ctypes.c_bool(True))
+
+
+ALLOCATORS = (
+    Allocator(
+        name="jemalloc",
+        file="libjemalloc.so.2",
+        folders=("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib", f"{sys.prefix}/lib"),
+        # Nothing goes back to the system, pages are huge, and a small block may take a piece of a
+        # large one that is free: as it comes, jemalloc asks for more instead, step by step.
+        options=(
+            "MALLOC_CONF",
+            "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always,lg_extent_max_active_fit:16",
+        ),
+        function="mallctl",
+        purge=_purge_jemalloc,
+    ),
+    Allocator(
+        name="mimalloc",
+        file="libmimalloc.so.3",
+        folders=(f"{sys.prefix}/lib/python3.*/site-packages/cmeel.prefix/lib",),
+        # Milliseconds until something goes back: with -1, not even what is asked for does.
+        options=("MIMALLOC_PURGE_DELAY", "1000000000"),
+        function="mi_collect",
+        purge=_purge_mimalloc,
+    ),
+)
+"""Those that are known, the first that is installed is used."""
 
 TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
 """The commands that train, or measure what training holds."""
@@ -70,7 +134,7 @@ C_LIBRARY = CLibrary()
 
 
 def preload(words: list[str]) -> None:
-    """Begin this process anew on jemalloc, where it is installed and the command is to train.
+    """Begin this process anew on a better allocator, if one is there and the command is to train.
 
     Who has set LD_PRELOAD, or a variable of an allocator such as MALLOC_TRIM_THRESHOLD_ or
     MALLOC_CONF, knows better, and nothing is changed.
@@ -78,53 +142,49 @@ def preload(words: list[str]) -> None:
     Args:
         words: of the command, behind its name.
     """
-    more = jemalloc() if words[:1] and words[0] in TRAINS else {}
+    more = variables() if words[:1] and words[0] in TRAINS else {}
     if more:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **more})
 
 
-def jemalloc() -> dict[str, str]:
-    """Return what the environment has to say for a new process to use jemalloc.
+def variables() -> dict[str, str]:
+    """Return what the environment has to say for a new process to have a better allocator.
 
     Nothing where it does already, where the user has told it what to use, or where there is none.
     """
-    if _told() or "LD_PRELOAD" in os.environ or not sys.platform.startswith("linux"):
-        return {}
-    found = installed()
-    return {"LD_PRELOAD": str(found), "MALLOC_CONF": _OPTIONS} if found else {}
+    allocator = installed()
+    return {} if _chosen() or allocator is None else allocator.variables()
 
 
-def installed() -> Path | None:
-    """Return the file of jemalloc, None where it is not installed."""
-    root = Path("/")
-    places = (each for folder in FOLDERS for each in root.glob(f"{folder[1:]}/{NAME}"))
-    return next(places, None)
+def installed() -> Allocator | None:
+    """Return the allocator that training is to have, None where only the C library's is there."""
+    return next((each for each in ALLOCATORS if each.found()), None)
 
 
 def advice() -> str:
-    """Return the line that installs jemalloc, empty where it is, or where the user has chosen."""
-    if _told() or "LD_PRELOAD" in os.environ or not sys.platform.startswith("linux"):
-        return ""
-    return "" if installed() else INSTALL
+    """Return the line that installs one, empty where it is, or where the user has chosen."""
+    return "" if _chosen() or installed() else INSTALL
 
 
 def in_use() -> str:
-    """Return `jemalloc` or `C library`: what this process takes its memory from."""
-    return "jemalloc" if _mallctl() else "C library"
+    """Return `jemalloc`, `mimalloc` or `C library`: what this process takes its memory from."""
+    allocator = _running()
+    return allocator.name if allocator else "C library"
 
 
 def keep_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
     """Have large blocks used again instead of returned to the system at once.
 
-    The price is a higher peak. For the whole process, before anything large is made; jemalloc
-    does so from its start, see `preload`, and of the C libraries glibc can. Who has set a variable
-    of an allocator, such as MALLOC_TRIM_THRESHOLD_, knows better, and nothing is changed.
+    The price is a higher peak. For the whole process, before anything large is made; other
+    allocators do so from the start, see `preload`, and of the C libraries glibc can. Who has set a
+    variable of an allocator, such as MALLOC_TRIM_THRESHOLD_, knows better, and nothing is changed.
 
     Returns:
         Whether it will be so.
     """
-    if _mallctl():
-        return os.environ.get("MALLOC_CONF") == _OPTIONS
+    allocator = _running()
+    if allocator:
+        return allocator.options in os.environ.items()
     if _told():
         return False
     return library.tell(_MOST) and _mallopt(_TRIM_THRESHOLD, _NEVER)
@@ -145,27 +205,34 @@ def give_back_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
 def exact(library: CLibrary = C_LIBRARY) -> contextlib.AbstractContextManager[None]:
     """Have the C library return large blocks as soon as they are freed, as long as this lasts.
 
-    What is held is then what is in use; jemalloc keeps to it closely by itself.
+    What is held is then what is in use; other allocators keep to it closely by themselves.
     """
     return library.told(_APART)
 
 
 def give_back() -> None:
     """Return to the system what is free now."""
-    mallctl = _mallctl()
-    if mallctl:
-        for word in (b"thread.tcache.flush", b"arena.4096.purge"):  # 4096: of all arenas
-            mallctl(word, None, None, None, ctypes.c_size_t(0))
+    allocator = _running()
+    if allocator:
+        allocator.purge(getattr(ctypes.CDLL(None), allocator.function))
     else:
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _told() -> bool:
-    return any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    names = ("MALLOC_", "MIMALLOC_")
+    return any(name.startswith(names) or name == "GLIBC_TUNABLES" for name in os.environ)
 
 
-def _mallctl():
-    return getattr(ctypes.CDLL(None), "mallctl", None)
+def _chosen() -> bool:
+    """Whether there is nothing to choose, or the user has."""
+    return _told() or "LD_PRELOAD" in os.environ or not sys.platform.startswith("linux")
+
+
+def _running() -> Allocator | None:
+    """Return the allocator that this process has, None for that of the C library."""
+    process = ctypes.CDLL(None)
+    return next((each for each in ALLOCATORS if hasattr(process, each.function)), None)
 
 
 def _mallopt(option: int, value: int) -> bool:
