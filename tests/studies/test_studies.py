@@ -94,7 +94,7 @@ def test_a_method_stops_before_it_takes_too_long():
 def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
     monkeypatch.setitem(cost.LONGEST, "quick", 0.2)
     monkeypatch.setattr(cost, "LARGEST", 4 * 1024**2)
-    study = cost.rba_cost(quick=True, heads=1, dim=4, largest=8192)
+    study = cost.rba_cost(quick=True, heads=1, dim=4, largest=4096)
     assert [len(plot.lines) for plot in study.plots] == [6, 6, 5, 5, 2]
     assert max(study.plots[0].lines["softmax, N x N"][0]) == 1024
     assert {row.name for row in study.rows} >= {"exponent of the time in N: rba around linear"}
