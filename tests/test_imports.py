@@ -31,6 +31,7 @@ FLOORS = [
     {"datasets.tables"},
     {"datasets.files"},
     {"registry", "ops"},
+    {"tracing"},
     {"contract", "canonical_form"},
     {"config", "system", "dgl"},
     {"errors"},

@@ -15,6 +15,12 @@ from zoo.errors import ZooError
 
 Given = TypeVar("Given")
 
+FEATURE = "feature"
+"""The edge data that holds the features of edges, (E, F)."""
+
+WEIGHT = "weight"
+"""The edge data that holds the weights of edges: (E,), or (E, 2) for one of each direction."""
+
 _known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _NEVER = object()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, NamedTuple, Self
 
+import torch
 from torch import Tensor, nn
 
 from zoo.canonical_form import check_graph
@@ -29,6 +30,7 @@ from zoo.config.options import (
 )
 from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
 from zoo.errors import ZooError, file_of
+from zoo.tracing import note
 
 __all__ = [
     "MODELS",
@@ -118,10 +120,17 @@ class Model(nn.Module):
     def __call__(self, graph: Any, x: Tensor) -> Output:
         """Return `forward(graph, x)`; the first answers are held against the contract.
 
+        Where `torch.compile` traces it, it is `forward` alone.
+
         Raises:
             ZooError: the graph, the features or the model itself are not what they have to be.
         """
+        if torch.compiler.is_compiling():
+            note(graph)
+            return super().__call__(graph, x)
         check_graph(graph)
+        if self._compiled_call_impl is not None:
+            note(graph)
         try:
             if self.training in self._answered:
                 return super().__call__(graph, x)

@@ -8,10 +8,10 @@ import torch
 
 import zoo
 from zoo import Dataset, ZooError
+from zoo.canonical_form import FEATURE
 from zoo.datasets.files.prepared import read_prepared, write_prepared
 from zoo.datasets.load import load_graph
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import FEATURE
 
 ENDS = np.array([[0, 1], [1, 2], [2, 3]])
 ROWS = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]], np.float32)

@@ -11,8 +11,8 @@ import torch
 
 import zoo
 from zoo import Dataset, ZooError
+from zoo.canonical_form import FEATURE
 from zoo.datasets.load import load_data, obtain
-from zoo.graphs.adjacency import FEATURE
 from zoo.system import http as downloading
 from zoo.system.files import data_folders
 

@@ -7,11 +7,11 @@ import torch
 from heterographs import AUTHORS, PAPERS, SUBJECTS, acm, heterograph, pyg_dict
 
 from zoo import Dataset, ZooError, load_graph
+from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
-from zoo.graphs.adjacency import WEIGHT
 from zoo.weights.create import create_model
 
 

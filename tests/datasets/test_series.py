@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from zoo.canonical_form import WEIGHT
 from zoo.datasets.load import load_data
 from zoo.datasets.load.many_graphs import series_of_json, series_of_table
 from zoo.datasets.tables.series import filled
 from zoo.datasets.tables.times import Steps, time_names
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import WEIGHT
 
 DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]
 

@@ -6,9 +6,9 @@ import torch
 from twins import assert_twins
 
 import zoo
+from zoo.canonical_form import FEATURE, WEIGHT
 from zoo.datasets.canonical import side_by_side
 from zoo.graphs import sampling
-from zoo.graphs.adjacency import FEATURE, WEIGHT
 from zoo.graphs.edge_weights import one_relation
 from zoo.models.htgn import AttentionEdges
 from zoo.nn.propagation import GraphAttention, Isomorphism

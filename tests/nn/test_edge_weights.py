@@ -5,8 +5,8 @@ import torch
 from twins import assert_twins
 
 import zoo
+from zoo.canonical_form import WEIGHT
 from zoo.graphs import sampling
-from zoo.graphs.adjacency import WEIGHT
 from zoo.graphs.edge_weights import in_lists, one_relation
 from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
 from zoo.registry import MODELS

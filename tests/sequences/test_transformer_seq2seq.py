@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.errors import ZooError
-from zoo.graphs.pairs import Pairs
+from zoo.graphs.graph_sets import Pairs
 from zoo.sequences.transformer_seq2seq import local_attention
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save

@@ -18,15 +18,17 @@ from pretended_cuda import CUDA, Mixed, OnCuda, bare, pretended_cuda
 from torch.nn import functional
 
 import zoo
+from zoo.canonical_form import FEATURE
 from zoo.config.options import options_of, pick
 from zoo.datasets import Dataset
 from zoo.datasets.files.labels import METRICS
 from zoo.datasets.splits import Split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import FEATURE, degrees, matrices, questions
+from zoo.graphs.adjacency import degrees, matrices
 from zoo.graphs.examples import preferential_attachment
 from zoo.graphs.message_passing import place
+from zoo.graphs.per_graph import questions
 from zoo.nn.attention import softmax
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing

@@ -8,11 +8,10 @@ import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import FEATURE, WEIGHT, remember
 from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import FEATURE, WEIGHT
 
 Duplicates = Literal["mean", "sum", "max"]
 Direction = Literal["both", "in", "out", "separate"]

@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from zoo.canonical_form import derived
+from zoo.canonical_form import FEATURE, derived
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
@@ -20,7 +20,6 @@ from zoo.datasets.from_objects import FEATURES, FromObjects
 from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import FEATURE
 from zoo.graphs.neighbours import GRAPHS, MADE
 from zoo.system.memory import available_memory
 

@@ -6,27 +6,18 @@ it will do, whose rows are its own nodes.
 
 from __future__ import annotations
 
-import functools
-import operator
-import weakref
-from collections.abc import Callable
-
 import torch
 from scipy import sparse
 from torch import Tensor
 
 from zoo.dgl import dgl
 from zoo.errors import ZooError
+from zoo.graphs.per_graph import per_graph, traced
 from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists
 from zoo.ops.csr import quiet_beta
 from zoo.system.memory import available_memory, upload
-
-FEATURE = "feature"
-"""The edge data that holds the features of edges, (E, F)."""
-
-WEIGHT = "weight"
-"""The edge data that holds the weights of edges: (E,), or (E, 2) for one of each direction."""
+from zoo.tracing import facts
 
 
 def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
@@ -64,6 +55,9 @@ def node_counts(graph: Graph | None) -> list[int | None]:
     """Return the nodes of each graph of a batch; one entry, unknown, where there is no graph."""
     if graph is None:
         return [None]
+    noted = facts(graph)
+    if noted:
+        return list(noted.sizes)
     if isinstance(graph, Shard):
         return [len(graph.nodes)]
     if graph.batch_size == 1:  # a CUDA graph would be waited for
@@ -118,60 +112,12 @@ def edge_order(graph: dgl.DGLGraph, device: torch.device, against: bool) -> Tens
     return _edge_order(graph, device, against)
 
 
-def questions(graph: Graph) -> list[Callable[[Graph], object]]:
-    """Return what has been asked about a graph so far, as functions that ask it about another."""
-    return [
-        functools.partial(_ask, look_up, arguments)
-        for look_up, known in _LOOK_UPS
-        for arguments in [*known.get(graph, (None, ()))[1]]
-    ]
-
-
-def _ask(look_up: Callable, arguments: tuple, graph: Graph) -> None:
-    look_up(graph, *arguments)
-
-
-_LOOK_UPS: list[tuple[Callable, weakref.WeakKeyDictionary]] = []
-"""What is found once per graph, and all that is known of it."""
-
-
-def per_graph(compute: Callable) -> Callable:
-    """Compute once per graph and arguments; forget with the graph, or when its edges change.
-
-    Their weights and features are looked at too.
-    """
-    known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
-    @functools.wraps(compute)
-    def look_up(graph, *arguments):
-        state = _state(edges(graph))
-        if graph not in known or not _same(known[graph][0], state):
-            known[graph] = (state, {})
-        results = known[graph][1]
-        if arguments not in results:
-            results[arguments] = compute(graph, *arguments)
-        return results[arguments]
-
-    _LOOK_UPS.append((look_up, known))
-    return look_up
-
-
-def _same(one: tuple, other: tuple) -> bool:
-    return len(one) == len(other) and all(map(operator.is_, one, other))
-
-
-def _state(graph: dgl.DGLGraph) -> tuple:
-    """Return what is another object when nodes, edges or their data change."""
-    held = [graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata]
-    return graph._graph, *held, *(each._version for each in held)
-
-
-@per_graph
+@traced(lambda noted: [((noted.nodes,), torch.float32)])
 def _degrees(graph, device: torch.device) -> Tensor:
     return upload(graph.in_degrees(), device).float().clamp(min=1)
 
 
-@per_graph
+@traced(lambda noted: [((noted.nodes,), torch.float32)])
 def _out_degrees(graph, device: torch.device) -> Tensor:
     if graph.formats() == {"created": ["csc"], "not created": []}:  # DGL would want another one
         found = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
@@ -180,7 +126,7 @@ def _out_degrees(graph, device: torch.device) -> Tensor:
     return upload(found, device).float().clamp(min=1)
 
 
-@per_graph
+@traced(lambda noted: 2 * [((noted.edges,), torch.int64)])
 def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
     tails, tips = (upload(each, device).long() for each in graph.edges())
     return tails, tips

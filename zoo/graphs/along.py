@@ -21,6 +21,9 @@ from zoo.ops.csr import quiet_beta
 class Along(Protocol):
     """Edges, from u to v, that can be run along. None of its results has a gradient."""
 
+    def sum(self, x: Tensor) -> Tensor:
+        """Return sum_u x_u, (N, D), for x (M, D)."""
+
     def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
         """Return sum_u w_uv x_u, (N, H, D), for x (M, H, D) and weights (E, H)."""
 
@@ -148,6 +151,11 @@ class Ends(NamedTuple):
         """See `Along`."""
         return Ends(self.tips, self.tails, self.sources, self.targets)
 
+    def sum(self, x: Tensor) -> Tensor:
+        """See `Along`."""
+        ones = x.new_ones(1).expand(len(self.tails), 1)
+        return self.weighted_sum(x.unsqueeze(1), ones).squeeze(1)
+
     def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
         """See `Along`."""
         out = x.new_zeros(self.targets, *x.shape[1:])
@@ -189,6 +197,10 @@ class Rows(NamedTuple):
     def turned(self) -> Rows:
         """See `Along`."""
         return Rows(self.out, self.into)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """See `Along`."""
+        return self.into[0] @ x
 
     def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
         """See `Along`."""

@@ -12,11 +12,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from zoo.canonical_form import FEATURE, WEIGHT
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import FEATURE, WEIGHT, ends, per_graph
+from zoo.graphs.adjacency import ends
+from zoo.graphs.per_graph import per_graph, traced
 from zoo.graphs.shard import Graph, edges, whole
 from zoo.system.memory import upload
+from zoo.tracing import facts
 
 
 def edge_weights(graph: Graph, device: torch.device | str = "cpu") -> Tensor | None:
@@ -27,6 +30,11 @@ def edge_weights(graph: Graph, device: torch.device | str = "cpu") -> Tensor | N
     Raises:
         ZooError: the graph has weights of directions, or kinds, which `one_relation` tells apart.
     """
+    noted = facts(graph)
+    if noted and noted.weights is None:
+        return None
+    if noted and len(noted.weights[0]) == 1:
+        return _on_device(graph, torch.device(device))
     weights = edges(graph).edata.get(WEIGHT)
     if weights is None:
         return None
@@ -45,7 +53,8 @@ def weight_sums(graph: Graph, device: torch.device | str = "cpu", against: bool 
     weights = edge_weights(graph, device)
     if weights.requires_grad:
         return _summed(graph, weights, against)[rows]
-    return _weight_sums(graph, torch.device(device), against)[rows]
+    sums = _sums_from if against else _sums_into
+    return sums(graph, torch.device(device))[rows]
 
 
 def one_relation(graph: Graph, number: int, count: int) -> dgl.DGLGraph:
@@ -78,14 +87,19 @@ def one_relation(graph: Graph, number: int, count: int) -> dgl.DGLGraph:
     return _one_relation(graph, number)
 
 
-@per_graph
+@traced(lambda noted: [noted.weights])
 def _on_device(graph, device: torch.device) -> Tensor:
     return upload(edges(graph).edata[WEIGHT], device)
 
 
-@per_graph
-def _weight_sums(graph, device: torch.device, against: bool) -> Tensor:
-    return upload(_summed(graph, graph.edata[WEIGHT], against), device)
+@traced(lambda noted: [((noted.nodes,), noted.weights[1])])
+def _sums_into(graph, device: torch.device) -> Tensor:
+    return upload(_summed(graph, graph.edata[WEIGHT], False), device)
+
+
+@traced(lambda noted: [((noted.nodes,), noted.weights[1])])
+def _sums_from(graph, device: torch.device) -> Tensor:
+    return upload(_summed(graph, graph.edata[WEIGHT], True), device)
 
 
 def _summed(graph, weights: Tensor, against: bool) -> Tensor:
@@ -126,6 +140,9 @@ def edge_features(graph: Graph, dim: int, device: torch.device | str = "cpu") ->
     Raises:
         ZooError: the graph has none, or another number of them.
     """
+    noted = facts(graph)
+    if noted and noted.features and noted.features[0][1:] == (dim,):
+        return _features(graph, torch.device(device))
     features = edges(graph).edata.get(FEATURE)
     held = 0 if features is None else features.shape[1]
     if held != dim:
@@ -137,6 +154,6 @@ def edge_features(graph: Graph, dim: int, device: torch.device | str = "cpu") ->
     return features.to(device) if features.requires_grad else _features(graph, torch.device(device))
 
 
-@per_graph
+@traced(lambda noted: [noted.features])
 def _features(graph, device: torch.device) -> Tensor:
     return upload(edges(graph).edata[FEATURE], device)

@@ -14,9 +14,10 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import FEATURE, remember
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import FEATURE, neighbours
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import neighbours
 from zoo.graphs.edge_weights import in_lists
 from zoo.graphs.sequences import sequence_graph
 
@@ -135,3 +136,32 @@ def stretches(start: Tensor, many: Tensor) -> Tensor:
     """Return start, start + 1, ..., start + many - 1 of each row, one row after the other."""
     first = torch.repeat_interleave(start - (many.cumsum(0) - many), many)
     return first + torch.arange(len(first))
+
+
+class Pairs:
+    """Pairs of sequences, by their lengths. Rows of x are the sources' tokens, then the targets'.
+
+    Attributes:
+        sources: tokens of each source.
+        targets: tokens of each target.
+
+    Raises:
+        ZooError: there are not as many sources as targets.
+    """
+
+    def __init__(self, sources: Sequence[int], targets: Sequence[int]):
+        self.sources, self.targets = tuple(sources), tuple(targets)
+        if len(self.sources) != len(self.targets):
+            raise ZooError(
+                f"there are {len(self.sources):,} sources and {len(self.targets):,} targets. "
+                "Sequences come in pairs: write as many lengths of one as of the other."
+            )
+        remember(self)
+
+    def batch_num_nodes(self) -> Tensor:
+        """Return the tokens of each sequence, sources first, (2 B,)."""
+        return torch.tensor([*self.sources, *self.targets])
+
+    def divide(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows of the sources, (S, ...), and those of the targets, (T, ...)."""
+        return x.split([sum(self.sources), sum(self.targets)])

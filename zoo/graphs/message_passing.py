@@ -13,6 +13,7 @@ Half precision is computed in fp32, and what belongs to edges stays so. In the p
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,11 +22,12 @@ from zoo.canonical_form import derived
 from zoo.dgl import dgl
 from zoo.graphs import along, spmm_cpu
 from zoo.graphs.adjacency import edge_order, ends, lists, matrices, numbered
-from zoo.graphs.along import Ends, Rows
+from zoo.graphs.along import Along, Ends, Rows
 from zoo.graphs.shard import Graph, edges, sources
 from zoo.graphs.spmm_cpu import Bags
 from zoo.ops.precision import wide
 from zoo.system.context import context
+from zoo.tracing import facts, facts_of, graph_of, operator
 
 
 def neighbour_sum(graph: Graph, x: Tensor) -> Tensor:
@@ -79,15 +81,27 @@ def _run(name: str, graph, *tensors: Tensor) -> Tensor:
         return getattr(_backend(graph, tensors[0]), name)(graph, *map(wide, tensors))
 
 
-def _backend(graph, x: Tensor) -> type[_Dgl | _Torch]:
+def _backend(graph, x: Tensor) -> type[_Dgl | _Torch | _Traced]:
+    if facts(graph):
+        return _Traced
     if graph.device != x.device or context().torch_only:
         return _Rows if x.is_cuda else _Torch
     return _Bags if x.is_cpu and x.dtype == torch.float32 else _Dgl
 
 
+def _ends(graph, x: Tensor) -> Ends:
+    return Ends(*ends(graph, x.device), graph.num_dst_nodes(), graph.num_src_nodes())
+
+
+def _rows(graph, x: Tensor) -> Rows:
+    numbers = (edge_order(graph, x.device, against) for against in (False, True))
+    return Rows(*zip(matrices(graph, x.device, x.dtype), numbers, strict=True))
+
+
 class _Dgl:
     """DGL's own kernels, where the graph and the features are on one device."""
 
+    along = staticmethod(_ends)
     neighbour_sum = staticmethod(dgl.ops.copy_u_sum)
 
     @staticmethod
@@ -111,16 +125,20 @@ class _Bags(_Dgl):
     """Torch's embedding bags where DGL sums or multiplies rows; the rest is DGL's."""
 
     @staticmethod
-    def neighbour_sum(graph, x: Tensor) -> Tensor:
-        return spmm_cpu.neighbour_sum(x, Bags(partial(lists, graph)))
+    def along(graph, x: Tensor) -> Along:
+        return Bags(partial(lists, graph))
 
-    @staticmethod
-    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return along.edge_dot(Bags(partial(lists, graph)), source, target)
+    @classmethod
+    def neighbour_sum(cls, graph, x: Tensor) -> Tensor:
+        return spmm_cpu.neighbour_sum(x, cls.along(graph, x))
 
-    @staticmethod
-    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return along.weighted_sum(Bags(partial(lists, graph)), x, weights)
+    @classmethod
+    def edge_dot(cls, graph, source: Tensor, target: Tensor) -> Tensor:
+        return along.edge_dot(cls.along(graph, source), source, target)
+
+    @classmethod
+    def weighted_sum(cls, graph, x: Tensor, weights: Tensor) -> Tensor:
+        return along.weighted_sum(cls.along(graph, x), x, weights)
 
 
 class _Torch:
@@ -136,9 +154,11 @@ class _Torch:
         tails, tips = ends(graph, source.device)
         return source.index_select(0, tails) + target.index_select(0, tips)
 
-    @staticmethod
-    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return along.edge_dot(_ends(graph, source), source, target)
+    along = staticmethod(_ends)
+
+    @classmethod
+    def edge_dot(cls, graph, source: Tensor, target: Tensor) -> Tensor:
+        return along.edge_dot(cls.along(graph, source), source, target)
 
     @staticmethod
     def edge_softmax(graph, scores: Tensor) -> Tensor:
@@ -148,30 +168,106 @@ class _Torch:
         weights = (scores - peaks[tips]).exp()
         return weights / weights.new_zeros(nodes).index_add(0, tips, weights).index_select(0, tips)
 
-    @staticmethod
-    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return along.weighted_sum(_ends(graph, x), x, weights)
+    @classmethod
+    def weighted_sum(cls, graph, x: Tensor, weights: Tensor) -> Tensor:
+        return along.weighted_sum(cls.along(graph, x), x, weights)
 
 
 class _Rows(_Torch):
     """Torch's CSR products where it multiplies rows, for a GPU; the rest is torch's as well."""
 
-    @staticmethod
-    def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
-        return along.edge_dot(_rows(graph, source), source, target)
+    along = staticmethod(_rows)
+
+
+class _Traced(_Bags):
+    """All of it as operators, for a graph that is noted."""
 
     @staticmethod
-    def weighted_sum(graph, x: Tensor, weights: Tensor) -> Tensor:
-        return along.weighted_sum(_rows(graph, x), x, weights)
+    def along(graph, x: Tensor) -> Along:
+        return Numbered(id(graph))
+
+    @staticmethod
+    def edge_sum(graph, source: Tensor, target: Tensor) -> Tensor:
+        return _EdgeSum.apply(source, target, Numbered(id(graph)))
+
+    @staticmethod
+    def edge_softmax(graph, scores: Tensor) -> Tensor:
+        return _EdgeSoftmax.apply(scores, Numbered(id(graph)))
 
 
-def _ends(graph, x: Tensor) -> Ends:
-    return Ends(*ends(graph, x.device), graph.num_dst_nodes(), graph.num_src_nodes())
+class Numbered(NamedTuple):
+    """The edges of the graph of a number, by operators: see `zoo.graphs.along`."""
+
+    number: int
+    against: bool = False
+
+    def turned(self) -> Numbered:
+        """See `Along`."""
+        return Numbered(self.number, not self.against)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """See `Along`."""
+        return _kernel("sum", [x], *self)
+
+    def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
+        """See `Along`."""
+        return _kernel("weighted_sum", [x, weights], *self)
+
+    def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Along`."""
+        return _kernel("edge_dot", [source, target], *self)
 
 
-def _rows(graph, x: Tensor) -> Rows:
-    numbers = (edge_order(graph, x.device, against) for against in (False, True))
-    return Rows(*zip(matrices(graph, x.device, x.dtype), numbers, strict=True))
+def _like(name: str, tensors: list[Tensor], number: int, against: bool) -> Tensor:
+    x = tensors[0]
+    per_node = name in ("sum", "weighted_sum")
+    return x.new_empty(x.shape if per_node else (facts_of(number).edges, x.shape[1]))
+
+
+@operator("(str name, Tensor[] tensors, int number, bool against) -> Tensor", _like)
+def _kernel(name: str, tensors: list[Tensor], number: int, against: bool) -> Tensor:
+    """Return what an `Along` of the graph of a number, or its backend, makes of tensors."""
+    graph = graph_of(number)
+    backend = _backend(graph, tensors[0])
+    if hasattr(Along, name):
+        along = backend.along(graph, tensors[0])
+        return getattr(along.turned() if against else along, name)(*tensors)
+    return getattr(backend, name)(graph, *tensors)
+
+
+class _EdgeSum(torch.autograd.Function):
+    """Sums of both ends; the gradient of a node is the sum over its edges."""
+
+    @staticmethod
+    def forward(ctx, source, target, numbered):
+        ctx.along, ctx.nodes = numbered, len(source)
+        return _kernel("edge_sum", [source, target], *numbered)
+
+    @staticmethod
+    def backward(ctx, grad):
+        ones = grad.new_ones(ctx.nodes, grad.shape[1], 1)
+        ends = ctx.along.turned(), ctx.along
+        sums = [along.weighted_sum(each, ones, grad).squeeze(-1) for each in ends]
+        return *sums, None
+
+
+class _EdgeSoftmax(torch.autograd.Function):
+    """A softmax over the edges into each node."""
+
+    @staticmethod
+    def forward(ctx, scores, numbered):
+        shares = _kernel("edge_softmax", [scores], *numbered)
+        ctx.along = numbered
+        ctx.save_for_backward(shares)
+        return shares
+
+    @staticmethod
+    def backward(ctx, grad):
+        (shares,) = ctx.saved_tensors
+        ones = grad.new_ones(facts_of(ctx.along.number).nodes, grad.shape[1], 1)
+        sums = along.weighted_sum(ctx.along, ones, shares * grad).squeeze(-1)
+        across = _EdgeSum.apply(torch.zeros_like(sums), sums, ctx.along)
+        return shares * (grad - across), None
 
 
 def sparse_product(x: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:

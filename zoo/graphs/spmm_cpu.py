@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.graphs.along import Along
 from zoo.ops.csr import quiet_beta
 
 _LONG = 64  # neighbours of a node, on average, from which on
@@ -49,6 +50,10 @@ class Bags(NamedTuple):
         """Return the edges the other way round."""
         return Bags(self.lists, not self.against)
 
+    def sum(self, x: Tensor) -> Tensor:
+        """Return sum_u x_u, (N, D), for x (M, D)."""
+        return summed(x, self.lists(self.against))
+
     def weighted_sum(self, x: Tensor, weights: Tensor) -> Tensor:
         """Return sum_u w_uv x_u, (N, H, D), for x (M, H, D) and weights (E, H)."""
         into = self.lists(self.against)
@@ -75,7 +80,7 @@ class Bags(NamedTuple):
         return torch.empty_like(dots).index_copy_(0, lists.edges.long(), dots)
 
 
-def neighbour_sum(x: Tensor, along: Bags) -> Tensor:
+def neighbour_sum(x: Tensor, along: Along) -> Tensor:
     """Return the sum of x over in-neighbours, (N, ...), for x (M, ...)."""
     return _Sum.apply(x.flatten(1), along).unflatten(1, x.shape[1:])
 
@@ -86,7 +91,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, along):
         ctx.along = along
-        return summed(x, along.lists(along.against))
+        return along.sum(x)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -255,8 +255,7 @@ class Kernel(nn.Module):
 
     def draw(self) -> None:
         """Draw the directions of training anew; the global generator seeds them, by one draw."""
-        seed, device = int(torch.randint(2**62, ())), self.directions.device
-        self.drawn = random_directions(*self.directions.shape, seed, device)
+        self.drawn = random_directions(*self.directions.shape, None, self.directions.device)
 
     def present(self) -> Tensor:
         """Return the directions of the present mode, (M, D)."""
@@ -266,6 +265,5 @@ class Kernel(nn.Module):
         """Attend from q to k, v, all (..., N, H, D), with new noise for each key in training."""
         noise = None
         if self.training and self.samples:
-            seed = int(torch.randint(2**62, ()))
-            noise = gumbel_noise((self.samples, *k.shape[:-1]), seed, k.device) / self.temperature
+            noise = gumbel_noise((self.samples, *k.shape[:-1]), None, k.device) / self.temperature
         return gumbel_attention(q, k, v, self.present(), noise, epsilon=self.epsilon)

@@ -13,6 +13,7 @@ from zoo.graphs.message_passing import edge_dot
 from zoo.graphs.shard import Graph
 from zoo.nn.attend import per_graph
 from zoo.ops.gumbel_attention import log_features
+from zoo.tracing import operator
 
 
 def edge_log_probabilities(
@@ -61,10 +62,56 @@ def _log_scores(graph: Graph, queries: Tensor, keys: Tensor) -> Tensor:
     tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
     products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
     found = products.clamp(min=_LEAST).log() + (peaks[tails] + tops[heads]).squeeze(-1)
-    small = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
-    if not len(small):
+    if torch.compiler.is_compiling():
+        return _WhereLost.apply(found, products.detach(), queries, keys, tails, heads)
+    return _where_lost(found, products, queries, keys, tails, heads)
+
+
+def _where_lost(found: Tensor, products: Tensor, queries: Tensor, keys: Tensor, *ends) -> Tensor:
+    """Return the scores found (E, H), from the logarithms where nothing is left of the products."""
+    lost = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
+    if not len(lost):
         return found
-    return found.index_copy(0, small, _of_pairs(queries, keys, tails[small], heads[small]))
+    tails, heads = (each[lost] for each in ends)
+    return found.index_copy(0, lost, _of_pairs(queries, keys, tails, heads))
+
+
+class _WhereLost(torch.autograd.Function):
+    """`_where_lost`, where it is traced: how many scores are lost is not known then."""
+
+    @staticmethod
+    def forward(ctx, found, products, queries, keys, tails, heads):
+        ctx.save_for_backward(products, queries, keys, tails, heads)
+        return _found(found, products, queries, keys, tails, heads)
+
+    @staticmethod
+    def backward(ctx, grad):
+        found, queries, keys = _found_gradient(grad, *ctx.saved_tensors)
+        return found, None, queries, keys, None, None
+
+
+_SCORES = "Tensor products, Tensor queries, Tensor keys, Tensor tails, Tensor heads"
+
+
+@operator(f"(Tensor found, {_SCORES}) -> Tensor", lambda found, *_: torch.empty_like(found))
+def _found(found: Tensor, *rest: Tensor) -> Tensor:
+    replaced = _where_lost(found, *rest)
+    return replaced.clone() if replaced is found else replaced
+
+
+@operator(
+    f"(Tensor grad, {_SCORES}) -> (Tensor, Tensor, Tensor)",
+    lambda grad, _, queries, keys, *ends: tuple(map(torch.empty_like, (grad, queries, keys))),
+)
+def _found_gradient(
+    grad: Tensor, products: Tensor, queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    lost = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
+    tails, heads = tails[lost], heads[lost]
+    shares = (queries[heads] + keys[tails]).softmax(-1) * grad[lost].unsqueeze(-1)
+    pairs = ((queries, heads), (keys, tails))
+    grads = (torch.zeros_like(each).index_add_(0, rows, shares) for each, rows in pairs)
+    return grad.index_fill(0, lost, 0.0), *grads
 
 
 def _of_pairs(queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from zoo.ops.chunked_attention import (
     even_batches,
 )
 from zoo.ops.global_sums import Sums, is_by_sums
-from zoo.ops.random_order import Kept, random_order, seed_of
+from zoo.ops.random_order import Kept, drawn_seed, random_order, seed_of
 from zoo.system.context import context
 from zoo.system.memory import upload
 
@@ -113,13 +113,13 @@ class RandomBatchAttention(nn.Module):
                 f"rba: size={size!r}, inference={inference!r}, draws={draws!r}: size and draws are "
                 "counts of at least 1, inference is 'fixed', 'full' or 'mean'."
             )
-        self.keys = [(seed, layer, draw) for draw in range(counts[inference])]
+        self.seeds = [seed_of((seed, layer, draw)) for draw in range(counts[inference])]
         self._kept = Kept()
 
     @property
     def by_sums(self) -> bool:
         """Whether evaluation needs nothing of other nodes but sums over all."""
-        return not self.keys and is_by_sums(self.attend)
+        return not self.seeds and is_by_sums(self.attend)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, sums: Sums | None = None) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), inside random batches of the N nodes.
@@ -129,10 +129,10 @@ class RandomBatchAttention(nn.Module):
         n = q.shape[-3]
         if sums is not None:
             return self.attend(q, k, v, sums=sums)
-        if self.size >= n or not (self.training or self.keys):
+        if self.size >= n or not (self.training or self.seeds):
             return self.attend(q, k, v)
         if self.training:
-            seed = int(torch.randint(2**62, ()))
+            seed = drawn_seed()
             order = random_order(n, seed, device=q.device)
             return self._in_batches(q, k, v, order, seed)
         outs = [self._in_batches(q, k, v, order) for order in self._fixed(n, q.device)]
@@ -143,14 +143,15 @@ class RandomBatchAttention(nn.Module):
 
         They are drawn on the CPU, so that a model answers the same wherever it is loaded.
         """
-        for key in self.keys:
-            draw = partial(_order, n, key, device)
+        for seed in self.seeds:
+            draw = partial(_order, n, seed, device)
             renamed = context().identities is not None
-            yield draw() if renamed else self._kept.get((n, key, device), draw)
+            yield draw() if renamed else self._kept.get((n, seed, device), draw)
 
     def _in_batches(self, q, k, v, order: Tensor, seed: int | None = None) -> Tensor:
-        """Run `random_batches`, by its fast twin where the device has one."""
-        if v.device.type not in CHUNK_NUMBERS:
+        """Run `random_batches`, by its fast twin where the device has one and nothing is traced."""
+        traced = torch.compiler.is_compiling() and self.shard != "replicated"
+        if traced or v.device.type not in CHUNK_NUMBERS:
             return random_batches(self.attend, q, k, v, order, self.size)
         return attend_in_batches(
             self.attend,
@@ -163,8 +164,8 @@ class RandomBatchAttention(nn.Module):
         )
 
 
-def _order(n: int, key: tuple[int, ...], device: torch.device) -> Tensor:
-    return upload(random_order(n, seed_of(key)), device)
+def _order(n: int, seed: int, device: torch.device) -> Tensor:
+    return upload(random_order(n, seed), device)
 
 
 def local_redeal(model: nn.Module) -> int | None:

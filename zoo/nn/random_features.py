@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.ops.precision import in_fp32
-from zoo.ops.random_order import Kept
+from zoo.ops.random_order import Kept, drawn_seed
 from zoo.system.memory import upload
+from zoo.tracing import operator
 
 _MOST_NUMBERS = 2**25  # whose QR decomposition takes about ten seconds
 
@@ -32,7 +33,7 @@ class RandomKernel(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
-        seed = int(torch.randint(2**62, ())) if self.training else self.seed
+        seed = drawn_seed() if self.training else self.seed
         draw = partial(random_directions, self.count, q.shape[-1], seed, q.device)
         w = draw() if self.training else self._kept.get((q.shape[-1], q.device), draw)
         return self.kernel(q, k, v, w)
@@ -98,13 +99,24 @@ def _waves(x: Tensor, w: Tensor) -> Tensor:
 
 
 def random_directions(
-    count: int, dim: int, seed: int, device: torch.device | str = "cpu"
+    count: int, dim: int, seed: int | None, device: torch.device | str = "cpu"
 ) -> Tensor:
     """Return random directions (count, dim) in double precision: orthogonal random features.
 
     Each one is a standard Gaussian; those of a block of `dim` are orthogonal, which lowers the
-    variance. They are drawn on the CPU, from a generator of their own, so that all devices agree.
+    variance. They are drawn on the CPU, from a generator of their own, so that all devices agree;
+    None for its seed draws one.
     """
+    return upload(_random_directions(count, dim, seed), device)
+
+
+@operator(
+    "(int count, int dim, int? seed) -> Tensor",
+    lambda count, dim, _: torch.empty(count, dim, dtype=torch.double),
+    random=True,
+)
+def _random_directions(count: int, dim: int, seed: int | None) -> Tensor:
+    seed = drawn_seed() if seed is None else seed
     blocks = -(-count // dim)
     if blocks * dim**2 > _MOST_NUMBERS:
         raise ZooError(
@@ -117,4 +129,4 @@ def random_directions(
     # LAPACK fixes signs as it likes; with those of Gram-Schmidt the basis is uniform.
     basis = basis * triangle.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
     lengths = torch.randn(count, dim, generator=generator, dtype=torch.double).norm(dim=1)
-    return upload(basis.mT.reshape(-1, dim)[:count] * lengths.unsqueeze(1), device)
+    return basis.mT.reshape(-1, dim)[:count] * lengths.unsqueeze(1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 
 BLOCK = 2**18
@@ -18,13 +19,18 @@ def blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 
 def row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Give as many rows of each tensor at a time as are a block of the largest; on a GPU, all.
+    """Give as many rows of each tensor at a time as are a block of the largest.
+
+    On a GPU, and where the loop is traced, these are all of them.
 
     Args:
         tensors: (N, ...) each; of one that is (1, ...), this row is given each time.
     """
+    if tensors[0].device.type != "cpu" or torch.compiler.is_compiling():
+        yield tensors
+        return
     rows = max(map(len, tensors))
     numbers = max(each.numel() for each in tensors) // max(rows, 1)
-    size = max(1, BLOCK // max(numbers, 1)) if tensors[0].device.type == "cpu" else max(rows, 1)
+    size = max(1, BLOCK // max(numbers, 1))
     for start in range(0, rows, size):
         yield tuple(each if len(each) < rows else each[start : start + size] for each in tensors)

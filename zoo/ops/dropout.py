@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo.ops.chunks import BLOCK, blocks
+from zoo.tracing import operator
 
 LEVELS = 2**16
 """Rates are rounded to this many levels; what is kept is scaled by the rounded rate."""
@@ -65,19 +66,24 @@ def _drawn(rate: float) -> bool:
     return FEW <= round(rate * LEVELS) <= LEVELS - FEW
 
 
-class _Bits:
-    """Random integers for a block at a time, words of the global generator cut into pieces.
+def _bits(rate: float) -> int:
+    """Return how many bits decide about a number: 8 where they give the rate exactly, as 0.5."""
+    return 8 if (rate * 2**8).is_integer() else 16
 
-    They are of 16 bits, or of 8 where that many give the rate exactly, as they do 0.5.
-    """
+
+def _scale(rate: float) -> float:
+    """Return what is multiplied with the numbers that are kept."""
+    levels = 2 ** _bits(rate)
+    return levels / (levels - round(rate * levels))
+
+
+class _Bits:
+    """Random integers for a block at a time, words of the global generator cut into pieces."""
 
     def __init__(self, x: Tensor, rate: float):
-        bits = 8 if (rate * 2**8).is_integer() else 16
+        bits = _bits(rate)
         self.kind, self.each = {8: torch.int8, 16: torch.int16}[bits], 64 // bits
-        levels = 2**bits
-        level = round(rate * levels)
-        self.least = level - levels // 2  # of those that keep a number
-        self.scale = levels / (levels - level)
+        self.least = round(rate * 2**bits) - 2**bits // 2  # of those that keep a number
         self.words = torch.empty(-(-min(BLOCK, x.numel()) // self.each), dtype=torch.int64)
 
     def __call__(self, count: int) -> Tensor:
@@ -90,13 +96,9 @@ class _Dropped(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, rate):
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        kept, draw = torch.empty_like(out, dtype=torch.bool), _Bits(x, rate)
-        for part, into, where in blocks(x, out, kept):
-            torch.ge(draw(len(part)), draw.least, out=where)
-            torch.mul(part, where, out=into).mul_(draw.scale)
+        out, kept = _drop(x, rate)
         ctx.save_for_backward(kept)
-        ctx.scale = draw.scale
+        ctx.scale = _scale(rate)
         return out
 
     @staticmethod
@@ -104,34 +106,65 @@ class _Dropped(torch.autograd.Function):
         return _Kept.apply(gradient, *ctx.saved_tensors, ctx.scale), None
 
 
+def _like_drop(x: Tensor, *rest) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.bool)
+
+
+@operator("(Tensor x, float rate) -> (Tensor, Tensor)", _like_drop, random=True)
+def _drop(x: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+    """Return x where it is kept, scaled, and where that is."""
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    kept, draw, scale = torch.empty_like(out, dtype=torch.bool), _Bits(x, rate), _scale(rate)
+    for part, into, where in blocks(x, out, kept):
+        torch.ge(draw(len(part)), draw.least, out=where)
+        torch.mul(part, where, out=into).mul_(scale)
+    return out, kept
+
+
 class _KeptPositive(torch.autograd.Function):
     """x where it is kept and positive, scaled, and what it is added to."""
 
     @staticmethod
     def forward(ctx, x, onto, mask, rate):
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
         mask = mask or onto is not None
-        kept = torch.empty_like(out, dtype=torch.bool) if mask else out
-        draw = _Bits(x, rate)
-        for part, first, into, where in blocks(x, out if onto is None else onto, out, kept):
-            bits = draw(len(part)).to(x.dtype)
-            # One pass for `part where bits > ...`, with zeros elsewhere.
-            torch.ops.aten.threshold_backward(part, bits, draw.least - 0.5, grad_input=into)
-            into.clamp_(min=0).mul_(draw.scale)
-            if mask:
-                torch.gt(into, 0, out=where)
-            if onto is not None:
-                into.add_(first)
-        ctx.save_for_backward(kept)
-        ctx.scale = draw.scale
+        out, kept = _drop_positive(x, onto, mask, rate)
+        ctx.save_for_backward(kept if mask else out)
+        ctx.scale, ctx.through = _scale(rate), _Kept if mask else _WherePositive
         return out
 
     @staticmethod
     def backward(ctx, gradient):
         (kept,) = ctx.saved_tensors
-        through = _Kept if kept.dtype == torch.bool else _WherePositive
         onto = gradient if ctx.needs_input_grad[1] else None
-        return through.apply(gradient, kept, ctx.scale), onto, None, None
+        return ctx.through.apply(gradient, kept, ctx.scale), onto, None, None
+
+
+def _like_positive(x: Tensor, onto: Tensor | None, mask: bool, rate: float):
+    return x.new_empty(x.shape), x.new_empty(x.shape if mask else 0, dtype=torch.bool)
+
+
+@operator(
+    "(Tensor x, Tensor? onto, bool mask, float rate) -> (Tensor, Tensor)",
+    _like_positive,
+    random=True,
+)
+def _drop_positive(
+    x: Tensor, onto: Tensor | None, mask: bool, rate: float
+) -> tuple[Tensor, Tensor]:
+    """Return what is kept and positive, scaled and added, and where that is if it is asked for."""
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    kept = torch.empty_like(out, dtype=torch.bool) if mask else out
+    draw, scale = _Bits(x, rate), _scale(rate)
+    for part, first, into, where in blocks(x, out if onto is None else onto, out, kept):
+        bits = draw(len(part)).to(x.dtype)
+        # One pass for `part where bits > ...`, with zeros elsewhere.
+        torch.ops.aten.threshold_backward(part, bits, draw.least - 0.5, grad_input=into)
+        into.clamp_(min=0).mul_(scale)
+        if mask:
+            torch.gt(into, 0, out=where)
+        if onto is not None:
+            into.add_(first)
+    return out, kept if mask else out.new_empty(0, dtype=torch.bool)
 
 
 class _WherePositive(torch.autograd.Function):
@@ -155,14 +188,20 @@ class _Kept(torch.autograd.Function):
     def forward(ctx, x, keep, scale):
         ctx.save_for_backward(keep)
         ctx.scale = scale
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        for part, where, into in blocks(x, keep, out):
-            torch.mul(part, where, out=into).mul_(scale)
-        return out
+        return _keep(x, keep, scale)
 
     @staticmethod
     def backward(ctx, gradient):
         return _Kept.apply(gradient, *ctx.saved_tensors, ctx.scale), None, None
+
+
+def _keep(x: Tensor, keep: Tensor, scale: float) -> Tensor:
+    if torch.compiler.is_compiling():
+        return x * keep * scale  # which it makes one loop of
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    for part, where, into in blocks(x, keep, out):
+        torch.mul(part, where, out=into).mul_(scale)
+    return out
 
 
 class Dropout(nn.Dropout):

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from zoo.ops.precision import in_fp32, wide
+from zoo.ops.random_order import drawn_seed
+from zoo.tracing import operator
 
 _NUMBERS = {"cpu": 2**19, "cuda": 2**26}
 """Numbers of a block, whose features with each noise exist at a time: on the CPU no more than its
@@ -72,8 +74,18 @@ def log_features(
         return torch.logaddexp(along - half - along.amax(over, keepdim=True), least)
 
 
-def gumbel_noise(shape: tuple[int, ...], seed: int, device: torch.device) -> Tensor:
-    """Return standard Gumbel noise, fp32, from a generator of its own."""
+def gumbel_noise(shape: tuple[int, ...], seed: int | None, device: torch.device) -> Tensor:
+    """Return standard Gumbel noise, fp32, from a generator of its own; None draws a seed."""
+    return _noise(list(shape), seed, device)
+
+
+@operator(
+    "(int[] shape, int? seed, Device device) -> Tensor",
+    lambda shape, _, device: torch.empty(shape, device=device),
+    random=True,
+)
+def _noise(shape: list[int], seed: int | None, device: torch.device) -> Tensor:
+    seed = drawn_seed() if seed is None else seed
     generator = torch.Generator(device=device).manual_seed(seed)
     times = torch.empty(shape, device=device).exponential_(generator=generator)
     return -times.clamp(min=torch.finfo(times.dtype).tiny).log()
@@ -89,45 +101,82 @@ class _Mean(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, queries, keys, values, shifts):
-        samples, count = shifts.shape[-1], keys.shape[-1]
-        sums = keys.new_full((*keys.shape[:-2], samples, count), -torch.inf)  # (..., H, K, M)
-        averages = values.new_zeros(*values.shape[:-2], samples * count, values.shape[-1])
-        out = torch.empty_like(values, memory_format=torch.contiguous_format)
-        for rows in _blocks(keys, samples):
-            sums = torch.logaddexp(sums, _noisy(keys[rows], shifts[rows]).logsumexp(-3))
-        for rows in _blocks(keys, samples):
-            averages += _key_shares(keys[rows], shifts[rows], sums).mT @ values[rows]
-        for rows in _blocks(keys, samples):
-            out[rows] = _feature_shares(queries[rows], sums) @ averages / samples
+        out, sums, averages = _mean(queries, keys, values, shifts)
         ctx.save_for_backward(queries, keys, values, shifts, sums, averages)
         return out
 
     @staticmethod
     def backward(ctx, grad):
         queries, keys, values, shifts, sums, averages = ctx.saved_tensors
-        if torch.is_grad_enabled():  # second gradients are asked for
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # second gradients
             inputs = queries, keys, values
             out = _written_out(*inputs, shifts)
             return *torch.autograd.grad(out, inputs, grad, create_graph=True), None
-        samples, count = shifts.shape[-1], keys.shape[-1]
-        grad_queries, grad_keys, grad_values = map(torch.empty_like, (queries, keys, values))
-        grad_averages, grad_sums = torch.zeros_like(averages), torch.zeros_like(sums)
-        split = (samples, count)
-        for rows in _blocks(keys, samples):
-            along = grad[rows] / samples
-            shares = _feature_shares(queries[rows], sums)
-            grad_averages += shares.mT @ along
-            through = (shares * (along @ averages.mT)).unflatten(-1, split)
-            through -= shares.unflatten(-1, split) * through.sum(-1, keepdim=True)
-            grad_queries[rows] = through.sum(-2)
-            grad_sums += through.sum(-3)
-        grad_sums -= (averages * grad_averages).sum(-1).unflatten(-1, split)
-        for rows in _blocks(keys, samples):
-            shares = _key_shares(keys[rows], shifts[rows], sums)
-            grad_values[rows] = shares @ grad_averages
-            through = values[rows] @ grad_averages.mT + grad_sums.flatten(-2).unsqueeze(-2)
-            grad_keys[rows] = (shares * through).unflatten(-1, split).sum(-2)
-        return grad_queries, grad_keys, grad_values, None
+        return *_mean_gradient(grad, queries, keys, values, shifts, sums, averages), None
+
+
+def _like_mean(queries: Tensor, keys: Tensor, values: Tensor, shifts: Tensor):
+    *sets, count = *keys.shape[:-2], keys.shape[-1]
+    samples = shifts.shape[-1]
+    averages = values.new_empty(*sets, samples * count, values.shape[-1])
+    return values.new_empty(values.shape), keys.new_empty(*sets, samples, count), averages
+
+
+@operator(
+    "(Tensor queries, Tensor keys, Tensor values, Tensor shifts) -> (Tensor, Tensor, Tensor)",
+    _like_mean,
+)
+def _mean(
+    queries: Tensor, keys: Tensor, values: Tensor, shifts: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the means, s (..., H, K, M), and the average of each feature, (..., H, K M, E)."""
+    samples, count = shifts.shape[-1], keys.shape[-1]
+    sums = keys.new_full((*keys.shape[:-2], samples, count), -torch.inf)
+    averages = values.new_zeros(*values.shape[:-2], samples * count, values.shape[-1])
+    out = torch.empty_like(values, memory_format=torch.contiguous_format)
+    for rows in _blocks(keys, samples):
+        sums = torch.logaddexp(sums, _noisy(keys[rows], shifts[rows]).logsumexp(-3))
+    for rows in _blocks(keys, samples):
+        averages += _key_shares(keys[rows], shifts[rows], sums).mT @ values[rows]
+    for rows in _blocks(keys, samples):
+        out[rows] = _feature_shares(queries[rows], sums) @ averages / samples
+    return out, sums, averages
+
+
+@operator(
+    "(Tensor grad, Tensor queries, Tensor keys, Tensor values, Tensor shifts, Tensor sums,"
+    " Tensor averages) -> (Tensor, Tensor, Tensor)",
+    lambda _, *tensors: tuple(map(torch.empty_like, tensors[:3])),
+)
+def _mean_gradient(
+    grad: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    shifts: Tensor,
+    sums: Tensor,
+    averages: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of queries, keys and values for what `_mean` returned."""
+    samples, count = shifts.shape[-1], keys.shape[-1]
+    grad_queries, grad_keys, grad_values = map(torch.empty_like, (queries, keys, values))
+    grad_averages, grad_sums = torch.zeros_like(averages), torch.zeros_like(sums)
+    split = (samples, count)
+    for rows in _blocks(keys, samples):
+        along = grad[rows] / samples
+        shares = _feature_shares(queries[rows], sums)
+        grad_averages += shares.mT @ along
+        through = (shares * (along @ averages.mT)).unflatten(-1, split)
+        through -= shares.unflatten(-1, split) * through.sum(-1, keepdim=True)
+        grad_queries[rows] = through.sum(-2)
+        grad_sums += through.sum(-3)
+    grad_sums -= (averages * grad_averages).sum(-1).unflatten(-1, split)
+    for rows in _blocks(keys, samples):
+        shares = _key_shares(keys[rows], shifts[rows], sums)
+        grad_values[rows] = shares @ grad_averages
+        through = values[rows] @ grad_averages.mT + grad_sums.flatten(-2).unsqueeze(-2)
+        grad_keys[rows] = (shares * through).unflatten(-1, split).sum(-2)
+    return grad_queries, grad_keys, grad_values
 
 
 def _blocks(keys: Tensor, samples: int) -> Iterator[tuple]:

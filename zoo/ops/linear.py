@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -133,6 +131,7 @@ class Projected:
 
     def __init__(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, heads: int):
         self.x, self.weight, self.bias, self.heads = x, weight, bias, heads
+        self._tensor: Tensor | None = None
 
     @property
     def shape(self) -> torch.Size:
@@ -140,10 +139,12 @@ class Projected:
         width = self.x.shape[-1] if self.weight is None else len(self.weight) // self.heads
         return torch.Size((len(self.x), self.heads, width))
 
-    @functools.cached_property
+    @property
     def tensor(self) -> Tensor:
         """The heads, (N, H, D), computed once and kept."""
-        return self.compute()
+        if self._tensor is None:
+            self._tensor = self.compute()
+        return self._tensor
 
     def compute(self) -> Tensor:
         """Return the heads, (N, H, D), without keeping them."""

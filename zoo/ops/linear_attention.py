@@ -99,7 +99,7 @@ def linear_mean(
     q: Tensor, k: Tensor, v: Tensor, base: Base, *, sums: Sums | None = None, way: str = "state"
 ) -> Tensor:
     """Return `linear_attention` of q, k, v of fp32 or wider, without a norm."""
-    if way == "state":
+    if way == "state" and not torch.compiler.is_compiling():  # a trace makes its own gradient
         return _ByState.apply(q, k, v, base)
     n = count_nodes(q, sums)
     state = k.new_empty(0) if way == "scores" else _state(k, v)

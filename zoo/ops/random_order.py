@@ -12,10 +12,16 @@ from torch import Tensor
 
 from zoo.errors import ZooError
 from zoo.system.context import context
+from zoo.tracing import operator
 
 
-def random_order(n: int, seed: int, *, device: torch.device | str = "cpu") -> Tensor:
-    """Return a random permutation of n nodes, (n,) int64.
+def drawn_seed() -> int | None:
+    """Return a seed that the global generator draws; in a trace None: what it seeds draws it."""
+    return None if torch.compiler.is_compiling() else int(torch.randint(2**62, ()))
+
+
+def random_order(n: int, seed: int | None, *, device: torch.device | str = "cpu") -> Tensor:
+    """Return a random permutation of n nodes, (n,) int64; None for a seed draws one.
 
     Where the context holds `identities`, a node meets the same others whatever the order of the
     rows: predictions for a graph whose nodes are renumbered are the same.
@@ -23,7 +29,16 @@ def random_order(n: int, seed: int, *, device: torch.device | str = "cpu") -> Te
     Raises:
         ZooError: the identities in the context are not those of n nodes.
     """
-    identities = context().identities
+    return _random_order(n, seed, torch.device(device))
+
+
+@operator(
+    "(int n, int? seed, Device device) -> Tensor",
+    lambda n, _, device: torch.empty(n, dtype=torch.int64, device=device),
+    random=True,
+)
+def _random_order(n: int, seed: int | None, device: torch.device) -> Tensor:
+    identities, seed = context().identities, drawn_seed() if seed is None else seed
     if identities is not None:
         return _by_identity(identities, n, seed).to(device)
     generator = torch.Generator(device=device).manual_seed(seed)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from zoo.nn.random_features import random_directions
 from zoo.ops.precision import wide
-from zoo.ops.random_order import Kept
+from zoo.ops.random_order import Kept, drawn_seed
 from zoo.sequences.causal_attention import causal_product
 
 KernelName = Literal["softmax", "sine", "elu"]
@@ -60,7 +60,7 @@ class Kernel(nn.Module):
             return self.features(wide(x), w.to(wide(x)), queries)
 
     def _directions(self, x: Tensor) -> Tensor:
-        seed = int(torch.randint(2**62, ())) if self.training else self.seed
+        seed = drawn_seed() if self.training else self.seed
         draw = partial(random_directions, self.count, x.shape[-1], seed, x.device)
         return draw() if self.training else self._kept.get((x.shape[-1], x.device), draw)
 

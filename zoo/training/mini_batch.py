@@ -20,8 +20,9 @@ from zoo.canonical_form import derived
 from zoo.config.options import MOST, Count, Table
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours, questions
+from zoo.graphs.adjacency import neighbours
 from zoo.graphs.message_passing import place
+from zoo.graphs.per_graph import questions
 from zoo.graphs.sampling import clusters, contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
 from zoo.ops.random_order import random_order, seed_of

@@ -11,7 +11,7 @@ from zoo.config.options import Count
 from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.tokenizer import BEGIN, END
 from zoo.errors import ZooError
-from zoo.graphs.pairs import Pairs
+from zoo.graphs.graph_sets import Pairs
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.sequences.beam_search import beam_search
