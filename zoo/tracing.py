@@ -33,34 +33,37 @@ def operator(schema: str, fake: Callable[..., Any], *, random: bool = False) -> 
     """
 
     def decorate(kernel: Kernel) -> Kernel:
-        if torch.__version__ < OLDEST:
-            return kernel
         name = f"zoo::{kernel.__module__.rpartition('.')[2]}_{kernel.__name__.strip('_')}"
-        define = _random if random else _plain
-        traced = define(name, schema, kernel, fake)
+        _UNDEFINED[name] = functools.partial(_random if random else _plain, schema, kernel, fake)
 
         @functools.wraps(kernel)
         def call(*arguments):
-            return (traced if torch.compiler.is_compiling() else kernel)(*arguments)
+            traced = _OPERATORS.get(name) if torch.compiler.is_compiling() else None
+            return (traced or kernel)(*arguments)
 
         return call  # type: ignore[return-value]
 
     return decorate
 
 
-def _plain(name: str, schema: str, kernel: Callable, fake: Callable, **options: Any) -> Callable:
+_OPERATORS: dict[str, Callable] = {}
+_UNDEFINED: dict[str, Callable] = {}
+"""Those that are defined when the first graph is noted: importing them is to take no time."""
+
+
+def _plain(schema: str, kernel: Callable, fake: Callable, name: str, **options: Any) -> Callable:
     made = torch.library.custom_op(name, kernel, mutates_args=(), schema=schema, **options)
     made.register_fake(fake)
     return made
 
 
-def _random(name: str, schema: str, kernel: Callable, fake: Callable) -> Callable:
+def _random(schema: str, kernel: Callable, fake: Callable, name: str) -> Callable:
     """Tell calls apart by an empty tensor: the tag does not keep torch from merging equal ones."""
     made = _plain(
-        name,
         schema.replace("(", "(Tensor call, ", 1),
         lambda _, *arguments: kernel(*arguments),
         lambda _, *arguments: fake(*arguments),
+        name,
         tags=(torch.Tag.nondeterministic_seeded,),
     )
     return lambda *arguments: made(torch.empty(0), *arguments)
@@ -128,6 +131,9 @@ def note(graph: Any) -> None:
 
 
 def _note(graph: Any) -> None:
+    while _UNDEFINED and torch.__version__ >= OLDEST:
+        name, define = _UNDEFINED.popitem()
+        _OPERATORS[name] = define(name)
     if getattr(graph, "is_block", None) is not False:
         return
     weights, features = (graph.edata.get(key) for key in (WEIGHT, FEATURE))

@@ -38,6 +38,11 @@ class FeatureLinear(Linear):
         """Return (N, out_dim) for x (N, in_dim), or for tokens (N,): for their one-hot rows."""
         if x.dim() == 1:
             return self._of_tokens(x)
+        if torch.compiler.is_compiling() and searched(x):  # which it cannot trace
+            return torch.compiler.disable(self._of_features)(x)
+        return self._of_features(x)
+
+    def _of_features(self, x: Tensor) -> Tensor:
         sparse = sparse_form(x)
         if sparse is None:
             return super().forward(dropout(x, self.dropout, self.training))
@@ -70,14 +75,19 @@ class SparseForm(NamedTuple):
 
 def sparse_form(x: Tensor) -> SparseForm | None:
     """Return the sparse form of x (N, F), or None where the dense product is the one to take."""
-    if x.dim() != 2 or x.shape[1] < WIDE or x.device.type != "cpu" or x.requires_grad:
-        return None
-    if x.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled("cpu"):
+    if not searched(x):
         return None
     known = _known.get(x)
     if known is None or known[0] != x._version:  # changed in place since
         known = _known[x] = (x._version, _found(x))
     return known[1]
+
+
+def searched(x: Tensor) -> bool:
+    """Return whether zeros are looked for in x: whether it is wide, and not learnt."""
+    if x.dim() != 2 or x.shape[1] < WIDE or x.device.type != "cpu" or x.requires_grad:
+        return False
+    return x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
 
 
 _known: WeakIdKeyDictionary = WeakIdKeyDictionary()
