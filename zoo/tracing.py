@@ -8,10 +8,11 @@ is used, and `torch._dynamo`, whose import takes seconds, stays out of the proce
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -73,7 +74,8 @@ Like = tuple[tuple[int, ...], torch.dtype]
 """Shape and type of a tensor."""
 
 
-class Facts(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Facts:
     """What a trace knows of a graph.
 
     Attributes:
@@ -108,8 +110,13 @@ def derives(find: Callable[[Any], dict[tuple, Any]]) -> Callable[[Any], dict[tup
 
 
 def facts(graph: Any) -> Facts | None:
-    """Return what a trace knows of a graph that was noted; None out of a trace."""
-    return _FACTS.get(id(graph)) if torch.compiler.is_compiling() else None
+    """Return what a trace knows of a graph that was noted; None out of a trace.
+
+    What is compiled holds for this graph, as the `id` of it is read, and as long as it has these
+    facts, whose `id` is.
+    """
+    found = _FACTS.get(id(graph)) if torch.compiler.is_compiling() else None
+    return found if found is not None and id(found) else None
 
 
 def facts_of(number: int) -> Facts:
