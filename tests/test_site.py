@@ -66,7 +66,10 @@ def copy(tmp_path):
 @pytest.mark.parametrize(
     ("path", "old", "new", "said"),
     [
-        ("docs/train.md", "large-graphs.md", "larger-graphs.md", "larger-graphs.md"),
+        pytest.param(
+            *("docs/train.md", "large-graphs.md", "larger-graphs.md", "larger-graphs.md"),
+            marks=pytest.mark.slow,  # a whole build; that of the pages themselves is strict as well
+        ),
         ("zoo/models/sage.py", "        norm: ", "        gnorm: ", "model sage: no sentence"),
     ],
     ids=["a broken link", "an option without a sentence"],

@@ -80,7 +80,7 @@ def test_chunks_are_all_nodes_once(edges, data, monkeypatch):
     for each in over.chunks:  # a node with more edges is by itself
         assert len(each) == 1 or degrees[each.start : each.stop].sum() <= edges
     assert len(over.chunks) == {1: 300, 10**9: 1}.get(edges, len(over.chunks))
-    model = create_model("sgformer", 6, data.classes)
+    model = create_model("sgformer", 6, data.classes, graph_layers=1)
     nodes = torch.arange(300)
     whole = all_logits(model, data)
     torch.testing.assert_close(asked(model, data, nodes), whole, rtol=1e-4, atol=1e-6)
