@@ -92,6 +92,8 @@ class SGFormer(Model):
         "dropout": {"low": 0.0, "high": 0.8},
         "norm": ["none", "layer"],
         "qk_norm": ["frobenius", "row"],
+        "alpha": [0.5, 1.0],
+        "graph_branch": ["stack", "residual"],
         "graph_layers": {"low": 1, "high": 5},
         "graph_norm": ["none", "batch"],
         "graph_dropout": {"low": 0.0, "high": 0.8},
