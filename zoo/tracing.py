@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
+from torch import library
 
 from zoo.canonical_form import FEATURE, WEIGHT
 
@@ -53,7 +54,7 @@ _UNDEFINED: dict[str, Callable] = {}
 
 
 def _plain(schema: str, kernel: Callable, fake: Callable, name: str, **options: Any) -> Callable:
-    made = torch.library.custom_op(name, kernel, mutates_args=(), schema=schema, **options)
+    made = library.custom_op(name, kernel, mutates_args=(), schema=schema, **options)
     made.register_fake(fake)
     return made
 

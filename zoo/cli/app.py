@@ -74,7 +74,7 @@ def main() -> None:
 @app.command()
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")
+        str | None, typer.Argument(metavar="RECIPE", help="A shipped name, a file, or a model.")
     ] = None,
     overrides: Overrides = None,
     device: DeviceName = Device.auto,

@@ -19,7 +19,7 @@ from zoo.config.options import (
     value_problems,
 )
 from zoo.config.recipe import Recipe, divide, read_recipe, word
-from zoo.config.shipped import is_path, recipe_file, recipe_names
+from zoo.config.shipped import recipe_file, recipe_names
 from zoo.datasets.load import (
     DATASETS,
     dataset_problems,
@@ -68,10 +68,8 @@ def load_recipe(
 
 def is_model(source: str) -> bool:
     """Return whether this names a model, and not a recipe."""
-    if is_path(source) or source in recipe_names():
-        return False
     discover()
-    return source in MODELS
+    return source in MODELS and source not in recipe_names()
 
 
 def _untuned(model: str, overrides: Sequence[str]) -> dict[str, Any]:
