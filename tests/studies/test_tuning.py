@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_what_is_written_can_be_trained_and_says_where_it_is_from(study):
 def test_no_test_score_is_kept(study):
     database = sqlite3.connect(study.folder / "trials.db")
     kept = {key for (key,) in database.execute("select key from trial_user_attributes")}
-    assert kept == {"val", "seconds"}
+    assert kept == {"val", "seconds", "begun"}
 
 
 def test_a_study_goes_on_where_it_was(study):
@@ -89,10 +90,23 @@ def test_settings_that_cannot_be_trained_are_left_behind(tmp_path):
         Tuning(tmp_path / "none", load_recipe(never), splits=1, device="cpu").run(9)
 
 
+def test_settings_that_do_not_go_together_cost_no_trial(tmp_path):
+    sgformer = {"name": "sgformer", "dim": 4, "graph_branch": "residual", "use_init": True}
+    search = {"model.graph_branch": ["stack", "residual"]}
+    recipe = load_recipe({**RECIPE, "model": sgformer, "search": search})
+    found = Tuning(tmp_path / "study", recipe, splits=1, device="cpu")
+    for _ in range(2):
+        found.study.enqueue_trial({"model.graph_branch": '"stack"'})
+    found.run(2)
+    states = [each.state for each in found.trials()]
+    assert states.count("refused") >= 2 and len(states) - states.count("refused") == 2
+    assert all(each.splits == 0 for each in found.trials() if each.state == "refused")
+
+
 def test_what_is_worse_on_the_first_splits_is_given_up(tmp_path, monkeypatch):
     found = Tuning(tmp_path / "study", load_recipe(RECIPE), splits=8, device="cpu")
-    scores = iter([[0.9] * 8, [0.1] * 8])
-    monkeypatch.setattr(found, "_scores", lambda prepared: iter(next(scores)))
+    scores = iter([0.9] * 8 + [0.1] * 8)
+    monkeypatch.setattr(tuning, "fit", lambda *_, **__: SimpleNamespace(val=next(scores)))
     found.run(2)
     first, second = found.trials()
     assert first.state == "complete" and second.state == "pruned" and second.splits < 8

@@ -48,8 +48,8 @@ class Trial(NamedTuple):
 
     Attributes:
         number: from 0, which is the recipe as it was.
-        state: `complete`, `pruned` or `failed`.
-        val: mean validation score over the splits it was trained on, None of a failed one.
+        state: `complete`, `pruned`, `failed`, or `refused`: its settings do not go together.
+        val: mean validation score over the splits it was trained on, None where there is none.
         std: their standard deviation.
         splits: how many these are.
         seconds: that it took.

@@ -29,11 +29,12 @@ from zoo.errors import ZooError
 from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
-from zoo.registry import MODELS
+from zoo.registry import MODELS, Model
 from zoo.studies.study import Series, Study, write_study
 from zoo.system.environment import choose_device
 from zoo.system.files import write_whole
 from zoo.training.fit import fit
+from zoo.training.full_batch import TrainingData
 
 TRAINING: dict[str, Any] = {
     "train.lr": {"low": 0.0005, "high": 0.03, "log": True},
@@ -121,7 +122,8 @@ class Tuning:
         """Try settings until so many trials have ended, those of before included.
 
         Args:
-            trials: how many.
+            trials: how many. Settings that do not go together, which is known before any training,
+                do not count, up to three times as many.
             hours: after which no trial is begun.
             tell: called after each trial, with it and the best so far.
 
@@ -130,7 +132,7 @@ class Tuning:
         """
         end = time.monotonic() + 3600 * hours
         failed: list[ZooError] = []
-        while len(self.trials()) < trials and time.monotonic() < end:
+        while self._left(trials) and time.monotonic() < end:
             self.study.optimize(lambda each: self._try(each, failed), n_trials=1, catch=(ZooError,))
             done = self.trials()
             if len(failed) == len(done) >= 3:
@@ -139,6 +141,10 @@ class Tuning:
                 tell(done[-1], best)
         if self.best() is None:
             raise failed[0] if failed else ZooError(f"no trial has ended in {self.folder}.")
+
+    def _left(self, trials: int) -> bool:
+        states = [each.state for each in self.trials()]
+        return len(states) - states.count("refused") < trials and len(states) < 4 * trials
 
     def trials(self) -> list[Trial]:
         """Return the trials that have ended, in this order."""
@@ -239,24 +245,25 @@ class Tuning:
         settings = {key: suggested(trial, key, each) for key, each in self.recipe.search.items()}
         prepared = self._prepared(settings)
         scores: list[float] = []
-        for number, score in enumerate(self._scores(prepared)):
-            scores.append(score)
-            trial.report(gain(self.metric, score), number)
+        for number, (model, fitted, train) in enumerate(self._built(prepared)):
+            trial.set_user_attr("begun", True)
+            scores.append(fit(model, fitted, device=choose_device(self.device), **train).val)
+            trial.report(gain(self.metric, scores[-1]), number)
             trial.set_user_attr("val", scores)
             trial.set_user_attr("seconds", time.perf_counter() - start)
             if trial.should_prune():
                 raise self.optuna.TrialPruned
         return gain(self.metric, statistics.fmean(scores))
 
-    def _scores(self, prepared: Prepared) -> Iterator[float]:
-        """Yield the validation score of each split."""
-        device, plan = choose_device(self.device), prepared.plan
+    def _built(self, prepared: Prepared) -> Iterator[tuple[Model, TrainingData, dict[str, Any]]]:
+        """Yield a model, what it learns from and the options of training, for each split."""
+        plan = prepared.plan
         for seed, split in zip(plan.recipe.seeds, prepared.splits, strict=True):
             with torch.random.fork_rng(devices=[]):  # the sampler's own draws stay its own
                 seed_everything(seed)
                 fitted = prepared.fitted_to(split)
                 model, _ = build(fitted)
-                yield fit(model, fitted.on(split), device=device, **plan.train).val
+                yield model, fitted.on(split), plan.train
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""
@@ -271,9 +278,10 @@ class Tuning:
         states = self.optuna.trial.TrialState
         scores = trial.user_attrs.get("val", [])
         words = {states.COMPLETE: "complete", states.PRUNED: "pruned"}
+        other = "failed" if "begun" in trial.user_attrs else "refused"
         return Trial(
             trial.number,
-            words.get(trial.state, "failed"),
+            words.get(trial.state, other),
             statistics.fmean(scores) if scores else None,
             statistics.stdev(scores) if len(scores) > 1 else None,
             len(scores),
