@@ -237,7 +237,7 @@ BROKEN = [
     ("dataset: cora\nmodel: sgformer\nname: x", "r.yaml:3: name", "a recipe has no key 'name'"),
     ("dataset: cora\nmodel: sgformer\npath: x", "r.yaml:3: path", "a recipe has no key 'path'"),
     ("dataset: cora\nmodel: sgformer\ntrain: 5", "r.yaml:3: train", "write a mapping", "not 5"),
-    ("dataset: cora\nmodel: sgformer\nseeds: 3", "r.yaml:3: seeds", "valid list"),
+    ("dataset: cora\nmodel: sgformer\nseeds: 3", "r.yaml:3: seeds", "such as [0,1,2]"),
     ("dataset: cora\nmodel: sgformer\nseeds: []", "r.yaml:3: seeds", "at least one seed"),
     ("dataset: cora\nmodel: sgformer\nseeds: [1, 1]", "r.yaml:3: seeds", "each once"),
     ("dataset: cora\nmodel: sgformer\nseeds:\n- 1\n- -1", "r.yaml:5: seeds.1", "not -1"),

@@ -33,7 +33,7 @@ def result(summary: dict[str, Any]) -> None:
     out.print(
         f"{summary['parameters']:,} parameters, {_milliseconds(summary)} ms per epoch, "
         f"{_gigabytes(summary)} GiB at most, on {summary['device']}\n"
-        f"The run is in {plain(summary['folder'])}; "
+        f"The run is in {plain(summary['folder'])}.\n"
         f"zoo report {plain(shlex.quote(summary['folder']))} draws it.",
         soft_wrap=True,
     )

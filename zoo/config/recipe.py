@@ -32,6 +32,12 @@ def _named(value: object) -> object:
     return value
 
 
+def _seeds_in_a_list(seeds: object) -> object:
+    if isinstance(seeds, int):
+        raise ValueError("write a list of seeds, such as [0,1,2]")
+    return seeds
+
+
 def _distinct(seeds: list[int]) -> list[int]:
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError("write at least one seed, and each once")
@@ -54,7 +60,7 @@ SAID = ("expect", "verified", "differs", "search")
 _MOST_OVERRIDES = 1000
 
 _Named = Annotated[Spec, BeforeValidator(_named)]
-_Seeds = Annotated[list[Seed], AfterValidator(_distinct)]
+_Seeds = Annotated[list[Seed], BeforeValidator(_seeds_in_a_list), AfterValidator(_distinct)]
 _Texts = list[Annotated[str, Field(min_length=1)]]
 
 
