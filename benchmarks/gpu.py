@@ -2,9 +2,10 @@
 
 For each model with each attention and propagation: the largest relative error of logits and
 gradients against the CPU in double precision, on a small graph; then steps of training as
-`zoo train` takes them, in fp32, with products in TF32 and in bf16, the most memory held, and the
-lines of the zoo at which the host waits in a step and in an evaluation. Beside them PyTorch
-Geometric's models of the same name, width and depth, where it is installed.
+`zoo train` takes them, in fp32, with products in TF32 and in bf16, and recorded as a CUDA graph;
+the most memory held, and the lines of the zoo at which the host waits in a step and in an
+evaluation. Beside them PyTorch Geometric's models of the same name, width and depth, where it is
+installed.
 
     python benchmarks/gpu.py [--nodes 169343] [--models sgformer,gcn]
 """
@@ -32,6 +33,7 @@ from zoo.config.options import options_of, pick
 from zoo.datasets import Dataset
 from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.registry import MODELS
 from zoo.training.epoch import Steps
@@ -91,15 +93,15 @@ def error(model, small: Dataset, device: torch.device) -> float:
 
 
 def milliseconds(step, device: torch.device, rounds: int = 10) -> float:
-    """Return the median time of a step, after three to warm up."""
+    """Return the median time of a step, after four: one more than are taken before a recording."""
     found = []
-    for _ in range(rounds + 3):
+    for _ in range(rounds + 4):
         wait(device)
         start = time.perf_counter()
         step()
         wait(device)
         found.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(found[3:])
+    return statistics.median(found[4:])
 
 
 def wait(device: torch.device) -> None:
@@ -149,6 +151,7 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
             row[f"{precision} ms"] = milliseconds(partial(steps.train, optimiser, 0), device)
         if precision == "fp32" and device.type == "cuda":
             row["MiB"] = torch.cuda.max_memory_allocated(device) / 2**20
+    row["captured ms"] = captured(model, large, device)
     with waits(device) as found:
         steps.train(optimiser, 0)
     row["waits of a step"] = dict(found)
@@ -158,6 +161,17 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
             score(part)
     row["of an evaluation"] = dict(found)
     return row
+
+
+def captured(model, large: TrainingData, device: torch.device) -> float | str:
+    """Return the milliseconds of a step that was recorded, or why there is none."""
+    steps = Steps(model, large, device=device, capture=True)
+    fused = device.type == "cuda" or None
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
+    try:
+        return milliseconds(partial(steps.train, optimiser, 0), device)
+    except ZooError as error:
+        return str(error)
 
 
 def peer_of(name: str, large: TrainingData, device: torch.device) -> float | None:

@@ -19,6 +19,7 @@ from functools import partial
 from unittest import mock
 
 import torch
+from pretended_recording import Recording, noted, record, refuse, written_by
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -66,6 +67,7 @@ def line():
 
 
 def wait(what):
+    refuse(what)
     if _PRESENT:
         _PRESENT[-1].note(what)
 
@@ -131,7 +133,7 @@ class OnCuda(Tensor):
         tensors = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Tensor)]
         _check(func, args, [each for each in tensors if not isinstance(each, OnCuda)])
         args, kwargs = tree_map(bare, (args, kwargs or {}))
-        out = func(*args, **kwargs)
+        out = noted(partial(func, *args, **kwargs), written_by(func, args, kwargs))
         written = {id(each.inner): each for each in tensors if isinstance(each, OnCuda)}
         if func is aten.copy_.default and id(out) not in written:
             return out  # to the CPU
@@ -214,7 +216,7 @@ class _Csr:
     def __matmul__(self, x):
         if not isinstance(x, OnCuda) or x.dtype != self.dtype:
             raise Mixed(f"CSR {self.dtype} on CUDA times {x.dtype} on {x.device}, {line()}")
-        return OnCuda(self.bare() @ x.inner.detach())
+        return OnCuda(noted(lambda: self.bare() @ x.inner.detach()))
 
     def bare(self):
         parts = map(bare, (self.offsets, self.indices, self.entries))
@@ -224,11 +226,13 @@ class _Csr:
         """`torch.sparse.sampled_addmm`, whose numbers of entries may be of 32 bits on a GPU."""
         if not all(isinstance(x, OnCuda) and x.dtype == self.dtype for x in (one, other)):
             raise Mixed(f"CSR {self.dtype} on CUDA sampled of {one.dtype} and {other.dtype}")
-        parts = bare(self.offsets).long(), bare(self.indices).long(), bare(self.entries)
-        matrix = torch.sparse_csr_tensor(*parts, self.shape, check_invariants=False)
-        two = (x.inner.detach() for x in (one, other))
-        values = torch.sparse.sampled_addmm(matrix, *two, **given).values()
-        return _Csr(self.offsets, self.indices, OnCuda(values), self.shape)
+
+        def values():
+            parts = bare(self.offsets).long(), bare(self.indices).long(), bare(self.entries)
+            matrix = torch.sparse_csr_tensor(*parts, self.shape, check_invariants=False)
+            return _SAMPLED(matrix, one.inner.detach(), other.inner.detach(), **given).values()
+
+        return _Csr(self.offsets, self.indices, OnCuda(noted(values)), self.shape)
 
 
 _SAMPLED = torch.sparse.sampled_addmm
@@ -319,7 +323,7 @@ class _Mode(TorchFunctionMode):
             raise Mixed(f"a generator of the CPU for CUDA, {line()}")
         if name in ("tensor", "as_tensor"):
             wait(f"{name}()")
-        return on_cuda(func(*args, **{**kwargs, "device": "cpu"}))
+        return on_cuda(noted(partial(func, *args, **{**kwargs, "device": "cpu"})))
 
     def of_cuda(self, func, name, x, rest, kwargs):
         """Call a function whose first argument is on the GPU."""
@@ -335,7 +339,7 @@ class _Mode(TorchFunctionMode):
             raise Mixed(f"pin_memory() of a tensor on CUDA, {line()}")
         if "device" in kwargs and name != "__get__":
             there = is_cuda(kwargs.pop("device"))
-            out = func(x.inner, *rest, **kwargs)
+            out = noted(partial(func, x.inner, *rest, **kwargs))
             return on_cuda(out) if there else out
         return func(x, *rest, **kwargs)
 
@@ -365,9 +369,11 @@ def _moved(name, x, args, kwargs):
     if target.type == "cuda" and not isinstance(x, OnCuda):
         if waits or not getattr(x, "of_pinned_memory", False):
             wait("copy to CUDA" if waits else "copy of memory that is not pinned")
+        refuse("copy to CUDA")
         order(present_stream().name, "copies")
         x = to_cuda(x)
     elif target.type == "cpu" and isinstance(x, OnCuda):
+        refuse("copy to the CPU")
         if waits:
             wait("copy to the CPU")
         x = _ToCpu.apply(x)
@@ -432,7 +438,7 @@ def pretended_cuda():
         torch.get_autocast_dtype,
     )
     fork, gpu = torch.random.fork_rng, Waits()
-    group = torch.nn.utils.clip_grad._group_tensors_by_device_and_dtype
+    group = torch.optim.Optimizer._group_tensors_by_device_and_dtype
 
     def backward(*args, **kwargs):
         with _Mode():  # gradients of the zoo's own functions run below the first one
@@ -442,6 +448,8 @@ def pretended_cuda():
         found = group(lists, *options).items()
         return {(lists[0][0].device, kind): each for (_, kind), each in found}
 
+    by_device = "_group_tensors_by_device_and_dtype"
+
     instead = [
         (torch, "Generator", _Generator),
         (torch, "autocast", _Autocast),
@@ -449,7 +457,8 @@ def pretended_cuda():
         (torch, "get_autocast_dtype", lambda device="cpu": kind("cpu")),
         (torch.random, "fork_rng", lambda devices=None, **options: fork(devices=[], **options)),
         (torch.autograd, "_engine_run_backward", backward),
-        (torch.nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", grouped),
+        (torch.nn.utils.clip_grad, by_device, grouped),
+        (torch.optim.Optimizer, by_device, staticmethod(grouped)),
         (torch.cuda, "device", lambda device: contextlib.nullcontext()),
         (torch.cuda, "manual_seed", lambda seed: None),
         (torch.cuda, "current_device", lambda: 0),
@@ -457,6 +466,8 @@ def pretended_cuda():
         (torch.cuda, "Stream", Stream),
         (torch.cuda, "stream", _on),
         (torch.cuda, "current_stream", present_stream),
+        (torch.cuda, "CUDAGraph", Recording),
+        (torch.cuda, "graph", record),
         (torch.sparse, "sampled_addmm", _sampled),
         (nn.Module, "to", _module_to),
         (zoo.training.full_batch, "ThreadPoolExecutor", type("Pool", (_Pool,), {"mode": _Mode()})),

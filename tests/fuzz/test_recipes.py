@@ -23,8 +23,7 @@ from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit
 from zoo.training.mini_batch import BATCHING
-from zoo.training.optimizers import OPTIMIZERS
-from zoo.training.schedules import SCHEDULES
+from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 from zoo.weights.create import create_model
 
 discover()

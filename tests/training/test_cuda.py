@@ -8,25 +8,19 @@ import itertools
 import weakref
 from collections import Counter
 from contextlib import nullcontext
-from typing import Any, NamedTuple
 from unittest import mock
 
 import pretended_cuda as pretended
 import pytest
 import torch
+from cuda_cases import GRAPH, MEAN, MODELS_TRIED, MODES_TRIED, OF_BATCHES, RBA, Case
 from pretended_cuda import CUDA, Mixed, OnCuda, bare, pretended_cuda
 from torch.nn import functional
 
 import zoo
-from zoo.canonical_form import FEATURE
-from zoo.config.options import options_of, pick
-from zoo.datasets import Dataset
-from zoo.datasets.files.labels import METRICS
-from zoo.datasets.splits import Split
-from zoo.datasets.tasks import TASKS
+from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees, matrices
-from zoo.graphs.examples import preferential_attachment
 from zoo.graphs.message_passing import place
 from zoo.graphs.per_graph import questions
 from zoo.nn.attention import softmax
@@ -37,90 +31,9 @@ from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData, Whole, moved
+from zoo.training.full_batch import Whole, moved
 from zoo.training.mini_batch import RandomNodes
-from zoo.weights.create import create_model, list_models
-
-NODES, FEATURES, CLASSES = 24, 5, 3
-RBA: dict[str, Any] = {"name": "rba", "size": 8}
-MEAN = {**RBA, "inference": "mean", "draws": 2}
-SMALL = {"dim": 4, "layers": 1, "local_layers": 1, "global_layers": 1}
-
-GRAPH = preferential_attachment(NODES)
-GRAPH.edata[FEATURE] = torch.randn(GRAPH.num_edges(), 2, generator=torch.Generator().manual_seed(3))
-
-
-class Case(NamedTuple):
-    """What is trained, and how often the host may wait for a step and for an evaluation."""
-
-    model: str
-    options: dict[str, Any] = {}  # noqa: RUF012 (never written)
-    train: dict[str, Any] = {}  # noqa: RUF012
-    task: str = "node-classification"
-    step: int = 1  # the loss
-    evaluation: int = 3  # once for each part
-
-    def __str__(self):
-        words = [self.model, *self.options.items(), *self.train.items(), self.task]
-        return "-".join("".join(c for c in str(each) if c.isalnum()) for each in words)
-
-    def build(self):
-        torch.manual_seed(2)
-        known = options_of(MODELS[self.model])
-        small = {name: value for name, value in SMALL.items() if name in known}
-        outputs = pick(TASKS, self.task).outputs(CLASSES)
-        return create_model(self.model, FEATURES, outputs, **{**small, **self.options})
-
-    def data(self):
-        torch.manual_seed(1)
-        y = {
-            "node-classification": torch.arange(NODES) % CLASSES,
-            "node-binary": torch.arange(NODES) % 2,
-            "node-multilabel": torch.randint(2, (NODES, CLASSES)).float(),
-            "node-regression": torch.randn(NODES, CLASSES),
-        }[self.task]
-        x = torch.randn(NODES, FEATURES)
-        metric = METRICS[self.task]
-        data = Dataset("made", GRAPH, x, y, self.task, metric, "random", None, CLASSES)
-        order = torch.randperm(NODES)
-        parts = [each.sort().values for each in order.split([12, 6, 6])]
-        return TrainingData(data, Split(*parts, "random"), pick(TASKS, self.task))
-
-
-OF_BATCHES = {"batching": {"name": "random-nodes", "size": NODES}}
-SAMPLED = {"batching": {"name": "neighbours", "size": 12, "fanouts": [3]}, "evaluate": "batches"}
-
-MODELS_TRIED = [
-    Case("gcn"),
-    Case("gat"),
-    Case("gat", {"edge_dim": 2}),
-    Case("gine"),
-    Case("gine", {"edge_dim": 2}),
-    Case("sage"),
-    Case("mlp"),
-    Case("sgformer"),
-    Case("transformer", {"attention": {**MEAN, "inner": "performer"}}),
-    Case("difformer", {"attention": {**RBA, "inner": "softmax", "recompute": True}}),
-    Case("graphgps", {"attention": "linear", "propagation": "mean"}),
-    Case("nodeformer", {"redraw": "step"}),
-    Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
-    Case("htgn", {"kernel": "sine"}),
-    Case("htgn", {"edges": "attention", "edge_dim": 2}),
-]
-
-MODES_TRIED = [
-    Case("gcn", train={"loss": "one-hot", "precision": "tf32"}),
-    Case("gcn", train={"label_smoothing": 0.1, "precision": "bf16", "clip": 1.0}),
-    # Of a metric of the CPU two tensors are copied.
-    Case("gcn", task="node-binary", evaluation=6),
-    Case("gcn", task="node-multilabel", evaluation=6),
-    Case("gcn", task="node-regression", evaluation=6),
-    # Features, labels and numbers of nodes are copied anew.
-    Case("gcn", train=OF_BATCHES, evaluation=6),
-    Case("difformer", train=OF_BATCHES, evaluation=6),
-    Case("gat", train=SAMPLED),
-    Case("gine", {"edge_dim": 2}, train=SAMPLED),
-]
+from zoo.weights.create import list_models
 
 
 def all_of_them():

@@ -18,8 +18,7 @@ from zoo.registry import Model, Output
 from zoo.training.epoch import _Losses, all_logits
 from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import TrainingData
-from zoo.training.optimizers import OPTIMIZERS
-from zoo.training.schedules import SCHEDULES
+from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 from zoo.weights.create import create_model
 
 TASK = pick(TASKS, "node-classification")

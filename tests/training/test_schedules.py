@@ -10,7 +10,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import TrainingData
-from zoo.training.schedules import SCHEDULES
+from zoo.training.optimizers import SCHEDULES
 from zoo.weights.create import create_model
 
 

@@ -22,6 +22,7 @@
   are not offered for inspection.
 """
 
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -36,6 +37,7 @@ from zoo.nn import (
     Norm,
     build_attend,
     build_norm,
+    drawn,
     edge_ends,
     edge_log_probabilities,
     gumbel_attention,
@@ -255,7 +257,10 @@ class Kernel(nn.Module):
 
     def draw(self) -> None:
         """Draw the directions of training anew; the global generator seeds them, by one draw."""
-        self.drawn = random_directions(*self.directions.shape, None, self.directions.device)
+        draw = partial(random_directions, *self.directions.shape, device=self.directions.device)
+        found, _ = drawn(draw)
+        same = self.drawn is not None and self.drawn.device == found.device
+        self.drawn = self.drawn.copy_(found) if same else found
 
     def present(self) -> Tensor:
         """Return the directions of the present mode, (M, D)."""
@@ -265,5 +270,6 @@ class Kernel(nn.Module):
         """Attend from q to k, v, all (..., N, H, D), with new noise for each key in training."""
         noise = None
         if self.training and self.samples:
-            noise = gumbel_noise((self.samples, *k.shape[:-1]), None, k.device) / self.temperature
+            shape, device = (self.samples, *k.shape[:-1]), k.device
+            noise = drawn(lambda seed: gumbel_noise(shape, seed, device))[0] / self.temperature
         return gumbel_attention(q, k, v, self.present(), noise, epsilon=self.epsilon)

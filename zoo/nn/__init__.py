@@ -66,7 +66,7 @@ from zoo.ops.linear import HeadIdentity, HeadLinear, Linear
 from zoo.ops.linear_attention import linear_attention
 from zoo.ops.losses import cross_entropy
 from zoo.ops.precision import in_fp32
-from zoo.ops.random_order import seed_of
+from zoo.ops.random_order import drawn, seed_of
 
 __all__ = [
     "ATTENTIONS",
@@ -106,6 +106,7 @@ __all__ = [
     "count_nodes",
     "cross_entropy",
     "cross_graph",
+    "drawn",
     "edge_dot",
     "edge_ends",
     "edge_features",

@@ -25,7 +25,7 @@ from zoo.ops.chunked_attention import (
     even_batches,
 )
 from zoo.ops.global_sums import Sums, is_by_sums
-from zoo.ops.random_order import Kept, drawn_seed, random_order, seed_of
+from zoo.ops.random_order import Kept, drawn, random_order, seed_of
 from zoo.system.context import context
 from zoo.system.memory import upload
 
@@ -132,8 +132,7 @@ class RandomBatchAttention(nn.Module):
         if self.size >= n or not (self.training or self.seeds):
             return self.attend(q, k, v)
         if self.training:
-            seed = drawn_seed()
-            order = random_order(n, seed, device=q.device)
+            order, seed = drawn(lambda seed: random_order(n, seed, device=q.device))
             return self._in_batches(q, k, v, order, seed)
         outs = [self._in_batches(q, k, v, order) for order in self._fixed(n, q.device)]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.ops.precision import in_fp32
-from zoo.ops.random_order import Kept, drawn_seed
+from zoo.ops.random_order import Kept, drawn, drawn_seed
 from zoo.system.memory import upload
 from zoo.tracing import operator
 
@@ -33,9 +33,12 @@ class RandomKernel(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
-        seed = drawn_seed() if self.training else self.seed
-        draw = partial(random_directions, self.count, q.shape[-1], seed, q.device)
-        w = draw() if self.training else self._kept.get((q.shape[-1], q.device), draw)
+        dim, device = q.shape[-1], q.device
+        draw = partial(random_directions, self.count, dim, device=device)
+        if self.training:
+            w, _ = drawn(draw)
+        else:
+            w = self._kept.get((dim, device), partial(draw, self.seed))
         return self.kernel(q, k, v, w)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from zoo.system import process_group
-from zoo.system.context import context
+from zoo.system.context import context, using
 
 CHUNK_NUMBERS = {"cpu": 2**18, "cuda": 2**26}
 """Numbers in the values of a chunk of batches; on the CPU no more than its caches hold."""
@@ -258,10 +258,11 @@ def _storage(x: Tensor) -> int:
 def _drawing(seed: int | None, start: int, device: torch.device) -> Iterator[None]:
     """Draw from generators of a seed of their own, and give the global ones back as they were."""
     if seed is None:
-        yield
+        with using(draws=None):
+            yield
         return
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with using(draws=None), torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed((seed + start) % 2**63)
         for each in devices:
             with torch.cuda.device(each):  # the one of this process, which need not be the first

@@ -16,8 +16,61 @@ from zoo.tracing import operator
 
 
 def drawn_seed() -> int | None:
-    """Return a seed that the global generator draws; in a trace None: what it seeds draws it."""
-    return None if torch.compiler.is_compiling() else int(torch.randint(2**62, ()))
+    """Return a seed that the global generator draws; in a trace None: what it seeds draws it.
+
+    Raises:
+        ZooError: a step is being recorded, whose replays would all have this seed.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    if context().recording:
+        raise ZooError(
+            "`train.capture` records a step, and this model draws something in it that cannot be "
+            "drawn before, such as the directions of each random batch. Leave `capture` out."
+        )
+    return int(torch.randint(2**62, ()))
+
+
+Draw = Callable[[int | None], Tensor]
+"""Seed to what is drawn with it."""
+
+
+def drawn(draw: Draw) -> tuple[Tensor, int | None]:
+    """Return what is drawn with a seed of the global generator, and the seed.
+
+    Of a step that is recorded it is what `Draws` has ready, with no seed.
+    """
+    draws = None if torch.compiler.is_compiling() else context().draws
+    if draws is not None:
+        return draws.take(draw)
+    seed = drawn_seed()
+    return draw(seed), seed
+
+
+class Draws:
+    """What a step draws on the host, so that it can be drawn before the step instead.
+
+    The step is taken once with `using(draws=...)`, and then recorded with it: the recording reads
+    what was drawn, and `renew` draws all of it anew in its place, in the same order.
+    """
+
+    def __init__(self):
+        self.places: list[tuple[Draw, Tensor]] = []
+        self._taken = 0
+
+    def take(self, draw: Draw) -> tuple[Tensor, int | None]:
+        """Return what is drawn, and its seed; in a recording what was drawn here before."""
+        if context().recording:
+            self._taken += 1
+            return self.places[self._taken - 1][1], None
+        seed = drawn_seed()
+        self.places.append((draw, draw(seed)))
+        return self.places[-1][1], seed
+
+    def renew(self) -> None:
+        """Draw all of it anew."""
+        for draw, place in self.places:
+            place.copy_(draw(drawn_seed()))
 
 
 def random_order(n: int, seed: int | None, *, device: torch.device | str = "cpu") -> Tensor:

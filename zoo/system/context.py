@@ -1,7 +1,7 @@
 """What a caller may tell operations deep inside a model, without passing it through the model.
 
 A model is called as `model(graph, x)`, and what calls it may have to say something to an operation
-deep inside. That is a `Context`: three fields, each set by one caller, read by one operation.
+deep inside. That is a `Context`: a few fields, each set by one caller, read by one operation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,16 @@ class Context(NamedTuple):
             estimates of memory. Read by `attend_in_batches`, whose `recompute: auto` depends on it.
         torch_only: whether sums over neighbours are computed as on a GPU that DGL was not built
             for; set by estimates of memory. Read by `zoo.graphs.message_passing`.
+        draws: a `Draws`, which has ready what a recorded step draws; set by `CapturedStep`. Read by
+            `drawn`.
+        recording: whether a step is being recorded; set by `CapturedStep`. Read by `drawn_seed`.
     """
 
     identities: Tensor | None = None
     rows: int = 0
     torch_only: bool = False
+    draws: Any = None
+    recording: bool = False
 
 
 _NOTHING = Context()

@@ -22,6 +22,7 @@ from zoo.nn.random_batch_attention import local_redeal
 from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
+from zoo.training.captured import CapturedStep
 from zoo.training.full_batch import (
     Apart,
     Divided,
@@ -55,6 +56,7 @@ class Steps:
         evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
             has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
             `batches`, as training does.
+        capture: whether a GPU is to record the step and replay it, see `CapturedStep`.
 
     Attributes:
         over: the mini-batch strategy of training.
@@ -72,8 +74,10 @@ class Steps:
     device: torch.device | str = "cpu"
     batching: Spec = "full"
     evaluation: str = "full"
+    capture: bool = False
 
     def __post_init__(self):
+        self._captured: CapturedStep | None = None
         redeal = local_redeal(self.model) if process_group.count() > 1 else None
         data, split = self.on.data, self.on.split
         given = (data, split.train, self.device)
@@ -93,6 +97,9 @@ class Steps:
             self.asked = (WhereItFits if on_gpu else Whole)(*given)
         if self.asked is not self.over and process_group.rank() > 0:
             self.asked = None  # one process is enough for what is not divided
+        if self.capture and type(self.over) is not Whole:
+            raise ZooError("`capture` records the step of a whole graph on one GPU; leave it out.")
+        self.capture = self.capture and torch.device(self.device).type == "cuda"
 
     def _batched(self) -> bool:
         """Return whether training goes in batches of nodes, of a graph that is large then."""
@@ -107,6 +114,10 @@ class Steps:
         if process_group.count() > 1 and isinstance(self.over, Divided):
             torch.manual_seed(seed_of((self.over.seed, epoch, _BEGINNING)))
         self.model.begin_epoch(epoch)
+
+    def forget(self) -> None:
+        """Forget the step that was recorded: a phase begins, or the optimiser has another state."""
+        self._captured = None
 
     def train(
         self,
@@ -126,6 +137,10 @@ class Steps:
         """
         self.model.train()
         losses = _Losses(epoch, optimiser)
+        if self.capture:
+            pace(1.0)
+            losses.append(self._captured_step(optimiser))
+            return losses.mean()
         found: Tensor | None = None
         for part in self.over.parts(epoch):
             if found is None:
@@ -163,6 +178,20 @@ class Steps:
         else:
             loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
         return part.weight * loss + part.share * penalty
+
+    def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor:
+        """Take the step of the whole graph, by a replay as soon as it is recorded."""
+
+        def step() -> Tensor:
+            (part,) = self.over.parts(0)
+            optimiser.zero_grad(set_to_none=True)
+            loss = self._loss(part)
+            loss.backward()
+            self._step(optimiser)
+            return loss.detach()
+
+        self._captured = self._captured or CapturedStep(step, self.model, optimiser)
+        return self._captured()
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
         self.over.combine(self.model)

@@ -20,8 +20,7 @@ from zoo.training.checkpoint import Best, Checkpoint
 from zoo.training.epoch import Steps
 from zoo.training.full_batch import TrainingData, products_in, training_alone
 from zoo.training.mini_batch import BATCHING
-from zoo.training.optimizers import OPTIMIZERS
-from zoo.training.schedules import SCHEDULES
+from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 from zoo.training.stored_state import check_stored, generators, restore_generators
 
 COPIES = 5
@@ -98,6 +97,7 @@ def fit(
     loss: Loss = "task",
     label_smoothing: Rate = 0.0,
     inductive: bool = False,
+    capture: bool = False,
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
 
@@ -127,6 +127,9 @@ def fit(
         label_smoothing: share of each label that is spread over all classes, in the loss.
         inductive: train on the training nodes alone; validation and test nodes are seen, together
             with these, when they are measured and not before.
+        capture: record the step of a small graph once as a CUDA graph and replay it: a GPU is
+            asked for one thing instead of hundreds. Not of models that draw random batches; on a
+            CPU the same as without.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
@@ -136,7 +139,7 @@ def fit(
     model.to(device)
     _check_room(model, torch.device(device))
     steps = Steps(model, on, precision=precision, clip=clip, device=device, batching=batching,
-                  evaluation=evaluate)  # fmt: skip
+                  evaluation=evaluate, capture=capture)  # fmt: skip
     groups = hooks.arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
     factor = pick(SCHEDULES, schedule, epochs)
@@ -242,6 +245,7 @@ def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool, fact
     start, rate = time.perf_counter(), state.rates.get_last_lr()[-1]
     if epoch in state.best.starts:
         state.best.rewind()
+        steps.forget()
     steps.begin(epoch)
     loss = steps.train(state.optimiser, epoch, pace)
     state.rates.step()
