@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+import re
 import sys
 import time
 from itertools import groupby
@@ -259,16 +260,20 @@ def _tell_study(study, summary: dict[str, Any]) -> None:
     """Print the best trials, what the settings matter, and the score of the best on test."""
     trials = study.trials()
     done = sorted((each for each in trials if each.state == "complete"), key=study.gain)
-    shown = [{"trial": each.number, "validation": _score(each), **_short(each.settings)}
+    shown = [{"trial": each.number, "validation": f"{each.val:.4f}",
+              "deviation": "" if each.std is None else f"{each.std:.4f}", **_short(each.settings)}
              for each in done[:-6:-1]]  # fmt: skip
-    console.rows([{"": key, **{f"{n + 1}.": each[key] for n, each in enumerate(shown)}}
+    share = {key: f"{each:.0%}" for key, each in study.importance().items()}
+    matters = {"matters": _short(share)} if share else {}
+    console.rows([{"": key, **{f"{n + 1}.": each[key] for n, each in enumerate(shown)},
+                   **{word: each.get(key) for word, each in matters.items()}}
                   for key in shown[0]])  # fmt: skip
-    matters = ", ".join(f"{key} {each}" for key, each in _short(study.importance()).items())
-    console.say(f"what the settings matter: {matters or 'too few trials to tell'}")
+    console.say("matters: how much of the spread of scores a setting explains" if matters
+                else "too few trials to tell what the settings matter")  # fmt: skip
     begun = next((_score(each) for each in trials if each.number == 0), "")
     test, std = summary["test"]["mean"], summary["test"]["std"]
-    console.say(f"validation {begun} as it was, {_score(study.best())} tuned; "
-                f"test {test:.4f} ± {std or 0:.4f}")  # fmt: skip
+    console.say(f"validation {begun} as it was, {_score(study.best())} tuned")
+    console.say(f"test {test:.4f} ± {std or 0:.4f}, scored once")
     console.remark(f"written: {', '.join(map(str, study.write()))}")
 
 
@@ -278,5 +283,5 @@ def _score(trial) -> str:
 
 
 def _short(found: dict[str, Any]) -> dict[str, str]:
-    return {key.removeprefix("model."): f"{each:.3g}" if isinstance(each, float) else str(each)
-            for key, each in found.items()}  # fmt: skip
+    return {re.sub("^(model|train)[.]", "", key): f"{each:.3g}" if isinstance(each, float)
+            else str(each) for key, each in found.items()}  # fmt: skip

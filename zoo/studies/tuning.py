@@ -199,7 +199,8 @@ class Tuning:
 
     def score(self, **watched: Any) -> dict[str, Any]:
         """Train the best recipe and return the summary of its run: its test score, for once."""
-        recipe = load_recipe(self.write_best(), trust=True)
+        name = f"{self.recipe.model['name']}-tuned"
+        recipe = load_recipe(self.write_best(), trust=True).model_copy(update={"name": name})
         return run_recipe(recipe, device=self.device, runs=self.folder, **watched)
 
     def _study(self):
