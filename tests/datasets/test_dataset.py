@@ -302,6 +302,14 @@ def test_folders_are_searched_in_order(parts, tmp_path, monkeypatch):
     write_prepared(smaller, first / "cora.npz")
     with pytest.raises(ZooError, match="cora.npz has 2 nodes, and cora has 40: it is another"):
         load_graph("cora")
+    for more, edge in (([-1, -1], 39), ([-1, 0], 39), ([-1, -1], 40)):  # more nodes than 40
+        edges, labels = np.array([[0, edge]]), np.array([0, 1] * 20 + more)
+        write_prepared(GraphArrays(edges, labels, np.eye(42)), first / "cora.npz")
+        if (more, edge) == ([-1, -1], 39):
+            assert load_graph("cora").graph.num_nodes() == 42
+        else:
+            with pytest.raises(ZooError, match="has 42 nodes, and cora has 40"):
+                load_graph("cora")
 
 
 def test_a_missing_graph_is_answered_with_its_file(tmp_path, monkeypatch):

@@ -38,9 +38,10 @@ class Row(NamedTuple):
 class Series(NamedTuple):
     """A plot: lines by name, each with its x and y.
 
-    References are `dashed`; `gcn, from scratch` then has the colour of `gcn`. x is logarithmic, and
-    so is y unless `flat`. Margins are half the lengths of error bars, by name of the line. The
-    note, below the plot, says what they are, and why lines end.
+    References are `dashed`; `gcn, from scratch` then has the colour of `gcn`. Of `points` none is
+    joined to the next. x is logarithmic unless `even`, and so is y unless `flat`. Margins are half
+    the lengths of error bars, by name of the line. The note, below the plot, says what they are,
+    and why lines end.
     """
 
     title: str
@@ -50,6 +51,8 @@ class Series(NamedTuple):
     flat: bool = False
     margins: dict[str, list[float]] = {}
     note: str = ""
+    points: tuple[str, ...] = ()
+    even: bool = False
 
 
 OVER_SEEDS = "bars: standard deviation over seeds"
@@ -167,10 +170,13 @@ def _draw_plot(axes, plot: Series, looks: dict[str, tuple[str, str]]) -> None:
             style |= {"linestyle": dashes, "marker": ""}
         elif other:
             style |= {"linestyle": "--", "markerfacecolor": "white"}
+        elif name in plot.points:
+            style |= {"linestyle": "", "markerfacecolor": "white"}
         shifted = [each * shifts.get(name, 1.0) for each in x]
         axes.errorbar(shifted, y, plot.margins.get(name), capsize=2, elinewidth=1, **style)
-    axes.set(title=plot.title, xlabel=plot.x_label, xscale="log")
-    _set_ticks(axes, plot)
+    axes.set(title=plot.title, xlabel=plot.x_label, xscale="linear" if plot.even else "log")
+    if not plot.even:
+        _set_ticks(axes, plot)
     begins = _begin(axes, plot) if plot.flat else _set_decades(axes)
     axes.minorticks_off()
     axes.grid(visible=True, alpha=0.3)

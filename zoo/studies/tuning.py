@@ -16,6 +16,8 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from itertools import accumulate, dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +136,7 @@ class Tuning:
         failed: list[ZooError] = []
         while self._left(trials) and time.monotonic() < end:
             self.study.optimize(lambda each: self._try(each, failed), n_trials=1, catch=(ZooError,))
-            done = self.trials()
-            if len(failed) == len(done) >= 3:
+            if len(failed) == len(done := self.trials()) >= 3:
                 raise failed[0]
             if best := self.best():
                 tell(done[-1], best)
@@ -154,7 +155,10 @@ class Tuning:
     def best(self) -> Trial | None:
         """Return the trial with the best validation score, None where none is complete."""
         done = [each for each in self.trials() if each.state == "complete"]
-        return max(done, key=self.gain, default=None)
+        return reduce(self._better, done) if done else None
+
+    def _better(self, old: Trial, new: Trial) -> Trial:
+        return new if new.state == "complete" and self.gain(new) > self.gain(old) else old
 
     def importance(self) -> dict[str, float]:
         """Return how much of the spread of scores each setting explains, the most first."""
@@ -178,18 +182,18 @@ class Tuning:
 
     def write(self) -> list[Path]:
         """Write the best recipe, the trials as a table, and a picture of the best score so far."""
-        trials, best = self.trials(), []
-        for each in trials:
-            better = each.state == "complete" and (
-                not best or self.gain(each) > self.gain(best[-1])
-            )
-            best.append(each if better else best[-1] if best else each)
-        numbers = [float(each) for each in range(1, len(trials) + 1)]
-        line = {"best so far": (numbers, [each.val or math.nan for each in best])}
-        margins = {"best so far": [each.std or 0.0 for each in best]}
-        title = f"Validation {self.metric}, {self.folder.name}"
-        note = "bars: standard deviation over splits"
-        plot = Series(title, "trials", line, flat=True, margins=margins, note=note)
+        trials = self.trials()
+        of_state = {word: [each for each in enumerate(trials, start=1) if each[1].state == word]
+                    for word in ("complete", "pruned")}  # fmt: skip
+        first = dropwhile(lambda each: each[1].state != "complete", enumerate(trials, start=1))
+        best = accumulate(first, lambda old, new: (new[0], self._better(old[1], new[1])))
+        found = {**of_state, "best so far": [*best]}
+        lines = {name: ([float(number) for number, _ in each], [trial.val for _, trial in each])
+                 for name, each in found.items() if each}  # fmt: skip
+        title = f"Validation {self.metric}, {self.recipe.model['name']}"
+        note = "a point is the mean over splits (pruned: those it has seen)"
+        plot = Series(title, "trials", lines, ("best so far",), True, note=note,
+                      points=tuple(of_state), even=True)  # fmt: skip
         table = [{**each._asdict(), "settings": json.dumps(each.settings)} for each in trials]
         return [self.write_best(), *write_study(Study("trials", [], [plot], table), self.folder)]
 
@@ -214,13 +218,9 @@ class Tuning:
             heartbeat_stale_trial_callback=retry,  # one that was killed is tried again
         )
         study = optuna.create_study(
-            storage=storage,
-            study_name="tune",
-            load_if_exists=True,
-            direction="maximize",
+            storage=storage, study_name="tune", load_if_exists=True, direction="maximize",
             sampler=optuna.samplers.TPESampler(multivariate=True),
-            pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1),
-        )
+            pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1))  # fmt: skip
         study.enqueue_trial(self._as_it_is(), skip_if_exists=True)
         return study
 
@@ -295,6 +295,5 @@ def _optuna():
     try:
         return importlib.import_module("optuna")
     except ImportError:
-        raise ZooError(
-            "tuning needs a package more: pip install 'graph-transformer-zoo[tune]'."
-        ) from None
+        said = "tuning needs a package more: pip install 'graph-transformer-zoo[tune]'."
+        raise ZooError(said) from None

@@ -51,7 +51,7 @@ def _builder(name: str) -> Callable[..., Dataset]:
         if is_on_disk(path):
             return read_on_disk(path, features=features, task=task)
         arrays = read_prepared(path)
-        check_size(name, path, len(arrays.labels), known.nodes)
+        check_size(name, path, arrays, known.nodes)
         return _made(path, name, arrays, task, known.split, features=features)
 
     build.__name__ = build.__qualname__ = name

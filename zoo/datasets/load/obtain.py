@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.prepared import KEYS, write_prepared
@@ -177,13 +179,16 @@ def _unpack(path: Path, name: str) -> None:
         raise ZooError(f"what was downloaded is no archive ({error})") from None
 
 
-def check_size(name: str, path: Path, found: int, nodes: int) -> None:
+def check_size(name: str, path: Path, arrays: GraphArrays, nodes: int) -> None:
     """Refuse a file that is called like a named graph and is another.
 
     Raises:
-        ZooError: it has another number of nodes.
+        ZooError: it has another number of nodes, not counting those at its end that have neither
+            label nor edge.
     """
-    if found != nodes:
+    found, more = len(arrays.labels), arrays.labels[nodes:]
+    unknown = more.size and (np.isnan(more) | (more < 0)).all()
+    if found != nodes and not (unknown and arrays.edges.max(initial=-1) < nodes):
         raise ZooError(
             f"{path} has {found:,} nodes, and {name} has {nodes:,}: it is another graph, or "
             f"another version. Give it another name, or put {name} there."
