@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
@@ -168,8 +169,22 @@ def test_what_does_not_train_or_has_an_allocator_stays_as_it_is(monkeypatch):
     preload(["train", "gcn-cora"])
     monkeypatch.delenv("LD_PRELOAD")
     monkeypatch.setattr(allocator, "ALLOCATORS", ())
+    assert variables() == {"GLIBC_TUNABLES": allocator.TUNABLES}
+    monkeypatch.setenv("GLIBC_TUNABLES", allocator.TUNABLES)
     preload(["train", "gcn-cora"])
-    assert variables() == {}
+    assert allocator.advice() == INSTALL
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2")
+    preload(["train", "gcn-cora"])
+    assert not allocator.advice() and not keep_freed_memory()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it has another C library")
+def test_the_c_library_keeps_what_is_freed_as_the_zoo_tells_it():
+    code = """
+from zoo.system import allocator
+print(allocator.in_use().replace(" ", "-"), allocator.keep_freed_memory(), allocator.variables())
+"""
+    assert run(code, GLIBC_TUNABLES=allocator.TUNABLES) == ["C-library", "True", "{}"]
 
 
 def test_what_trains_is_a_command():

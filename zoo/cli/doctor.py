@@ -107,7 +107,7 @@ def _allocator() -> Diagnosis:
     found = allocator.installed()
     if found:
         return Diagnosis("allocator", f"{found.name}, {found.found()}, for training")
-    none = "the C library's; training holds twice the memory on large graphs"
+    none = "the C library's; training holds a third more on large graphs"
     return Diagnosis("allocator", none, allocator.INSTALL, needed=False)
 
 

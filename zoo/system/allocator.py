@@ -2,8 +2,9 @@
 
 A page that comes from the system is filled with zeros first, which may take longer than what is
 done with it, so that a training keeps what it frees. The C library then leaves holes that the next
-block of the same size does not fit; jemalloc and mimalloc leave none: a step of SGFormer holds half
-the memory, and no setting of the C library that was tried comes near, `benchmarks/allocators.py`.
+block of the same size does not fit, fewer of them without its caches of small blocks; jemalloc and
+mimalloc leave none: a step of SGFormer holds a quarter less, and no setting of the C library that
+was tried holds as little in the same time, `benchmarks/allocators.py`.
 """
 
 from __future__ import annotations
@@ -86,6 +87,10 @@ ALLOCATORS = (
 )
 """Those that are known, the first that is installed is used."""
 
+TUNABLES = "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1"
+"""What the C library reads as GLIBC_TUNABLES where none of them is there: small blocks that are
+freed join the free ones beside them at once, and pages are huge."""
+
 TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
 """The commands that train, or measure what training holds."""
 
@@ -134,10 +139,11 @@ C_LIBRARY = CLibrary()
 
 
 def preload(words: list[str]) -> None:
-    """Begin this process anew on a better allocator, if one is there and the command is to train.
+    """Begin this process anew on a better allocator, if the command is to train.
 
-    Who has set LD_PRELOAD, or a variable of an allocator such as MALLOC_TRIM_THRESHOLD_ or
-    MALLOC_CONF, knows better, and nothing is changed.
+    That is one of `ALLOCATORS`, or else the C library as `TUNABLES` have it. Who has set
+    LD_PRELOAD, or a variable of an allocator such as MALLOC_TRIM_THRESHOLD_ or MALLOC_CONF, knows
+    better, and nothing is changed.
 
     Args:
         words: of the command, behind its name.
@@ -150,10 +156,12 @@ def preload(words: list[str]) -> None:
 def variables() -> dict[str, str]:
     """Return what the environment has to say for a new process to have a better allocator.
 
-    Nothing where it does already, where the user has told it what to use, or where there is none.
+    Nothing where it does already, or where the user has told it what to use.
     """
+    if _chosen() or _tuned():
+        return {}
     allocator = installed()
-    return {} if _chosen() or allocator is None else allocator.variables()
+    return allocator.variables() if allocator else {"GLIBC_TUNABLES": TUNABLES}
 
 
 def installed() -> Allocator | None:
@@ -219,9 +227,16 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def _tuned() -> bool:
+    """Whether this process has the C library as `TUNABLES` have it."""
+    return os.environ.get("GLIBC_TUNABLES") == TUNABLES
+
+
 def _told() -> bool:
+    """Whether the user has told an allocator something."""
     names = ("MALLOC_", "MIMALLOC_")
-    return any(name.startswith(names) or name == "GLIBC_TUNABLES" for name in os.environ)
+    own = "GLIBC_TUNABLES" in os.environ and not _tuned()
+    return own or any(name.startswith(names) for name in os.environ)
 
 
 def _chosen() -> bool:
