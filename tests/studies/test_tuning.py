@@ -183,6 +183,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     [folder] = (tmp_path / "runs").glob("tune-mlp-*")
     code, said = ended(["tune", "--resume", str(folder), "--trials", "3"], monkeypatch, capsys)
     assert not code and "matter" in said.out and "as it was" in said.out
+    several = ["tune", "--models", "mlp,gcn", "--data", "karate", "train.epochs=2", "model.dim=4"]
+    code, said = ended([*several, "--trials", "1", "--splits", "2"], monkeypatch, capsys)
+    assert not code and "gcn-tuned" in said.out and "mlp-tuned" in said.out
     for wrong, why in (
         (["tune"], "name a recipe"),
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),

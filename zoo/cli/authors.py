@@ -194,12 +194,14 @@ def tune(
 
     zoo tune sgformer-cora --trials 40
     zoo tune sgformer --data mygraph.npz --hours 2
-    zoo tune --models sgformer,gcn,mlp --data mygraph.npz
+    zoo tune --models sgformer,gcn,mlp --data mygraph.npz train.epochs=200
     zoo tune --resume runs/tune-sgformer-cora-20261121-120000
 
     What is tried is what the model says is worth trying, changed by a block `search:` of the
     recipe. Ctrl-C and kill -9 lose one trial: --resume goes on, also in several processes at once.
     """
+    if recipe and "=" in recipe and models:
+        recipe, overrides = None, [recipe, *(overrides or [])]
     if sum(each is not None for each in (recipe, models, resume)) != 1:
         raise ZooError(
             "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
