@@ -268,7 +268,7 @@ def finetune(
     plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
     if not quiet and loaded.train.get("lr") == recipe["train"].get("lr"):
         console.remark(
-            f"rate {plan.train['lr']:g}, that of the weights' own training: lower ones, warm-up and "
-            "frozen layers were no better by validation (docs/transfer.md)"
+            f"rate {plan.train['lr']:g}, that of the weights' own training: lower ones, warm-up "
+            "and frozen layers were no better by validation (docs/transfer.md)"
         )
     tell(train_plan(plan, device, runs, quiet=quiet, track=track or ()), as_json)
