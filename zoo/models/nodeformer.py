@@ -181,7 +181,7 @@ class NodeFormer(Model):
     def begin_epoch(self, epoch: int) -> None:
         """Draw new random directions, if each epoch has its own."""
         if self.redraw == "epoch":
-            self._draw()
+            self._draw(in_place=True)
 
     def _states(self, graph, x: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """Return what the head reads, and the queries and keys of each layer."""
@@ -195,9 +195,9 @@ class NodeFormer(Model):
             pairs.append((q, k))
         return torch.cat(states, dim=-1) if self.jumping_knowledge else states[-1], pairs
 
-    def _draw(self) -> None:
+    def _draw(self, *, in_place: bool = False) -> None:
         for layer in self.layers:
-            layer.kernel.draw()
+            layer.kernel.draw(in_place)
 
 
 class NodeFormerLayer(nn.Module):
@@ -255,12 +255,17 @@ class Kernel(nn.Module):
         self.register_buffer("directions", random_directions(count, dim, seed).float())
         self.drawn: Tensor | None = None
 
-    def draw(self) -> None:
-        """Draw the directions of training anew; the global generator seeds them, by one draw."""
+    def draw(self, in_place: bool = False) -> None:
+        """Draw the directions of training anew; the global generator seeds them, by one draw.
+
+        Args:
+            in_place: where the last ones are, which a recorded step reads; no gradient that is
+                still to be computed may need these.
+        """
         draw = partial(random_directions, *self.directions.shape, device=self.directions.device)
         found, _ = drawn(draw)
-        same = self.drawn is not None and self.drawn.device == found.device
-        self.drawn = self.drawn.copy_(found) if same else found
+        kept = in_place and self.drawn is not None and self.drawn.device == found.device
+        self.drawn = self.drawn.copy_(found) if kept else found
 
     def present(self) -> Tensor:
         """Return the directions of the present mode, (M, D)."""

@@ -25,9 +25,9 @@ class CapturedStep:
     """Takes a training step; once it has been taken a few times, by a replay of its recording.
 
     What the host decides in a step is decided once, in the recording: it is recorded anew when a
-    weight or a buffer is another tensor than then, and `forget` is for all else. Before each
-    replay rates are read from the optimiser, and what the host draws is drawn. Dropout draws from
-    the GPU's own generator, whose state a replay moves on.
+    weight, a buffer or an attribute is another tensor than then, and `forget` is for all else.
+    Before each replay rates are read from the optimiser, and what the host draws is drawn. Dropout
+    draws from the GPU's own generator, whose state a replay moves on.
 
     Args:
         step: takes a step of the model by the optimiser, and returns the loss, (). It neither waits
@@ -122,5 +122,8 @@ class CapturedStep:
             rate.fill_(group["lr"])
 
     def _places(self) -> list[int]:
-        """Return where the numbers of the model are."""
-        return [each.data_ptr() for each in (*self.model.parameters(), *self.model.buffers())]
+        """Return where the numbers of the model are, those of plain attributes too."""
+        named = (vars(module).values() for module in self.model.modules())
+        plain = (each for values in named for each in values if isinstance(each, Tensor))
+        return [each.data_ptr()
+                for each in (*self.model.parameters(), *self.model.buffers(), *plain)]  # fmt: skip
