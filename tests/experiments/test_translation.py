@@ -56,7 +56,7 @@ def data(tmp_path_factory):
 OPTIONS = {"adamw": {}, "lamb": {"optimizer": "lamb", "precision": "bf16"}}
 
 
-@pytest.mark.parametrize("words", OPTIONS)
+@pytest.mark.parametrize("words", ["adamw", pytest.param("lamb", marks=pytest.mark.slow)])
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(words, data, tmp_path):
     call = [sys.executable, "-W", "ignore", __file__, words, str(data), str(tmp_path / "killed")]
     left = subprocess.run(call, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})

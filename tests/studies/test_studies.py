@@ -91,6 +91,7 @@ def test_a_method_stops_before_it_takes_too_long():
     assert max(cost._curve(measure, 2.0, 20.0, int, counts)) == 512
 
 
+@pytest.mark.slow
 def test_the_costs_of_small_sizes(monkeypatch, tmp_path):
     monkeypatch.setitem(cost.LONGEST, "quick", 0.2)
     monkeypatch.setattr(cost, "LARGEST", 4 * 1024**2)

@@ -39,7 +39,9 @@ def score(dataset, tmp_path, **model):
     return 100 * run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["test"]["mean"]
 
 
-@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "htgn"])
+@pytest.mark.parametrize(
+    "name", ["gcn", "sage", "gat", pytest.param("htgn", marks=pytest.mark.slow)]
+)
 def test_where_weights_carry_the_signal_they_are_worth_20_points(name, tmp_path):
     """Half of the edges are inside a class; those between classes weigh a fiftieth."""
     path = planted(
