@@ -265,10 +265,10 @@ def _tell_study(study, summary: dict[str, Any]) -> None:
     shown = [{"trial": each.number, "validation": f"{each.val:.4f}",
               "deviation": "" if each.std is None else f"{each.std:.4f}", **_short(each.settings)}
              for each in done[:-6:-1]]  # fmt: skip
-    share = {key: f"{each:.0%}" for key, each in study.importance().items()}
-    matters = {"matters": _short(share)} if share else {}
-    console.rows([{"": key, **{f"{n + 1}.": each[key] for n, each in enumerate(shown)},
-                   **{word: each.get(key) for word, each in matters.items()}}
+    matters = _short({key: f"{each:.0%}" for key, each in study.importance().items()})
+    columns = {f"{n}.": each for n, each in enumerate(shown, start=1)}
+    columns |= {"matters": matters} if matters else {}
+    console.rows([{"": key, **{name: each.get(key) for name, each in columns.items()}}
                   for key in shown[0]])  # fmt: skip
     console.say("matters: how much of the spread of scores a setting explains" if matters
                 else "too few trials to tell what the settings matter")  # fmt: skip

@@ -128,8 +128,8 @@ def fit(
         inductive: train on the training nodes alone; validation and test nodes are seen, together
             with these, when they are measured and not before.
         capture: record the step of a small graph once as a CUDA graph and replay it: a GPU is
-            asked for one thing instead of hundreds. Not of models that draw random batches; on a
-            CPU the same as without.
+            asked for one thing instead of hundreds. Not with `lamb`, nor of attention that itself
+            draws inside of random batches; on a CPU the same as without.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
