@@ -27,7 +27,8 @@ class Context(NamedTuple):
             for; set by estimates of memory. Read by `zoo.graphs.message_passing`.
         draws: a `Draws`, which has ready what a recorded step draws; set by `CapturedStep`. Read by
             `drawn`.
-        recording: whether a step is being recorded; set by `CapturedStep`. Read by `drawn_seed`.
+        recording: whether a step is being recorded; set by `CapturedStep`. Read by `drawn_seed` and
+            `Draws`.
     """
 
     identities: Tensor | None = None
