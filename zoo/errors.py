@@ -1,6 +1,7 @@
 """The one kind of error that its reader can fix, what a check of data finds, and suggestions."""
 
 import difflib
+import importlib
 import inspect
 import sys
 import sysconfig
@@ -78,6 +79,25 @@ def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
     except ZooError as error:
         return [Finding(name, "fix", "refused", str(error))]
     return []
+
+
+def optional(module: str, extra: str, user: str) -> Any:
+    """Import a package that only an extra installs.
+
+    Args:
+        module: what is imported.
+        extra: the extra of the zoo that installs it.
+        user: what needs it, the first words of the error.
+
+    Raises:
+        ZooError: it is not installed: the line that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ZooError(
+            f"{user} needs a package more: pip install 'graph-transformer-zoo[{extra}]'."
+        ) from None
 
 
 def suggestion(word: object, words: Iterable[str]) -> str:

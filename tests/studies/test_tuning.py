@@ -9,7 +9,7 @@ import pytest
 
 from zoo.cli.app import main
 from zoo.config.options import options_of, value_problems
-from zoo.config.search import Search, changed
+from zoo.config.search import Search, changed, start_of
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
@@ -46,6 +46,18 @@ def test_a_block_of_the_recipe_says_what_is_tried(study):
     for each in study.trials():
         assert each.settings["model.dim"] in (4, 8) and 1 <= each.settings["model.layers"] <= 5
         assert float(f"{each.settings['train.lr']:.4g}") == each.settings["train.lr"]
+
+
+def test_what_a_recipe_begins_with_is_tried_too():
+    recipe = {**RECIPE, "train": {"lr": 0.1, "weight_decay": 0.0}, "search": {}}
+    space = search_of(load_recipe(recipe))
+    assert space["model.dim"] == [64, 128, 256, 8] and space["train.lr"].high == 0.1
+    assert space["train.weight_decay"].low > 0  # ratios to 0 say nothing
+    asked = search_of(load_recipe({**RECIPE, "search": {"model.dim": [64, 128]}}))
+    assert asked["model.dim"] == [64, 128]  # who writes what to try gets no more
+    written = {"model": {"dim": 8}, "train": {"lr": 0.1, "weight_decay": 0.0}}
+    assert start_of({"model.dim": [64, 128]}, written) == {}
+    assert start_of({"model.dim": space["model.dim"]}, written) == {"model.dim": "8"}
 
 
 def test_what_is_written_can_be_trained_and_says_where_it_is_from(study):
@@ -186,6 +198,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     several = ["tune", "--models", "mlp,gcn", "--data", "karate", "train.epochs=2", "model.dim=4"]
     code, said = ended([*several, "--trials", "1", "--splits", "2"], monkeypatch, capsys)
     assert not code and "gcn-tuned" in said.out and "mlp-tuned" in said.out
+    folders = len(list((tmp_path / "runs").iterdir()))
+    assert folders == 3  # also where all of it takes less than a second
     for wrong, why in (
         (["tune"], "name a recipe"),
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),
@@ -193,6 +207,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     ):
         code, said = ended(wrong, monkeypatch, capsys)
         assert code == 2 and why in " ".join(said.err.split())
+    code, said = ended(["tune", "mlp", "--data", "nowhere.npz"], monkeypatch, capsys)
+    assert code == 2 and len(list((tmp_path / "runs").iterdir())) == folders
 
 
 def test_optuna_is_asked_for(monkeypatch, tmp_path):

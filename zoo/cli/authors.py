@@ -1,6 +1,6 @@
 """The commands for those who write models and recipes: check, show, estimate, tune, ..."""
 
-import datetime
+import contextlib
 import json
 import math
 import re
@@ -207,17 +207,13 @@ def tune(
             "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
             "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY`."
         )
-    from zoo.studies.tuning import Tuning
-
+    plans = [None]
     if resume is None:
         given = spec_of(data) if data else None
         plans = [_to_tune(each, overrides, given) for each in (models or recipe).split(",")]
-        made = [(_new_study(runs, each.name), each, splits) for each in plans]
-    else:
-        made = [(resume,)]
     found = []
-    for each in made:
-        study = Tuning(*each, device=device.value, trust=trust)
+    for each in plans:
+        study = _study(resume, each, runs, splits=splits, device=device.value, trust=trust)
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
             study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
@@ -235,6 +231,19 @@ def tune(
         result_tables.comparison(compare(contestants([each["folder"] for each in found])))
 
 
+def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
+    """Return a study that was begun, or that of a recipe, in a folder of its own."""
+    from zoo.experiments.run_folder import new_folder
+    from zoo.studies.tuning import Tuning
+
+    folder = begun or new_folder(runs, f"tune-{recipe.name}")
+    try:
+        return Tuning(folder, recipe, **options)
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # where nothing was begun
+
+
 def _to_tune(source: str, overrides: list[str] | None, data: Any):
     """Return a recipe, or that of a model with its default options, on a data set."""
     from zoo.experiments.resolve import is_model, load_recipe
@@ -244,10 +253,6 @@ def _to_tune(source: str, overrides: list[str] | None, data: Any):
     other = [f"dataset={json.dumps(data)}"] if data is not None else []
     recipe = load_recipe(source, [*(overrides or []), *other], trust=True)
     return recipe.model_copy(update={"name": Path(source).stem})
-
-
-def _new_study(runs: Path, name: str) -> Path:
-    return runs / f"tune-{name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
 
 
 def _tell_trial(trial, best) -> None:
@@ -274,7 +279,8 @@ def _tell_study(study, summary: dict[str, Any]) -> None:
                 else "too few trials to tell what the settings matter")  # fmt: skip
     begun = next((_score(each) for each in trials if each.number == 0), "")
     test, std = summary["test"]["mean"], summary["test"]["std"]
-    console.say(f"validation {begun} as it was, {_score(study.best())} tuned")
+    when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
+    console.say(f"validation {begun} {when}, {_score(study.best())} tuned")
     console.say(f"test {test:.4f} ± {std or 0:.4f}, scored once")
     console.remark(f"written: {', '.join(map(str, study.write()))}")
 

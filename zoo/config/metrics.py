@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zoo.errors import ZooError
+from zoo.errors import optional
 
 MSE, MAE = "mse", "mae"
 """The mean squared, and the mean absolute error."""
@@ -63,13 +63,7 @@ def signature() -> str:
 
 
 def _bleu():
-    try:
-        from sacrebleu.metrics import BLEU as Metric
-    except ImportError:
-        raise ZooError(
-            "BLEU needs a package more: pip install 'graph-transformer-zoo[text]'."
-        ) from None
-    return Metric()
+    return optional("sacrebleu.metrics", "text", "BLEU").BLEU()
 
 
 def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Difference:

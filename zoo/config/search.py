@@ -89,6 +89,39 @@ def _mapping(spec: Any) -> dict[str, Any]:
     return dict(spec) if isinstance(spec, Mapping) else {"name": spec}
 
 
+def widened(search: Search, data: Mapping[str, Any]) -> Search:
+    """Return a search that holds what a written recipe has as well, where a value of its kind can.
+
+    No value, and one of another kind, changes nothing; nor does 0 where ratios count.
+    """
+    return {key: _with(at(data, key), space) for key, space in search.items()}
+
+
+def _with(value: Any, space: Range | list[Any]) -> Range | list[Any]:
+    if value is None or value in space:
+        return space
+    if not isinstance(space, Range):
+        return [*space, value]
+    fits = type(value) is int or (type(value) is float and not space.whole)
+    if not fits or (space.log and value <= 0):
+        return space
+    low, high = min(space.low, value), max(space.high, value)
+    return Range(low=low, high=high, log=space.log)
+
+
+def start_of(search: Search, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a written recipe has at the keys of a search, in Optuna's words.
+
+    A value that is not among those to be tried is left out, and with it the trial is another.
+    """
+    now = {key: at(data, key) for key in search}
+    return {
+        key: now[key] if isinstance(space, Range) else json.dumps(now[key])
+        for key, space in search.items()
+        if now[key] in space
+    }
+
+
 def suggested(trial: Any, key: str, space: Range | list[Any]) -> Any:
     """Return the value that a trial of Optuna suggests for a key of a recipe."""
     if not isinstance(space, Range):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from zoo.config.options import Within
-from zoo.errors import ZooError
+from zoo.errors import ZooError, optional
 from zoo.system.disk import WriteError
 from zoo.system.files import cache_folder, write_whole
 
@@ -162,10 +162,4 @@ def _damaged(cause: str) -> ZooError:
 
 
 def _library() -> Any:
-    try:
-        import tokenizers
-    except ImportError:
-        raise ZooError(
-            "text needs a package more: pip install 'graph-transformer-zoo[text]'."
-        ) from None
-    return tokenizers
+    return optional("tokenizers", "text", "text")

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from zoo.experiments.run_files import (
     summarise,
     threads_of,
 )
-from zoo.experiments.run_folder import Record, Tell, new_record, silent
+from zoo.experiments.run_folder import Record, Tell, new_folder, silent
 from zoo.experiments.trackers import check_trackers
 from zoo.inference.data_of_training import NODES, nodes_of
 from zoo.registry import Model
@@ -83,8 +82,10 @@ def run_recipe(
     if process_group.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
             return _run(plan, device, lambda: Record(Path(folder), math.inf, silent), watch)
-    name = plan.recipe.name
-    find = partial(new_record, Path(runs), name, checkpoint, tell)
+
+    def find() -> Record:
+        return Record(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
+
     return _run(plan, device, find, watch, begin, track)
 
 

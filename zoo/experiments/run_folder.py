@@ -40,8 +40,8 @@ def silent(text: str) -> None:
     """Tell nothing: the first of several processes speaks for all."""
 
 
-def new_record(runs: Path, name: str, every: float, tell: Tell) -> Record:
-    """Make a folder for a run of a recipe of this name; none is ever overwritten.
+def new_folder(runs: Path, name: str) -> Path:
+    """Make a folder for something of this name that begins now; none is ever overwritten.
 
     Raises:
         ZooError: it cannot be made.
@@ -50,7 +50,7 @@ def new_record(runs: Path, name: str, every: float, tell: Tell) -> Record:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         try:
             (runs / f"{stem}{suffix}").mkdir(parents=True)
-            return Record(runs / f"{stem}{suffix}", every, tell, new=True)
+            return runs / f"{stem}{suffix}"
         except FileExistsError:
             continue
         except OSError as error:

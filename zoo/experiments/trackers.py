@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.options import Table, pick
-from zoo.errors import ZooError, unknown
+from zoo.errors import ZooError, optional, unknown
 from zoo.system.files import write_whole
 from zoo.system.memory import held_now
 
@@ -278,12 +278,7 @@ def _library(word: str) -> Any:
         ZooError: it is not installed.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    try:
-        return importlib.import_module(_LIBRARIES.get(word, word))
-    except ImportError:
-        raise ZooError(
-            f"--track {word} needs a package more: pip install 'graph-transformer-zoo[track]'."
-        ) from None
+    return optional(_LIBRARIES.get(word, word), "track", f"--track {word}")
 
 
 def _numbers(told: Line) -> dict[str, float]:

@@ -9,7 +9,6 @@ trials in SQLite, and in the end the best recipe and its run, which scores the t
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import math
 import statistics
@@ -26,8 +25,18 @@ import torch
 from zoo.config.metrics import gain
 from zoo.config.options import options_of
 from zoo.config.recipe import SAID, Recipe, recipe_text
-from zoo.config.search import Range, Search, Trial, at, changed, plain, suggested, value_of
-from zoo.errors import ZooError
+from zoo.config.search import (
+    Range,
+    Search,
+    Trial,
+    changed,
+    plain,
+    start_of,
+    suggested,
+    value_of,
+    widened,
+)
+from zoo.errors import ZooError, optional
 from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
@@ -50,12 +59,16 @@ _DATA = ("dataset", "graph", "encoding")
 
 
 def search_of(recipe: Recipe) -> Search:
-    """Return what is tried of a recipe: the training's, the model's own, and its `search:`."""
+    """Return what is tried of a recipe: the training's, the model's own, and its `search:`.
+
+    The value that a recipe begins with is among them, unless its `search:` leaves it out.
+    """
     model = MODELS[resolve(recipe, trust=True).model["name"]]
     known = options_of(model)
     own = {f"model.{key}": each for key, each in model.search.items() if key in known}
-    data = {**recipe.plain(), "search": {**TRAINING, **own, **recipe.plain().get("search", {})}}
-    return load_recipe(data, trust=True).search
+    data = recipe.plain()
+    usual = load_recipe({**data, "search": {**TRAINING, **own}}, trust=True).search
+    return {**widened(usual, write_out(recipe, trust=True)), **recipe.search}
 
 
 def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
@@ -95,7 +108,8 @@ class Tuning:
         device: str = "auto",
         trust: bool = False,
     ):
-        self.optuna, self.folder, self.device = _optuna(), folder, device
+        self.optuna = optional("optuna", "tune", "tuning")
+        self.folder, self.device = folder, device
         begun = folder / RECIPE
         if begun.is_file() == (recipe is not None):
             raise ZooError(
@@ -103,16 +117,18 @@ class Tuning:
                 if recipe is not None
                 else f"no study was begun in {folder}; write `zoo tune RECIPE`."
             )
-        if recipe is not None:
-            text = recipe_text(_to_begin_with(recipe, splits))
-            write_whole(begun, lambda path: path.write_text(text, encoding="utf-8"))
-        elif not trust and (imports := load_recipe(begun).imports):
+        if recipe is None and not trust and (imports := load_recipe(begun).imports):
             raise ZooError(
                 f"{begun} imports code, {', '.join(imports)}; read it, and write `--trust`."
             )
-        self.recipe = load_recipe(begun, trust=True)
+        source = begun if recipe is None else _to_begin_with(recipe, splits)
+        self.recipe = load_recipe(source, trust=True)
         self.prepared = prepare(resolve(self.recipe, trust=True))
+        if recipe is not None:
+            text = recipe_text(source)
+            write_whole(begun, lambda path: path.write_text(text, encoding="utf-8"))
         self.metric = self.prepared.data.metric
+        self.start = start_of(self.recipe.search, write_out(self.recipe, trust=True))
         self.study = self._study()
 
     def run(
@@ -162,7 +178,8 @@ class Tuning:
 
     def importance(self) -> dict[str, float]:
         """Return how much of the spread of scores each setting explains, the most first."""
-        with contextlib.suppress(ValueError, RuntimeError):  # too few trials, or all alike
+        few = contextlib.suppress(ValueError, RuntimeError, UserWarning)  # or all are alike
+        with few, warnings.catch_warnings(action="error", category=UserWarning):
             return dict(self.optuna.importance.get_param_importances(self.study))
         return {}
 
@@ -221,18 +238,8 @@ class Tuning:
             storage=storage, study_name="tune", load_if_exists=True, direction="maximize",
             sampler=optuna.samplers.TPESampler(multivariate=True),
             pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1))  # fmt: skip
-        study.enqueue_trial(self._as_it_is(), skip_if_exists=True)
+        study.enqueue_trial(self.start, skip_if_exists=True)
         return study
-
-    def _as_it_is(self) -> dict[str, Any]:
-        """Return the settings of the recipe that was begun with, as far as they would be tried."""
-        written = write_out(self.recipe, trust=True)
-        now = {key: at(written, key) for key in self.recipe.search}
-        return {
-            key: now[key] if isinstance(space, Range) else json.dumps(now[key])
-            for key, space in self.recipe.search.items()
-            if now[key] in space
-        }
 
     def _try(self, trial, failed: list[ZooError]) -> float:
         try:
@@ -289,11 +296,3 @@ class Tuning:
             trial.user_attrs.get("seconds", 0.0),
             {key: value_of(self.recipe.search[key], each) for key, each in trial.params.items()},
         )
-
-
-def _optuna():
-    try:
-        return importlib.import_module("optuna")
-    except ImportError:
-        said = "tuning needs a package more: pip install 'graph-transformer-zoo[tune]'."
-        raise ZooError(said) from None

@@ -3,7 +3,6 @@
 The files are named as `huggingface_hub.PyTorchModelHubMixin` names them.
 """
 
-import importlib
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.config.metadata import private_texts
-from zoo.errors import ZooError
+from zoo.errors import ZooError, optional
 from zoo.system.files import draft_folder
 from zoo.weights.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, read_config
 from zoo.weights.load import load
@@ -109,12 +108,7 @@ def _hub(repository: str):
         raise ZooError(f"{repository!r} is no repository of the Hub; write OWNER/NAME.")
     if os.environ.get("ZOO_OFFLINE", "") not in ("", "0"):
         raise ZooError(f"ZOO_OFFLINE forbids talking to the Hub about {repository}.")
-    try:
-        return importlib.import_module("huggingface_hub")
-    except ImportError:
-        raise ZooError(
-            "the Hub needs a package more: pip install 'graph-transformer-zoo[hub]'."
-        ) from None
+    return optional("huggingface_hub", "hub", "the Hub")
 
 
 def _refused(repository: str, error: Exception) -> ZooError:
