@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from zoo.cli.console import out
+from zoo.cli.console import out, rows
 from zoo.cli.recipes import compare as command_of
 from zoo.cli.result_tables import comparison
 from zoo.experiments.compare import contestants
@@ -174,3 +174,19 @@ def test_the_help_opens_with_what_it_does_and_examples(command):
             changes = [each for each in given if "=" in each]
             found = contestants([each for each in given if "=" not in each], changes, **options)
             assert {"gcn", "mlp"} <= {each.plan.model["name"] for each in found}
+
+
+def test_no_word_of_a_table_is_cut_where_the_words_fit(monkeypatch, capsys):
+    row = {"shard": "replicated", "processes": 4, "memory of the attention": 147.7, "what": "a b c"}
+    long = {**row, "what": "words of a sentence " * 9}
+    for width in (80, 45):
+        monkeypatch.setattr(out, "width", width)
+        rows([row, long])
+        printed = capsys.readouterr().out
+        assert max(map(len, printed.splitlines())) <= width
+        for word in ("replicated", "processes", "attention", "147.7", "sentence"):
+            assert word in printed
+    monkeypatch.setattr(out, "width", 30)  # where they do not, nothing is lost
+    rows([row])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 30 and "147.7" in printed

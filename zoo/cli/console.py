@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.segment import Segment
@@ -144,13 +145,26 @@ def say(text: str) -> None:
 
 
 def rows(found: list[dict[str, Any]]) -> None:
-    """Print rows with the same keys as a table."""
+    """Print rows with the same keys as a table; no word is cut where the words fit."""
     table = Table(box=None, pad_edge=False)
-    for column in found[0]:
-        table.add_column(column, no_wrap=column == "name", overflow="fold")
-    for row in found:
-        table.add_row(*(plain("" if cell is None else cell) for cell in row.values()))
+    cells = [["" if cell is None else str(cell) for cell in row.values()] for row in found]
+    widths = _widths([*zip(found[0], *cells, strict=True)], out.width)
+    for column, width in zip(found[0], widths, strict=True):
+        table.add_column(column, no_wrap=column == "name", overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*map(plain, row))
     out.print(table)
+
+
+def _widths(columns: list[tuple[str, ...]], most: int) -> list[int | None]:
+    """Return the widths of columns: the widest are cut down to one width, but never into words."""
+    wide = [max(map(cell_len, each)) for each in columns]
+    words = [max(map(cell_len, " ".join(each).split()), default=0) for each in columns]
+    for cap in range(most, 0, -1):
+        widths = [max(word, min(cap, cell)) for word, cell in zip(words, wide, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= most:
+            return widths
+    return [None] * len(columns)  # words have to be cut
 
 
 def recipes(found: list[dict[str, Any]]) -> None:
