@@ -147,11 +147,11 @@ def say(text: str) -> None:
 def rows(found: list[dict[str, Any]]) -> None:
     """Print rows with the same keys as a table; no word is cut where the words fit."""
     table = Table(box=None, pad_edge=False)
-    cells = [["" if cell is None else str(cell) for cell in row.values()] for row in found]
-    widths = _widths([*zip(found[0], *cells, strict=True)], out.width)
-    for column, width in zip(found[0], widths, strict=True):
-        table.add_column(column, no_wrap=column == "name", overflow="fold", width=width)
-    for row in cells:
+    cells = [["" if each is None else printable(str(each)) for each in line]
+             for line in (found[0], *(row.values() for row in found))]  # fmt: skip
+    for head, width in zip(cells[0], _widths([*zip(*cells, strict=True)], out.width), strict=True):
+        table.add_column(plain(head), no_wrap=head == "name", overflow="fold", width=width)
+    for row in cells[1:]:
         table.add_row(*map(plain, row))
     out.print(table)
 
