@@ -105,12 +105,14 @@ def test_a_run_means_its_best_seed(tmp_path):
 
 
 @pytest.mark.parametrize("name", index())
-def test_shipped_weights_are_what_the_index_says(name):
+def test_shipped_weights_are_what_the_index_says(name, real_graph):
     entry, folder = index()[name], ROOT / "zoo" / "pretrained" / name
+    real_graph(entry.data)
     model = zoo.load(name)
     assert (folder / "model.safetensors").stat().st_size == entry.bytes < 10**6
     for part, expected in (("test", entry.test), ("val", entry.val)):
-        assert evaluate_part(model, None, part)["score"] == pytest.approx(expected, abs=1e-6)
+        found = evaluate_part(model, None, part)
+        assert found["score"] == pytest.approx(expected, abs=2.5 / found["nodes"])  # two, at most
     assert model.about.recipe["model"]["name"] == entry.model and entry.data == model.about.data
     text = "".join(path.read_text() for path in folder.iterdir() if path.suffix != ".safetensors")
     assert "/home" not in text and "/tmp" not in text

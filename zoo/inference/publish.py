@@ -64,13 +64,14 @@ def publish(
         elif together is not None and held + size > together:
             left_out = f"all together would be larger than {together:,} bytes"
         about = model.about
-        row = {"name": name, "bytes": size, "bits": bits, "metric": about.metric}
-        yield {**row, "test": about.scores["test"], "left_out": left_out}
         if left_out is None:
             save(model, folder / name, about.model_copy(update={"licence": _licence(about.data)}))
             entries[name] = _entry(folder / name, model).model_dump(exclude_none=True)
             text = json.dumps(dict(sorted(entries.items())), indent=2) + "\n"
             write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
+            size = entries[name]["bytes"]
+        row = {"name": name, "bytes": size, "bits": bits, "metric": about.metric}
+        yield {**row, "test": about.scores["test"], "left_out": left_out}
 
 
 def _shrink(model: Model, source: Path, trained_on: Spec | None) -> int:
