@@ -236,7 +236,9 @@ def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
     from zoo.experiments.run_folder import new_folder
     from zoo.studies.tuning import Tuning
 
-    folder = begun or new_folder(runs, f"tune-{recipe.name}")
+    if begun is not None:
+        return Tuning(begun, **options)
+    folder = new_folder(runs, f"tune-{recipe.name}")
     try:
         return Tuning(folder, recipe, **options)
     finally:
