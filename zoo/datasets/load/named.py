@@ -174,6 +174,7 @@ LICENCES = {
     "ogbn-products": "Amazon licence",
     "ogbn-proteins": "CC-0",
     "digits": "CC BY 4.0 (UCI)",
+    "chickenpox": "MIT (repository)",
 }
 """The licence of each data set whose publisher states one; `data/README.md` says more."""
 
