@@ -64,6 +64,19 @@ def test_parquet_and_dates_of_its_own(tmp_path):
     assert time_names(given.times) == DAYS
 
 
+def test_fractions_with_a_comma(tmp_path):
+    rows = [(*each, f"{number},5") for number, each in enumerate((day, "north") for day in DAYS)]
+    path = tmp_path / "sales.csv"
+    path.write_text("date;store;sales\n" + "".join(f"{';'.join(each)}\n" for each in rows))
+    data = read(path, separator=";", decimal="comma")
+    np.testing.assert_array_equal(data.series.values[:, 0, 0], np.arange(15) + 0.5)
+    with pytest.raises(ZooError, match="holds '0,5' in data row 1.*write `decimal: comma`"):
+        read(path, separator=";")
+    path.write_text(path.read_text().replace("3,5", "1.234"))
+    with pytest.raises(ZooError, match=r"holds '1.234' in data row 4"):
+        read(path, separator=";", decimal="comma")
+
+
 def test_one_series_has_no_id(tmp_path):
     path = write(tmp_path / "one.csv", [(day, number) for number, day in enumerate(DAYS)], "t,y")
     data = series_of_table(path, time="t", target="y", lags=2)

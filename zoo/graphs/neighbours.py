@@ -130,13 +130,14 @@ def file(
         ZooError: the table cannot be read, or has an end that no node is called.
     """
     from zoo.datasets.files.edge_columns import EdgeColumns
+    from zoo.datasets.tables.frames import Written
     from zoo.datasets.tables.tables import join, read_edges  # a package that imports this module
 
     place = user_path(path)
     names = np.arange(len(x)) if ids is None else ids
     return join(
         names,
-        read_edges(place, (source, target), EdgeColumns(weights="ignore"), None)[:2],
+        read_edges(place, (source, target), EdgeColumns(weights="ignore"), Written())[:2],
         place.name,
     )
 

@@ -16,6 +16,7 @@ from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
 from zoo.datasets.splits import split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
+from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -120,7 +121,7 @@ def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
     if reader is read_tables:
-        held = set(node_columns(path, kept.get("separator")))
+        held = set(node_columns(path, Written(kept.get("separator"))))
         kept = {key: _present(key, each, held) for key, each in kept.items()}
         kept = {key: each for key, each in kept.items() if each not in (None, [])}
     return {**kept, **own, "name": name}

@@ -139,7 +139,8 @@ BAD = {
         tables("id,x,split\na,1,train\nb,2,valid\n"), ["'valid'", "'val'"]),
     "a split without a part": (tables("id,x,split\na,1,train\nb,2,val\n"), ["as test"]),
     "weights": (tables(edges="source,target,weight\nann,bob,2\n"), ["weight", "weights: ignore"]),
-    "dates": (tables("id,born\na,2001-05-01\n", "source,target\n"), ["'born'", "dates: [born]"]),
+    "dates": (tables("id,born\na,2001-05-01\n", "source,target\n"),
+              ["'born'", "dates: [born]", "time: born"]),
     "two tables of nodes": (
         lambda folder: (tables()(folder), tables(edges=None, suffix="tsv")(folder))[0],
         ["nodes.csv and nodes.tsv"]),

@@ -103,6 +103,22 @@ def test_every_header_may_have_another_name(tmp_path):
         load_graph({**spec, "weights": None, "columns": ["age"]})
 
 
+def test_fractions_with_a_comma(tmp_path):
+    folder, edges = tmp_path / "mine", pandas.DataFrame(EDGES, columns=["source", "target"])
+    folder.mkdir()
+    NODES.to_csv(folder / "nodes.csv", index=False, sep=";", decimal=",")
+    edges.assign(weight=0.5).to_csv(folder / "edges.csv", index=False, sep=";", decimal=",")
+    assert "0,5" in (folder / "edges.csv").read_text()
+    spec = {"name": str(folder), "separator": ";"}
+    is_the_graph(load_graph({**spec, "decimal": "comma", "weights": "ignore"}))
+    assert load_graph({**spec, "decimal": "comma", "weight": "weight"}).graph.edata
+    with pytest.raises(ZooError, match="write `decimal: comma`"):
+        load_graph(spec)
+    NODES.assign(age="1.234").to_csv(folder / "nodes.csv", index=False, sep=";", decimal=",")
+    with pytest.raises(ZooError, match="'age'"):  # no thousand is taken for a fraction
+        load_graph({**spec, "decimal": "comma", "weights": "ignore"})
+
+
 @pytest.mark.parametrize(
     ("written", "kept"),
     [

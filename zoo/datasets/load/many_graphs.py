@@ -16,6 +16,7 @@ from zoo.datasets.files.saved_graphs import from_pyg_list, read_pt
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
+from zoo.datasets.tables.frames import Decimal, Written
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
 from zoo.errors import ZooError
@@ -47,6 +48,7 @@ def series_of_table(
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
+    decimal: Decimal = "point",
     task: Forecasting = FORECASTING,
 ) -> Snapshots:
     """Read a table with a column of times: a row for each node and time, in any order.
@@ -72,13 +74,14 @@ def series_of_table(
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
+        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
         task: what for; there is one word for it.
     """
     try:
         series = read_series_table(
             path, time=time, target=target, id=id, columns=columns or [], edges=edges,
             edge_columns=edge_columns or ["source", "target"], date_format=date_format, step=step,
-            missing=missing, weight=weight, weights=weights, separator=separator,
+            missing=missing, weight=weight, weights=weights, written=Written(separator, decimal),
         )  # fmt: skip
     except ZooError as error:
         raise ZooError(f"{path}: {error}") from None

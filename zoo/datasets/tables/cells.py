@@ -1,6 +1,7 @@
 """The cells of a column of a table, as text, numbers, dates or vectors."""
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ LONGEST = 1000
 _TRUE, _FALSE = "true", "false"
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
+_WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.I)
 _WORDS = 3  # of a cell of text, on average
 
 
@@ -167,16 +169,23 @@ def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
     looks: dict[str, list[str]] = {}
     for name, column in columns.items():
         looks.setdefault(look(column), []).append(name)
-    options = ", ".join(f"`{option}: [{', '.join(found)}]`" for option, found in looks.items())
+    options = ", ".join(
+        "`decimal: comma`" if option == "decimal" else f"`{option}: [{', '.join(found)}]`"
+        for option, found in looks.items()
+    )
+    series = f" (or `time: {looks['dates'][0]}`, to forecast)" if "dates" in looks else ""
     return (
         f"{', '.join(said[:_SHOWN])}{more}. By what {'they hold' if len(said) > 1 else 'it holds'} "
-        f"write {options}; or leave columns out: name those that are features, `columns: [...]`, "
-        "or the one that is the class, `label: COLUMN`."
+        f"write {options}{series}; or leave columns out: name those that are features, "
+        "`columns: [...]`, or the one that is the class, `label: COLUMN`."
     )
 
 
 def look(column: "pyarrow.ChunkedArray") -> str:
-    """Return the option of a table that fits a column of text: dates, vectors, text or one_hot."""
+    """Return the option of a table that fits a column of text.
+
+    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`.
+    """
     import pyarrow
 
     if pyarrow.types.is_temporal(column.type):
@@ -184,6 +193,8 @@ def look(column: "pyarrow.ChunkedArray") -> str:
     if not is_text(column.type):
         return "one_hot"
     held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]
+    if held and all(map(_WITH_COMMA.fullmatch, held)):
+        return "decimal"
     sample = pyarrow.chunked_array([held], pyarrow.string())
     for option, read in (("dates", dates), ("vectors", vectors)):
         try:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zoo.errors import ZooError, suggestion
 from zoo.system.memory import available_memory
@@ -27,8 +27,30 @@ _BAD_CELL = re.compile(
 )
 
 
+Decimal = Literal["point", "comma"]
+
+
+class Written(NamedTuple):
+    """How a CSV is written.
+
+    Attributes:
+        separator: what stands between cells; None: a comma, in a `.tsv` a tab.
+        decimal: what stands before the digits of a fraction.
+    """
+
+    separator: str | None = None
+    decimal: Decimal = "point"
+
+    def between(self, path: Path) -> str:
+        """Return what stands between the cells of a file."""
+        return self.separator or ("\t" if path.suffix == ".tsv" else ",")
+
+
 def read_table(
-    path: Path, text: Collection[str], only: Collection[str] | None, separator: str | None = None
+    path: Path,
+    text: Collection[str],
+    only: Collection[str] | None,
+    written: Written = Written(),  # noqa: B008
 ) -> "pyarrow.Table":
     """Read a table.
 
@@ -37,7 +59,7 @@ def read_table(
         text: the columns of a CSV that are read as text, just as they stand; others are numbers
             where all of their cells are, and text where not.
         only: the columns that are read; None: all.
-        separator: of the cells of a CSV; None: a comma, in a `.tsv` a tab.
+        written: how a CSV is.
 
     Raises:
         ZooError: it cannot be read: what is wrong where, without the path.
@@ -46,16 +68,16 @@ def read_table(
         raise ZooError(f"there is no file {path}; write the path of a CSV or Parquet table.")
     if path.suffix.lower() == ".parquet":
         return _read_parquet(path, only)
-    return _read_csv(path, text, only, separator or ("\t" if path.suffix == ".tsv" else ","))
+    return _read_csv(path, text, only, written)
 
 
-def header(path: Path, separator: str | None = None) -> list[str]:
+def header(path: Path, written: Written = Written()) -> list[str]:  # noqa: B008
     """Return the names of the columns of a table."""
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet
 
         return _arrow(path, lambda: pyarrow.parquet.read_schema(path).names)
-    return _header(path, separator or ("\t" if path.suffix == ".tsv" else ","))
+    return _header(path, written.between(path))
 
 
 def need(columns: Collection[str], present: Collection[str], where: str, option: str = "") -> None:
@@ -70,14 +92,17 @@ def need(columns: Collection[str], present: Collection[str], where: str, option:
             )
 
 
-def _read_csv(path: Path, text, only, separator: str) -> "pyarrow.Table":
+def _read_csv(path: Path, text, only, written: Written) -> "pyarrow.Table":
     import pyarrow
     from pyarrow import csv as arrow_csv
 
+    separator = written.between(path)
     names = _header(path, separator)
     types = {each: pyarrow.string() if each in text else pyarrow.float64() for each in names}
     convert = arrow_csv.ConvertOptions(
-        column_types=types, include_columns=None if only is None else list(only)
+        column_types=types,
+        include_columns=None if only is None else list(only),
+        decimal_point="," if written.decimal == "comma" else ".",
     )
     # One thread: its errors name the row. A cell in quotes may hold a line's end.
     read = arrow_csv.ReadOptions(use_threads=False)

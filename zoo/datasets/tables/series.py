@@ -16,7 +16,7 @@ from zoo.datasets.files.edge_arrays import check_weights
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import check_room
 from zoo.datasets.tables.columns import id_array
-from zoo.datasets.tables.frames import header, need, read_table
+from zoo.datasets.tables.frames import Decimal, Written, header, need, read_table
 from zoo.datasets.tables.tables import join, read_edges
 from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
@@ -94,14 +94,14 @@ def read_series_table(
     missing: Literal["refuse", "unknown"],
     weight: str | None,
     weights: Weights,
-    separator: str | None,
+    written: Written,
 ) -> NodeSeries:
     """Read a table with a row for each node and time; `zoo.datasets.snapshots` says the options.
 
     Raises:
         ZooError: the table is wrong: which column and row, and what to write.
     """
-    names = header(path, separator)
+    names = header(path, written)
     options = {"time": [time], "target": [target], "id": [id] if id else [], "columns": columns}
     for option, wanted in options.items():
         need(wanted, names, path.name, option)
@@ -110,7 +110,7 @@ def read_series_table(
     if both:
         raise ZooError(f"{path.name}: {both[0]!r} is a time or an id, and no number of a node.")
     only = [each for each in names if each in (time, id, *told)]
-    table = read_table(path, only, only, separator)
+    table = read_table(path, only, only, written)
     if table.num_rows == 0:
         raise ZooError(f"{path.name} has no rows; write one for each node and time.")
     when = times_of(table[time].to_pandas(), path.name, time, date_format)
@@ -123,22 +123,24 @@ def read_series_table(
     check_room((len(grid) * count, len(told)))
     values = np.full((len(grid), count, len(told)), np.nan, np.float32)
     for number, name in enumerate(told):
-        values[place, node, number] = _numbers(table[name].to_pandas(), path.name, name)
+        values[place, node, number] = _numbers(
+            table[name].to_pandas(), path.name, name, written.decimal
+        )
     graphs = GraphsInTime([np.zeros((0, 2), np.int64)], np.zeros(len(grid), np.int64), None)
     if edges is not None:
         if ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)
-        timed = [time] if time in header(where, separator) and time not in edge_columns else []
+        timed = [time] if time in header(where, written) and time not in edge_columns else []
         *ends, found = read_edges(
-            where, (*edge_columns,), EdgeColumns(weight, weights), separator, timed
+            where, (*edge_columns,), EdgeColumns(weight, weights), written, timed
         )
         counts = found["weights"]
         pairs = join(ids, ends, where.name)
         if counts is not None:
             counts = check_weights(counts, len(pairs))
         if timed:
-            column = read_table(where, timed, timed, separator)[time].to_pandas()
+            column = read_table(where, timed, timed, written)[time].to_pandas()
             place = _places(times_of(column, where.name, time, date_format), grid, where.name)
             graphs = _in_time(pairs, counts, place, len(grid))
         else:
@@ -189,20 +191,23 @@ def _refuse_doubled(place, node, where: str, grid: np.ndarray, ids: np.ndarray |
     )
 
 
-def _numbers(column: "Series", where: str, name: str) -> np.ndarray:
+def _numbers(column: "Series", where: str, name: str, decimal: Decimal) -> np.ndarray:
     """Return a column as fp32, NaN where a cell is empty."""
     import pandas
 
     text = column.astype("string").str.strip()
-    values = pandas.to_numeric(text.mask(text == ""), errors="coerce").to_numpy(
+    points = text if decimal == "point" else text.str.translate(str.maketrans(".,", ",."))
+    values = pandas.to_numeric(points.mask(text == ""), errors="coerce").to_numpy(
         np.float64, na_value=np.nan
     )
     said = text.fillna("").str.lower().to_numpy(str)
     wrong = (np.isnan(values) & ~np.isin(said, ("", "nan"))) | (np.abs(values) > 1e30)
     if wrong.any():
         row = int(wrong.argmax())
+        cell = str(text.iloc[row])
+        fix = " Where fractions have a comma write `decimal: comma`." if "," in cell else ""
         raise ZooError(
-            f"{where}: {name!r} holds {brief(str(text.iloc[row]))} in data row {row + 1}, which is "
-            "no number that can be predicted; write numbers, and nothing where none is known."
+            f"{where}: {name!r} holds {brief(cell)} in data row {row + 1}, which is no number that "
+            f"can be predicted; write numbers, and nothing where none is known.{fix}"
         )
     return values.astype(np.float32)

@@ -16,7 +16,7 @@ from zoo.datasets.files.objects import join
 from zoo.datasets.tables.cells import numbers
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns, Names, id_array, node_arrays
 from zoo.datasets.tables.feature_columns import Numbers
-from zoo.datasets.tables.frames import SUFFIXES, header, need, read_table
+from zoo.datasets.tables.frames import SUFFIXES, Decimal, Written, header, need, read_table
 from zoo.datasets.tables.typed_tables import kinds_of, read_kinds
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -51,6 +51,7 @@ def read_tables(
     weights: Weights = None,
     edge_features: Names | None = None,
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
+    decimal: Decimal = "point",
 ) -> GraphArrays:
     """Read a table of nodes, and a table of edges; of several kinds `nodes-<kind>`, `edges-<name>`.
 
@@ -84,7 +85,9 @@ def read_tables(
         weights: `ignore` reads the table of edges without its other columns.
         edge_features: columns of edges that are features: numbers, true and false, or vectors.
         separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
+        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
     """
+    written = Written(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
                      language_model)  # fmt: skip
@@ -94,20 +97,20 @@ def read_tables(
         return read_kinds(
             path,
             choice,
-            separator,
-            lambda each, own: _read_nodes(each, own, separator),
-            lambda each: read_edges(each, (source, target), of_edges, separator),
+            written,
+            lambda each, own: _read_nodes(each, own, written),
+            lambda each: read_edges(each, (source, target), of_edges, written),
         )
     nodes_path = _node_table(path)
     if edges is None and not path.is_dir():
-        return read_node_table(path, choice, separator)
+        return read_node_table(path, choice, written)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
-    arrays = _read_nodes(nodes_path, choice, separator)
-    *ends, found = read_edges(edges_path, (source, target), of_edges, separator)
+    arrays = _read_nodes(nodes_path, choice, written)
+    *ends, found = read_edges(edges_path, (source, target), of_edges, written)
     return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), **found)
 
 
-def node_columns(path: Path, separator: str | None = None) -> list[str]:
+def node_columns(path: Path, written: Written = Written()) -> list[str]:  # noqa: B008
     """Return the names of the columns of the table of nodes that a path is, or has in its folder.
 
     Raises:
@@ -115,22 +118,26 @@ def node_columns(path: Path, separator: str | None = None) -> list[str]:
     """
     kinds = kinds_of(path) if path.is_dir() else {}
     tables = [*kinds.values()] or [_node_table(path)]
-    return [name for table in tables for name in header(table, separator)]
+    return [name for table in tables for name in header(table, written)]
 
 
-def read_node_table(path: Path, choice: Columns, separator: str | None = None) -> GraphArrays:
+def read_node_table(
+    path: Path,
+    choice: Columns,
+    written: Written = Written(),  # noqa: B008
+) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
         ZooError: the table is wrong.
     """
-    if choice.id not in header(path, separator):
+    if choice.id not in header(path, written):
         choice = dataclasses.replace(choice, id=None)
-    return _read_nodes(path, choice, separator)
+    return _read_nodes(path, choice, written)
 
 
-def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArrays:
-    names = header(path, separator)
+def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
+    names = header(path, written)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
@@ -138,14 +145,14 @@ def _read_nodes(path: Path, choice: Columns, separator: str | None) -> GraphArra
     text = choice.as_text(names)
     wanted = {*text, *choice.features(names), choice.time_column}
     only = [each for each in names if each in wanted]
-    return node_arrays(read_table(path, text, only, separator), choice, path.name)
+    return node_arrays(read_table(path, text, only, written), choice, path.name)
 
 
 def read_edges(
     path: Path,
     ends: tuple[str, str],
     choice: EdgeColumns,
-    separator: str | None,
+    written: Written,
     beside: Sequence[str] = (),
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]:
     """Return the ids of both ends of the edges of a table, (E,) each, and what else they have.
@@ -156,13 +163,13 @@ def read_edges(
         path: of the table.
         ends: columns of the two ends.
         choice: which columns are weights or features.
-        separator: of the cells of a CSV; None: a comma, of a `.tsv` a tab.
+        written: how a CSV is.
         beside: columns that are no weights, and read elsewhere.
 
     Raises:
         ZooError: the table cannot be read, has no such column, or has others that are not ignored.
     """
-    names = header(path, separator)
+    names = header(path, written)
     for option, column in zip(("source", "target"), ends, strict=True):
         need([column], names, path.name, option)
     try:
@@ -171,7 +178,7 @@ def read_edges(
     except ZooError as error:
         raise ZooError(f"{path.name}: {error}") from None
     data = [*([named] if named else []), *choice.features]
-    table = read_table(path, ends, [*ends, *dict.fromkeys(data)], separator)
+    table = read_table(path, ends, [*ends, *dict.fromkeys(data)], written)
     source, target = (id_array(table[each], f"{path.name}: {each!r}") for each in ends)
     columns = {each: _numbers(table[each], f"{path.name}: {each!r}") for each in data}
     try:

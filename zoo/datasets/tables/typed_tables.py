@@ -10,7 +10,7 @@ from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.node_kinds import Edges, Relation, joined
 from zoo.datasets.files.objects import join
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns
-from zoo.datasets.tables.frames import SUFFIXES, header
+from zoo.datasets.tables.frames import SUFFIXES, Written, header
 from zoo.errors import ZooError, suggestion
 
 Ends = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]
@@ -24,7 +24,7 @@ def kinds_of(path: Path) -> dict[str, Path]:
 def read_kinds(
     path: Path,
     choice: Columns,
-    separator: str | None,
+    written: Written,
     read_nodes: Callable[[Path, Columns], GraphArrays],
     read_edges: Callable[[Path], Ends],
 ) -> GraphArrays:
@@ -36,7 +36,7 @@ def read_kinds(
     Args:
         path: of the folder.
         choice: what columns are; each is looked for in the tables that have it.
-        separator: of the cells of a CSV.
+        written: how a CSV is.
         read_nodes: reads a table of nodes.
         read_edges: reads a table of edges: the ids of both ends, and what edges have.
 
@@ -46,7 +46,7 @@ def read_kinds(
     tables, edges = kinds_of(path), _tables(path, "edges")
     if not edges:
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
-    names = {kind: header(each, separator) for kind, each in tables.items()}
+    names = {kind: header(each, written) for kind, each in tables.items()}
     _need(choice, names)
     kinds = {
         kind: read_nodes(each, _of_table(choice, names[kind])) for kind, each in tables.items()
