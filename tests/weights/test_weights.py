@@ -104,7 +104,14 @@ def test_a_run_means_its_best_seed(tmp_path):
         zoo.load(summary["folder"])
 
 
-@pytest.mark.parametrize("name", index())
+FEW = {"gcn-digits", "mlp-digits", "sgformer-digits-rba", "nodeformer-cora", "sgformer-photo-small"}
+"""Of the shipped weights those that are looked at in every run of the tests."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[] if each in FEW else pytest.mark.slow) for each in index()],
+)
 def test_shipped_weights_are_what_the_index_says(name, real_graph):
     entry, folder = index()[name], ROOT / "zoo" / "pretrained" / name
     real_graph(entry.data)
