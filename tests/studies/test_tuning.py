@@ -40,6 +40,31 @@ def test_the_first_trial_is_the_recipe_as_it_is(study):
     assert study.best().val == max(each.val for each in study.trials() if each.state == "complete")
 
 
+def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeypatch):
+    found = Tuning(tmp_path, load_recipe(RECIPE), splits=2, device="cpu")
+    whole = tuning.fit
+
+    def stopped(*rest, **options):
+        return whole(*rest, **options)._replace(interrupted=True)
+
+    monkeypatch.setattr(tuning, "fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        found.run(3)
+    assert [each.state for each in found.trials()] == ["failed"] and found.best() is None
+    monkeypatch.setattr(tuning, "fit", whole)
+    again = Tuning(tmp_path, device="cpu")
+    again.run(3)
+    first, second, third = again.trials()
+    assert second.settings == first.settings and second.state == "complete"
+    assert third.settings != first.settings
+    summary = again.score()
+    assert again.score()["folder"] == summary["folder"]  # test is scored once
+    monkeypatch.setattr(tuning, "run_recipe", lambda *_, **__: {**summary, "interrupted": True})
+    monkeypatch.setattr(tuning, "finished", lambda *rest: None)
+    with pytest.raises(KeyboardInterrupt):
+        again.score()
+
+
 def test_a_block_of_the_recipe_says_what_is_tried(study):
     space = search_of(load_recipe(RECIPE))
     assert space["model.dim"] == [4, 8] and "model.layers" in space and "train.lr" in space
@@ -118,7 +143,9 @@ def test_settings_that_do_not_go_together_cost_no_trial(tmp_path):
 def test_what_is_worse_on_the_first_splits_is_given_up(tmp_path, monkeypatch):
     found = Tuning(tmp_path / "study", load_recipe(RECIPE), splits=8, device="cpu")
     scores = iter([0.9] * 8 + [0.1] * 8)
-    monkeypatch.setattr(tuning, "fit", lambda *_, **__: SimpleNamespace(val=next(scores)))
+    monkeypatch.setattr(
+        tuning, "fit", lambda *_, **__: SimpleNamespace(val=next(scores), interrupted=False)
+    )
     found.run(2)
     first, second = found.trials()
     assert first.state == "complete" and second.state == "pruned" and second.splits < 8
@@ -202,6 +229,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert folders == 3  # also where all of it takes less than a second
     for wrong, why in (
         (["tune"], "name a recipe"),
+        (["tune", "--models", "", "--data", "karate"], "name a recipe"),
+        (["tune", "--resume", str(folder), "--data", "karate"], "name a recipe"),
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),
         (["tune", "--resume", "nowhere"], "no study was begun in nowhere"),
     ):

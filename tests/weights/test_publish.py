@@ -6,6 +6,7 @@ import http.server
 import json
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -172,3 +173,22 @@ def test_the_command_writes_runs(run, tmp_path, capsys, monkeypatch):
         main()
     [row] = json.loads(capsys.readouterr().out)
     assert (tmp_path / "to" / row["name"] / "README.md").is_file()
+
+
+def test_a_name_is_that_of_one_run_and_of_the_weights_of_the_zoo(
+    run, tmp_path, capsys, monkeypatch
+):
+    name = json.loads((Path(run) / "summary.json").read_text())["recipe"]
+    monkeypatch.setattr(weights_index, "index", lambda: {name: None})  # as if it came with the zoo
+    for runs, code, said in (
+        ([run, run], 2, f"several runs of {name}; publish one"),
+        ([run], 0, f"{name} means the zoo's own weights; `zoo load {tmp_path / 'to' / name}`"),
+    ):
+        monkeypatch.setattr("sys.argv", ["zoo", "publish", *runs, "--to", str(tmp_path / "to")])
+        ended = None
+        try:
+            main()
+        except SystemExit as error:
+            ended = error.code
+        assert (ended or 0) == code
+        assert said in " ".join(capsys.readouterr().err.split())

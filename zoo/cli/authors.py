@@ -202,7 +202,7 @@ def tune(
     """
     if recipe and "=" in recipe and models:
         recipe, overrides = None, [recipe, *(overrides or [])]
-    if sum(each is not None for each in (recipe, models, resume)) != 1:
+    if sum(map(bool, (recipe, models, resume))) != 1 or (resume and data):
         raise ZooError(
             "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
             "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY`."
@@ -217,10 +217,10 @@ def tune(
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
             study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
+            found.append(study.score())
         except KeyboardInterrupt:
             console.remark(f"`zoo tune --resume {study.folder}` goes on.")
             raise
-        found.append(study.score())
         if not as_json:
             _tell_study(study, found[-1])
     if as_json:
@@ -279,7 +279,7 @@ def _tell_study(study, summary: dict[str, Any]) -> None:
                   for key in shown[0]])  # fmt: skip
     console.say("matters: how much of the spread of scores a setting explains" if matters
                 else "too few trials to tell what the settings matter")  # fmt: skip
-    begun = next((_score(each) for each in trials if each.number == 0), "")
+    begun = _score(min(done, key=lambda each: each.number))
     test, std = summary["test"]["mean"], summary["test"]["std"]
     when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
     console.say(f"validation {begun} {when}, {_score(study.best())} tuned")

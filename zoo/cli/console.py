@@ -55,7 +55,7 @@ class Commands(TyperGroup):
         """Return a command whose help is wrapped by the terminal, its examples apart."""
         command = super().get_command(context, name)
         if command is not None and command.help:
-            command.help = _unwrapped(command.help)
+            command.help = escape(_unwrapped(command.help))
         return command
 
     def make_context(self, *words, **options):

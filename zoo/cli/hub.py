@@ -119,9 +119,13 @@ def publish(
     """
     from zoo.experiments.run_files import read_summary
     from zoo.inference.publish import publish as write
+    from zoo.weights.index import PRETRAINED, index
 
     if runs:
-        chosen = {read_summary(run)["recipe"]: _best_seed(run) for run in runs}
+        names = [read_summary(run)["recipe"] for run in runs]
+        if twice := [each for each in names if names.count(each) > 1]:
+            raise ZooError(f"there are several runs of {twice[0]}; publish one of them.")
+        chosen = {name: _best_seed(run) for name, run in zip(names, runs, strict=True)}
     else:
         chosen = verified_runs(Path("runs"))
     if not chosen:
@@ -138,6 +142,8 @@ def publish(
         held = [each for each in found if each["left_out"] is None]
         size = sum(each["bytes"] for each in held)
         console.remark(f"{len(held)} weights, {size:,} bytes, are in {to}.")
+    for name in (each["name"] for each in found if each["name"] in index() and to != PRETRAINED):
+        console.remark(f"{name} means the zoo's own weights; `zoo load {to / name}` loads these.")
 
 
 def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:

@@ -47,7 +47,7 @@ class Trial(NamedTuple):
     """A trial that has ended.
 
     Attributes:
-        number: from 0, which is the recipe as it was.
+        number: from 0, which is the recipe as it was, as far as its values are among those tried.
         state: `complete`, `pruned`, `failed`, or `refused`: its settings do not go together.
         val: mean validation score over the splits it was trained on, None where there is none.
         std: their standard deviation.
@@ -122,22 +122,34 @@ def start_of(search: Search, data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def suggested(trial: Any, key: str, space: Range | list[Any]) -> Any:
-    """Return the value that a trial of Optuna suggests for a key of a recipe."""
+def suggested(trial: Any, search: Search) -> dict[str, Any]:
+    """Return the settings of a recipe that a trial of Optuna suggests."""
+    return {key: _suggested(trial, key, space) for key, space in search.items()}
+
+
+def _suggested(trial: Any, key: str, space: Range | list[Any]) -> Any:
     if not isinstance(space, Range):
         words = [json.dumps(each) for each in space]
-        return value_of(space, trial.suggest_categorical(key, words))
+        return _value_of(space, trial.suggest_categorical(key, words))
     suggest = trial.suggest_int if space.whole else trial.suggest_float
-    return value_of(space, suggest(key, space.low, space.high, log=space.log))
+    return _value_of(space, suggest(key, space.low, space.high, log=space.log))
 
 
-def value_of(space: Range | list[Any], found: Any) -> Any:
+def settings_of(search: Search, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe for the words of Optuna."""
+    return {key: _value_of(search[key], each) for key, each in found.items()}
+
+
+def _value_of(space: Range | list[Any], found: Any) -> Any:
     """Return the value of a recipe for one of Optuna: four digits of it are enough."""
     if not isinstance(space, Range):
         return json.loads(found)
     return found if space.whole else float(f"{found:.4g}")
 
 
-def plain(space: Range | list[Any]) -> Any:
-    """Return what a recipe says of a range, or of a list."""
-    return space.model_dump(exclude_defaults=True) if isinstance(space, Range) else space
+def plain(search: Search) -> dict[str, Any]:
+    """Return what a recipe says of a search."""
+    return {
+        key: each.model_dump(exclude_defaults=True) if isinstance(each, Range) else each
+        for key, each in search.items()
+    }

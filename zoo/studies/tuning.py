@@ -22,21 +22,13 @@ from typing import Any
 
 import torch
 
+from zoo.config import search
 from zoo.config.metrics import gain
 from zoo.config.options import options_of
 from zoo.config.recipe import SAID, Recipe, recipe_text
-from zoo.config.search import (
-    Range,
-    Search,
-    Trial,
-    changed,
-    plain,
-    start_of,
-    suggested,
-    value_of,
-    widened,
-)
+from zoo.config.search import Range, Search, Trial
 from zoo.errors import ZooError, optional
+from zoo.experiments.compare import finished
 from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
@@ -68,7 +60,7 @@ def search_of(recipe: Recipe) -> Search:
     own = {f"model.{key}": each for key, each in model.search.items() if key in known}
     data = recipe.plain()
     usual = load_recipe({**data, "search": {**TRAINING, **own}}, trust=True).search
-    return {**widened(usual, write_out(recipe, trust=True)), **recipe.search}
+    return {**search.widened(usual, write_out(recipe, trust=True)), **recipe.search}
 
 
 def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
@@ -78,10 +70,9 @@ def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
     recipe = load_recipe({**recipe.plain(), **own}, trust=True)
     for key, each in (space := search_of(recipe)).items():
         tried = each.low if isinstance(each, Range) else each[0]
-        load_recipe(changed(recipe.plain(), {key: tried}), trust=True)  # there is such an option
-    search = {key: plain(each) for key, each in space.items()}
+        load_recipe(search.changed(recipe.plain(), {key: tried}), trust=True)  # it has this option
     data = {key: each for key, each in recipe.plain().items() if key not in SAID}
-    return {**data, "search": search, "seeds": list(range(splits))}
+    return {**data, "search": search.plain(space), "seeds": list(range(splits))}
 
 
 class Tuning:
@@ -128,7 +119,7 @@ class Tuning:
             text = recipe_text(source)
             write_whole(begun, lambda path: path.write_text(text, encoding="utf-8"))
         self.metric = self.prepared.data.metric
-        self.start = start_of(self.recipe.search, write_out(self.recipe, trust=True))
+        self.start = search.start_of(self.recipe.search, write_out(self.recipe, trust=True))
         self.study = self._study()
 
     def run(
@@ -151,7 +142,10 @@ class Tuning:
         end = time.monotonic() + 3600 * hours
         failed: list[ZooError] = []
         while self._left(trials) and time.monotonic() < end:
-            self.study.optimize(lambda each: self._try(each, failed), n_trials=1, catch=(ZooError,))
+            try:
+                self.study.optimize(self._value, n_trials=1)
+            except ZooError as error:
+                failed.append(error)
             if len(failed) == len(done := self.trials()) >= 3:
                 raise failed[0]
             if best := self.best():
@@ -185,7 +179,7 @@ class Tuning:
 
     def best_recipe(self) -> dict[str, Any]:
         """Return the recipe with the best settings, as plain data."""
-        return changed(self.recipe.plain(), self.best().settings)
+        return search.changed(self.recipe.plain(), self.best().settings)
 
     def write_best(self) -> Path:
         """Write the best recipe, and where it is from."""
@@ -219,10 +213,19 @@ class Tuning:
         return gain(self.metric, trial.val)
 
     def score(self, **watched: Any) -> dict[str, Any]:
-        """Train the best recipe and return the summary of its run: its test score, for once."""
+        """Train the best recipe, unless that was done, and return the summary of its run.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C has ended it.
+        """
         name = f"{self.recipe.model['name']}-tuned"
         recipe = load_recipe(self.write_best(), trust=True).model_copy(update={"name": name})
-        return run_recipe(recipe, device=self.device, runs=self.folder, **watched)
+        if done := finished(resolve(recipe, trust=True), self.folder):
+            return done
+        summary = run_recipe(recipe, device=self.device, runs=self.folder, **watched)
+        if summary["interrupted"]:
+            raise KeyboardInterrupt
+        return summary
 
     def _study(self):
         optuna = self.optuna
@@ -241,21 +244,17 @@ class Tuning:
         study.enqueue_trial(self.start, skip_if_exists=True)
         return study
 
-    def _try(self, trial, failed: list[ZooError]) -> float:
-        try:
-            return self._value(trial)
-        except ZooError as error:
-            failed.append(error)
-            raise
-
     def _value(self, trial) -> float:
         start = time.perf_counter()
-        settings = {key: suggested(trial, key, each) for key, each in self.recipe.search.items()}
-        prepared = self._prepared(settings)
+        prepared = self._prepared(search.suggested(trial, self.recipe.search))
         scores: list[float] = []
         for number, (model, fitted, train) in enumerate(self._built(prepared)):
             trial.set_user_attr("begun", True)
-            scores.append(fit(model, fitted, device=choose_device(self.device), **train).val)
+            done = fit(model, fitted, device=choose_device(self.device), **train)
+            if done.interrupted:
+                self.study.enqueue_trial(trial.params)  # lost, and tried again
+                raise KeyboardInterrupt
+            scores.append(done.val)
             trial.report(gain(self.metric, scores[-1]), number)
             trial.set_user_attr("val", scores)
             trial.set_user_attr("seconds", time.perf_counter() - start)
@@ -275,7 +274,8 @@ class Tuning:
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""
-        plan = resolve(load_recipe(changed(self.recipe.plain(), settings), trust=True), trust=True)
+        data = search.changed(self.recipe.plain(), settings)
+        plan = resolve(load_recipe(data, trust=True), trust=True)
         own = self.prepared.plan
         same = all(getattr(plan, each) == getattr(own, each) for each in _DATA)
         if same and plan.train["loss"] == own.train["loss"]:
@@ -294,5 +294,5 @@ class Tuning:
             statistics.stdev(scores) if len(scores) > 1 else None,
             len(scores),
             trial.user_attrs.get("seconds", 0.0),
-            {key: value_of(self.recipe.search[key], each) for key, each in trial.params.items()},
+            search.settings_of(self.recipe.search, trial.params),
         )

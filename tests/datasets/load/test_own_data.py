@@ -10,6 +10,7 @@ import torch
 from scipy import io, sparse
 
 from zoo import Dataset, ZooError, load_graph
+from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.dgl import dgl
@@ -103,6 +104,13 @@ def test_every_header_may_have_another_name(tmp_path):
         load_graph({**spec, "weights": None, "columns": ["age"]})
 
 
+def test_a_label_is_no_feature(tmp_path):
+    folder = write_tables(tmp_path / "mine")
+    for options in ({"one_hot": "label"}, {"text": ["label"]}, {"columns": ["age", "label"]}):
+        with pytest.raises(ZooError, match="'label' is the label, and would be a feature"):
+            load_graph({"name": str(folder), **options})
+
+
 def test_fractions_with_a_comma(tmp_path):
     folder, edges = tmp_path / "mine", pandas.DataFrame(EDGES, columns=["source", "target"])
     folder.mkdir()
@@ -111,7 +119,8 @@ def test_fractions_with_a_comma(tmp_path):
     assert "0,5" in (folder / "edges.csv").read_text()
     spec = {"name": str(folder), "separator": ";"}
     is_the_graph(load_graph({**spec, "decimal": "comma", "weights": "ignore"}))
-    assert load_graph({**spec, "decimal": "comma", "weight": "weight"}).graph.edata
+    weighted = load_graph({**spec, "decimal": "comma", "weight": "weight"}).graph
+    assert 0.5 in weighted.edata[WEIGHT].tolist()
     with pytest.raises(ZooError, match="write `decimal: comma`"):
         load_graph(spec)
     NODES.assign(age="1.234").to_csv(folder / "nodes.csv", index=False, sep=";", decimal=",")

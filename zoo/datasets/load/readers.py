@@ -26,6 +26,7 @@ from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.columns import Columns, Names
+from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
@@ -230,7 +231,7 @@ def _is_scipy(path: Path) -> bool:
 def _nodes(path: str | None, label: str | list[str] | None, task: str | None) -> GraphArrays | None:
     if path is None:
         return None
-    return read_node_table(user_path(path), Columns(label=label, task=task))
+    return read_node_table(user_path(path), Columns(label=label, task=task), Written())
 
 
 Whole = SentencePairs | Snapshots | Samples

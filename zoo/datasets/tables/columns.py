@@ -283,7 +283,7 @@ def _times(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
 
 
 def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
-    other = sorted(set(np.unique(texts)) - {"", *PARTS})
+    other = sorted(set(texts.tolist()) - {"", *PARTS})
     if other:
         raise ZooError(
             f"{where} holds {other[0]!r}; write train, val or test, or nothing for nodes in none: "

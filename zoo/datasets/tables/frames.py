@@ -50,7 +50,7 @@ def read_table(
     path: Path,
     text: Collection[str],
     only: Collection[str] | None,
-    written: Written = Written(),  # noqa: B008
+    written: Written,
 ) -> "pyarrow.Table":
     """Read a table.
 
@@ -71,7 +71,7 @@ def read_table(
     return _read_csv(path, text, only, written)
 
 
-def header(path: Path, written: Written = Written()) -> list[str]:  # noqa: B008
+def header(path: Path, written: Written) -> list[str]:
     """Return the names of the columns of a table."""
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet

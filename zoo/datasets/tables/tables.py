@@ -110,7 +110,7 @@ def read_tables(
     return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), **found)
 
 
-def node_columns(path: Path, written: Written = Written()) -> list[str]:  # noqa: B008
+def node_columns(path: Path, written: Written) -> list[str]:
     """Return the names of the columns of the table of nodes that a path is, or has in its folder.
 
     Raises:
@@ -121,11 +121,7 @@ def node_columns(path: Path, written: Written = Written()) -> list[str]:  # noqa
     return [name for table in tables for name in header(table, written)]
 
 
-def read_node_table(
-    path: Path,
-    choice: Columns,
-    written: Written = Written(),  # noqa: B008
-) -> GraphArrays:
+def read_node_table(path: Path, choice: Columns, written: Written) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
@@ -142,6 +138,11 @@ def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
         given = getattr(choice, option)
         wanted = [given] if isinstance(given, str) else given or []
         need(wanted, names, path.name, option)
+    if told := [each for each in choice.labels(names) if each in choice.features(names)]:
+        raise ZooError(
+            f"{path.name}: the column {told[0]!r} is the label, and would be a feature as well: "
+            "leave it out of the features, or name another column, `label: COLUMN`."
+        )
     text = choice.as_text(names)
     wanted = {*text, *choice.features(names), choice.time_column}
     only = [each for each in names if each in wanted]
