@@ -180,7 +180,9 @@ def planted(seed=0, nodes=200):
     return edges, hints, y, features
 
 
-@pytest.mark.parametrize("name", ["gat", "htgn", "gine"])
+@pytest.mark.parametrize(
+    "name", ["gine", *(pytest.param(each, marks=pytest.mark.slow) for each in ("gat", "htgn"))]
+)
 def test_a_planted_signal_is_found(tmp_path, name):
     edges, x, y, features = planted()
     found = []

@@ -39,8 +39,11 @@ def score(dataset, tmp_path, **model):
     return 100 * run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["test"]["mean"]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    "name", ["gcn", "sage", "gat", pytest.param("htgn", marks=pytest.mark.slow)]
+    "name", ["gcn", *(pytest.param(each, marks=SLOW) for each in ("sage", "gat", "htgn"))]
 )
 def test_where_weights_carry_the_signal_they_are_worth_20_points(name, tmp_path):
     """Half of the edges are inside a class; those between classes weigh a fiftieth."""
@@ -54,7 +57,9 @@ def test_where_weights_carry_the_signal_they_are_worth_20_points(name, tmp_path)
     assert weighted >= bare + 20
 
 
-@pytest.mark.parametrize("name", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize(
+    "name", ["gcn", *(pytest.param(each, marks=SLOW) for each in ("sage", "gat"))]
+)
 def test_where_directions_carry_the_signal_they_are_worth_10_points(name, tmp_path):
     """Edges lead from each class to the next: who has neither gives both neighbours alike."""
     path = planted(tmp_path / "directed.npz", lambda own, rng: (own + 1) % CLASSES, None)
