@@ -20,6 +20,19 @@ QUICK = ["train.epochs=2", "seeds=[0]"]
 LONG = re.compile(r"zoo (compare|check)|--processes")
 """Lines that take half a minute each: of `make slow`."""
 
+SECTIONS = {
+    "CONTRIBUTING.md: A dataset",
+    "CONTRIBUTING.md: An attention",
+    "CONTRIBUTING.md: An encoding",
+    "data/README.md: A graph larger than memory",
+    "docs/forecasting.md: Chickenpox",
+    "docs/own-graphs.md: A shop",
+    "docs/predict.md: Fine-tune",
+    "docs/train.md: A recipe of your own",
+    "docs/train.md: Several processes, and graphs that are large",
+}
+"""Sections whose commands other tests run as well, on other data: of `make slow`."""
+
 
 @pytest.fixture
 def checkout(tmp_path):
@@ -93,7 +106,9 @@ def sections(long=False):
             blocks = FENCE.findall(section)
             title = section.partition("\n")[0]
             if blocks and (not long or LONG.search(section)):
-                yield pytest.param(page, above, blocks, id=f"{page}: {title}")
+                name = f"{page}: {title}"
+                late = [pytest.mark.slow] if name in SECTIONS else []
+                yield pytest.param(page, above, blocks, id=name, marks=late)
             above = [*above, *(block for block in blocks if block[1])]
 
 
@@ -104,6 +119,10 @@ def write(where, text, folder):
     else:
         (folder / where).parent.mkdir(parents=True, exist_ok=True)
         (folder / where).write_text(text)
+
+
+def test_sections_that_come_later_are_there():
+    assert {each.id for each in sections()} >= SECTIONS
 
 
 @pytest.mark.parametrize(("page", "above", "blocks"), list(sections()))
