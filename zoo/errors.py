@@ -81,6 +81,16 @@ def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
     return []
 
 
+def of_file(path: Path, error: ZooError) -> ZooError:
+    """Return an error that begins with the path of the file, whose name it may begin with.
+
+    >>> print(of_file(Path("data/sales.csv"), ZooError("sales.csv has no rows.")))
+    data/sales.csv has no rows.
+    """
+    said = str(error).removeprefix(path.name)
+    return ZooError(f"{path}{': ' if said == str(error) else ''}{said}")
+
+
 def optional(module: str, extra: str, user: str) -> Any:
     """Import a package that only an extra installs.
 

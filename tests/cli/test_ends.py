@@ -222,6 +222,20 @@ def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, command, monk
     assert list(tmp_path.glob("runs/*/seed-0/model.safetensors"))
 
 
+def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(command, monkeypatch):
+    seed = {"seed": 0, "epoch": 1, "train": 1.0, "val": 0.5, "test": 0.5}
+    mean = {"mean": 0.5, "std": None, "runs": 1}
+    summary = {"recipe": "gcn-cora", "dataset": "cora", "metric": "accuracy", "seeds": [seed],
+               "val": mean, "test": mean, "parameters": 1, "seconds_per_epoch": 1.0,
+               "peak_memory_bytes": 1, "device": "cpu", "interrupted": True,
+               "folder": "runs/gcn-cora"}  # fmt: skip
+    monkeypatch.setattr("zoo.cli.recipes.train_plan", lambda *given, **options: summary)
+    code, said, _ = command("reproduce", "gcn-cora")
+    assert code == 130 and "0.5000" in said and not {"PASS", "FAIL"} & {*said.split()}
+    code, _, failed = command("reproduce", "gcn-cora", "--within-hours", "1")
+    assert code == 2 and "--all" in failed
+
+
 def test_a_signal_that_comes_twice_at_once_is_one(monkeypatch):
     monkeypatch.setattr(common, "_came", [])
     with pytest.raises(KeyboardInterrupt), common.asked_kindly():

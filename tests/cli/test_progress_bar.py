@@ -91,3 +91,12 @@ def test_run_recipe_is_watched_as_the_page_says(monkeypatch, tmp_path):
     with zoo.progress_bar() as watch:
         zoo.run_recipe(recipe, watch=watch, runs=tmp_path)
     assert "seed 0  done in" in stream.getvalue() and "stopped after" in stream.getvalue()
+
+
+def test_a_full_disk_behind_standard_error_ends_no_training(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(room, "EVERY", 0.0)
+    shown(monkeypatch, {0: epochs(3, 3)}, Full(), title="a title")

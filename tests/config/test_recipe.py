@@ -1,6 +1,7 @@
 """Reading recipes: what is understood, what is refused, and in which words."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from zoo.config.options import (
     option_problems,
     problems,
 )
+from zoo.config.overrides import in_the_shell, need_values
 from zoo.config.recipe import read_recipe, recipe_text
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.config.yaml_lines import read_value
@@ -356,6 +358,10 @@ def test_misspelt_key_is_answered_with_the_right_one(path):
         ("expect=", ("expect",), None),
         ("expect.source=a=b", ("expect", "source"), "a=b"),
         (" train.epochs = 50 ", ("train", "epochs"), 50),
+        ("expect.source=%d.%m.%Y", ("expect", "source"), "%d.%m.%Y"),
+        ("expect.source=,", ("expect", "source"), ","),
+        ("expect.source=|", ("expect", "source"), "|"),
+        ("expect.source='|'", ("expect", "source"), "|"),
     ],
 )
 def test_override_sets_one_value(write, override, path, value):
@@ -364,6 +370,32 @@ def test_override_sets_one_value(write, override, path, value):
     for key in path:
         found = found[key]
     assert found == value
+
+
+@pytest.mark.parametrize(
+    ("hint", "typed"),
+    [
+        ("date_format: '%d.%m.%Y'", "date_format=%d.%m.%Y"),
+        ("separator: ','", "separator=,"),
+        ("separator: ';'", "separator=';'"),
+        ("columns: [total price, age]", "columns='total price,age'"),
+        ("label: 'a: b'", "label=\"'a: b'\""),
+        ("unknown: '1'", "unknown=\"'1'\""),
+        ("unknown: ''", "unknown=\"''\""),
+        ("graph: {name: knn, k: 5}", "graph='{name: knn, k: 5}'"),
+        ("columns: [...]", "columns=..."),
+    ],
+)
+def test_a_hint_for_the_shell_says_what_the_recipe_would(hint, typed):
+    assert in_the_shell(f"write `{hint}`.") == f"write `{typed}`."
+    if "..." not in hint and "[" not in hint:
+        [word] = shlex.split(typed)
+        assert read_value(word.partition("=")[2]) == yaml.safe_load(hint)[word.partition("=")[0]]
+
+
+def test_a_word_without_its_value_is_one_too_many():
+    with pytest.raises(ZooError, match="runs/b is a name too many"):
+        need_values(["label=a", "runs/b"])
 
 
 def test_override_below_a_word_makes_it_a_mapping():

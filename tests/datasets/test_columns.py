@@ -170,6 +170,7 @@ def test_a_new_table_is_read_as_that_of_training(tmp_path):
         ("about", ["the of", "and"], {"text": "about"}, "no words to learn from"),
         ("about", ["a b", "c d"], {"text": "abuot"}, "did you mean 'about'"),
         ("born", ["2001-05-01", "2002-05-01"], {}, "dates: .born"),
+        ("born", ["1.5.2001", "31.12.2002 18:30"], {}, "dates: .born"),
         ("place", ["0.5 1 2", "1 2 3"], {}, "vectors: .place"),
         ("about", ["a nice old town", "it has a river"], {}, "text: .about"),
         ("town", ["Rome", "Bonn"], {}, "one_hot: .town"),

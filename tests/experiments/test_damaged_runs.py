@@ -18,6 +18,7 @@ from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe, unfinished
 from zoo.experiments.run_files import read_summary
+from zoo.reports.history import read_history
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.checksums import (
     read_sealed,
@@ -366,6 +367,19 @@ def test_a_folder_that_is_none(name, folder, monkeypatch):
     monkeypatch.chdir(folder)
     with pytest.raises(ZooError, match="there is no run at"):
         resume_run(name)
+
+
+def test_a_folder_of_something_else_says_what_it_is(folder, tmp_path, monkeypatch):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "trials.db").touch()
+    for name, said in (
+        (tmp_path / "study", "is a study of `zoo tune`"),
+        (next(folder.glob("seed-*")), f"is one seed of a run; name the run, {folder}"),
+        (folder.parent, f"is no run: .* such as {folder.parent}"),
+    ):
+        for read in (resume_run, read_history):
+            with pytest.raises(ZooError, match=said):
+                read(name)
 
 
 def test_the_text_of_a_recipe_is_as_it_was_written(folder):

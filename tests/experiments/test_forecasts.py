@@ -65,6 +65,12 @@ def recipe(place, model="gru", **changes):
     return {**given, **changes}
 
 
+def test_snapshots_are_taken_where_a_recipe_says_no_batching(place):
+    given = recipe(place)
+    del given["train"]["batching"]
+    assert prepare(resolve(load_recipe(given))).plan.plain()["train"]["batching"] == "snapshots"
+
+
 def rows_of(text):
     return list(csv.DictReader(text.splitlines()))
 
@@ -305,7 +311,10 @@ def test_fine_tuning_on_later_sales(command, place):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"train": {"epochs": 1}}, "sales is not trained by `batching: full`.*batching=snapshots"),
+        (
+            {"train": {"batching": "full"}},
+            "sales is not trained by `batching: full`.*batching=snapshots",
+        ),
         ({"model": {"name": "vit", "dim": 16}}, "vit is no model of the task node-forecasting"),
         ({"train": {"batching": "snapshots", "evaluate": "layerwise"}}, "leave `evaluate` out"),
         ({"train": {"batching": {"name": "snapshots", "size": 0}}}, "size.*greater than or equal"),

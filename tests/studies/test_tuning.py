@@ -227,12 +227,16 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert not code and "gcn-tuned" in said.out and "mlp-tuned" in said.out
     folders = len(list((tmp_path / "runs").iterdir()))
     assert folders == 3  # also where all of it takes less than a second
+    run = next(folder.glob("mlp-tuned-*"))
+    run = run.rename(tmp_path / "run").relative_to(tmp_path)
     for wrong, why in (
         (["tune"], "name a recipe"),
         (["tune", "--models", "", "--data", "karate"], "name a recipe"),
         (["tune", "--resume", str(folder), "--data", "karate"], "name a recipe"),
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),
+        (["tune", "--resume", str(folder), "--splits", "2"], "`--resume STUDY` alone"),
         (["tune", "--resume", "nowhere"], "no study was begun in nowhere"),
+        (["tune", "--resume", str(run)], f"no study was begun in {run.name}"),
     ):
         code, said = ended(wrong, monkeypatch, capsys)
         assert code == 2 and why in " ".join(said.err.split())

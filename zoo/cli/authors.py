@@ -22,6 +22,8 @@ from zoo.cli.common import (
     RecipeName,
     Runs,
     Trust,
+    asked_kindly,
+    exit_code,
     spec_of,
     typed_path,
 )
@@ -202,10 +204,10 @@ def tune(
     """
     if recipe and "=" in recipe and models:
         recipe, overrides = None, [recipe, *(overrides or [])]
-    if sum(map(bool, (recipe, models, resume))) != 1 or (resume and data):
+    if sum(map(bool, (recipe, models, resume))) != 1 or (resume and (data or splits != 5)):
         raise ZooError(
             "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
-            "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY`."
+            "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY` alone."
         )
     plans = [None]
     if resume is None:
@@ -216,11 +218,12 @@ def tune(
         study = _study(resume, each, runs, splits=splits, device=device.value, trust=trust)
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
-            study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
-            found.append(study.score())
+            with asked_kindly():
+                study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
+                found.append(study.score())
         except KeyboardInterrupt:
             console.remark(f"`zoo tune --resume {study.folder}` goes on.")
-            raise
+            sys.exit(exit_code())
         if not as_json:
             _tell_study(study, found[-1])
     if as_json:

@@ -86,7 +86,6 @@ Host = Annotated[
     typer.Option(min=0, help="The line of this machine, from 0, if not found by itself."),
 ]
 
-
 _AGAIN = 5.0
 """Seconds in which a signal that comes again is the same: `timeout` sends two."""
 
@@ -239,13 +238,14 @@ def spec_of(text: str, options: Sequence[str] | None = None) -> str | dict[str, 
         text: of it.
         options: KEY=VALUE, as recipes take them; `dataset.` before a key may be left out.
     """
-    from zoo.config.overrides import override
+    from zoo.config.overrides import need_values, override
     from zoo.config.yaml_lines import Draft
 
     spec = _mapping(text) if text.lstrip().startswith("{") else text
     if not options:
         return spec
-    draft = Draft("the options")
+    need_values(options)
+    draft = Draft("the command")
     draft.data = {"name": spec} if isinstance(spec, str) else spec
     for number, each in enumerate(options):
         override(draft, each.removeprefix("dataset."), number)

@@ -8,8 +8,6 @@ import contextlib
 import errno
 import inspect
 import os
-import re
-import shlex
 import sys
 from collections.abc import Iterator
 from itertools import groupby
@@ -18,6 +16,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
@@ -145,26 +144,40 @@ def say(text: str) -> None:
 
 
 def rows(found: list[dict[str, Any]]) -> None:
-    """Print rows with the same keys as a table; no word is cut where the words fit."""
+    """Print rows with the same keys as a table, or one below another where words would be cut."""
     table = Table(box=None, pad_edge=False)
     cells = [["" if each is None else printable(str(each)) for each in line]
              for line in (found[0], *(row.values() for row in found))]  # fmt: skip
-    for head, width in zip(cells[0], _widths([*zip(*cells, strict=True)], out.width), strict=True):
+    widths = _widths([*zip(*cells, strict=True)], out.width)
+    if widths is None:
+        _one_below_another(cells)
+        return
+    for head, width in zip(cells[0], widths, strict=True):
         table.add_column(plain(head), no_wrap=head == "name", overflow="fold", width=width)
     for row in cells[1:]:
         table.add_row(*map(plain, row))
     out.print(table)
 
 
-def _widths(columns: list[tuple[str, ...]], most: int) -> list[int | None]:
-    """Return the widths of columns: the widest are cut down to one width, but never into words."""
+def _one_below_another(cells: list[list[str]]) -> None:
+    """Print the first cell of each row, and below it a line for each other cell that is filled."""
+    (_, *keys), *found = cells
+    for name, *values in found:
+        out.print(f"[bold]{plain(name)}[/]")
+        for key, value in zip(keys, values, strict=True):
+            if value:
+                out.print(Padding(f"{plain(key)}: {plain(value)}", (0, 0, 0, 2)))
+
+
+def _widths(columns: list[tuple[str, ...]], most: int) -> list[int] | None:
+    """Return the widths of columns, of which the widest are cut; None where words would be."""
     wide = [max(map(cell_len, each)) for each in columns]
     words = [max(map(cell_len, " ".join(each).split()), default=0) for each in columns]
     for cap in range(most, 0, -1):
         widths = [max(word, min(cap, cell)) for word, cell in zip(words, wide, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= most:
             return widths
-    return [None] * len(columns)  # words have to be cut
+    return None
 
 
 def recipes(found: list[dict[str, Any]]) -> None:
@@ -190,6 +203,8 @@ def recipes(found: list[dict[str, Any]]) -> None:
 
 def diagnoses(found: list) -> None:
     """Print what `zoo doctor` found, with the line that fixes what is broken."""
+    from zoo.config.overrides import in_the_shell
+
     table = Table(box=None, show_header=False, pad_edge=False)
     for each in found:
         mark = (
@@ -203,6 +218,8 @@ def diagnoses(found: list) -> None:
 
 def data(found: list) -> None:
     """Print what `zoo data check` found: a line each, and below it what to do about it."""
+    from zoo.config.overrides import in_the_shell
+
     marks = {"good": "[green]good[/]", "look": "[yellow]look[/]", "fix": "[bold red]fix[/]"}
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
@@ -265,32 +282,12 @@ def plain(text: object) -> str:
     return escape(printable(str(text)))
 
 
-_HINT = re.compile(r"`(\w+): ([^`]+)`")
-
-
 @contextlib.contextmanager
 def hints_for_the_shell() -> Iterator[None]:
     """Have errors say `key=value` where a recipe would have `key: value`."""
+    from zoo.config.overrides import in_the_shell
+
     try:
         yield
     except ZooError as error:
         raise ZooError(in_the_shell(str(error))) from None
-
-
-def in_the_shell(text: str) -> str:
-    """Return a sentence with its hints as the shell takes them.
-
-    >>> in_the_shell("write `one_hot: [country, city]`.")
-    'write `one_hot=country,city`.'
-    """
-    return _HINT.sub(lambda hint: f"`{_typed(*hint.groups())}`", text)
-
-
-def _typed(key: str, value: str) -> str:
-    names = re.fullmatch(r"\[([^\[\]{}'\"]*)\]", value)
-    if names:
-        value = names[1].replace(", ", ",")
-    elif value[0] == value[-1] == "'":
-        value = value[1:-1] or "''"
-    quoted = value if value in ("...", "''") else shlex.quote(value)
-    return f"{key}={quoted}"

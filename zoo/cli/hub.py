@@ -117,11 +117,13 @@ def publish(
     Weights are kept in 16 bits where the scores stay. The folder is ready to be copied to a file
     server, and what ZOO_WEIGHTS names for `zoo load`.
     """
-    from zoo.experiments.run_files import read_summary
+    from zoo.experiments.run_files import need_run, read_summary
     from zoo.inference.publish import publish as write
     from zoo.weights.index import PRETRAINED, index
 
     if runs:
+        for run in runs:
+            need_run(run)
         names = [read_summary(run)["recipe"] for run in runs]
         if twice := [each for each in names if names.count(each) > 1]:
             raise ZooError(f"there are several runs of {twice[0]}; publish one of them.")

@@ -29,7 +29,7 @@ def progress_bar(
         quiet: show nothing.
     """
     if title and not quiet and not _has_bars():
-        sys.stderr.write(f"{title}\n")
+        _say(title)
     shows: list[_Lines] = []
 
     def watch(seed: int, epoch: Any) -> None:
@@ -42,6 +42,13 @@ def progress_bar(
     finally:
         for each in shows:
             each.close()
+
+
+def _say(line: str) -> None:
+    """Print a line; a full disk behind standard error is no reason to lose a training."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _has_bars() -> bool:
@@ -88,8 +95,7 @@ class _Lines:
 
     def say(self, line: str) -> None:
         """Print a line."""
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
+        _say(line)
         self.told = time.monotonic()
 
     def close(self) -> None:

@@ -160,6 +160,8 @@ def reproduce(
         raise ZooError("name a recipe, `zoo reproduce sgformer-cora`, or write --all for every.")
     if every and overrides:
         raise ZooError("--all trains recipes as they are; leave KEY=VALUE out, or name a recipe.")
+    if recipe and (within_hours != 3.0 or only != "*"):
+        raise ZooError("--within-hours and --only choose among all; write --all for RECIPE.")
     if every:
         _reproduce_all(within_hours, only, device, runs, write, quiet, as_json)
     else:
@@ -184,13 +186,15 @@ def _reproduce(
         raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
     with using_threads(loaded.verified and loaded.verified.threads):
         summary = train_plan(resolve(loaded, trust=True), device, runs, quiet=quiet)
+    if summary["interrupted"]:
+        tell(summary, as_json)
     passed, sentence = verdict(summary)
     if as_json:
         typer.echo(json.dumps({**summary, "passed": passed}))
     else:
         result_tables.result(summary)
         result_tables.verdict(passed, sentence, loaded.differs)
-    if write and not summary["interrupted"]:
+    if write:
         write_verified(loaded, measured(loaded, summary))
     sys.exit(0 if passed else 1)
 

@@ -267,7 +267,7 @@ def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bo
 def _given(data: str | None, options: list[str] | None) -> "Spec | None":
     """Return the data set that a command names, if it does."""
     if data is None and options:
-        raise ZooError(f"{options[0]!r} says how a graph is read; name it: --data GRAPH.")
+        raise ZooError(f"{options[0]!r} goes with --data GRAPH; name one graph, and one run.")
     return None if data is None else spec_of(data, options)
 
 

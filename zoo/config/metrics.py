@@ -33,6 +33,12 @@ class Difference(NamedTuple):
     noise: bool | None
 
 
+def spread(scores: list[float]) -> dict[str, float | int | None]:
+    """Return the mean of scores, their standard deviation, None of a single one, and how many."""
+    std = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}
+
+
 def gain(metric: str | None, score: float) -> float:
     """Return a score as a number of which more is better, whatever the metric.
 

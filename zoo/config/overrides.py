@@ -1,9 +1,29 @@
 """Overrides: `KEY=VALUE` behind a recipe, such as `model.dim=64`, put into its data."""
 
+import contextlib
+import re
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
-from zoo.config.yaml_lines import LARGEST, Draft, Keys, NotYaml, Place, compose
-from zoo.errors import brief
+from zoo.config.yaml_lines import LARGEST, Draft, Keys, NotYaml, Place, compose_value, read_value
+from zoo.errors import ZooError, brief
+
+_HINT = re.compile(r"`(\w+): ([^`]+)`")
+
+
+def need_values(texts: Sequence[str]) -> None:
+    """Refuse a word without a value, such as the second run of a pattern of the shell.
+
+    Raises:
+        ZooError: one has none.
+    """
+    for each in texts:
+        if "=" not in each:
+            raise ZooError(
+                f"{each} is a name too many, or lacks its value; name one run and one data set, "
+                "and write options as KEY=VALUE, such as label=species."
+            )
 
 
 def override(draft: Draft, text: str, number: int) -> None:
@@ -21,7 +41,7 @@ def override(draft: Draft, text: str, number: int) -> None:
         draft.refuse(place, "write KEY=VALUE with a dotted key, such as train.epochs=50.")
         return
     try:
-        node = compose(value)
+        node = compose_value(value)
     except NotYaml as error:
         draft.refuse(place, error.message)
         return
@@ -53,3 +73,31 @@ def _enter(draft: Draft, keys: Keys, place: Place) -> dict[str, Any] | None:
         target[keys[end - 1]] = inner
         target = inner
     return target
+
+
+def in_the_shell(text: str) -> str:
+    """Return a sentence with its hints as the shell takes them.
+
+    >>> in_the_shell("write `one_hot: [country, city]`.")
+    'write `one_hot=country,city`.'
+    """
+    return _HINT.sub(lambda hint: f"`{_typed(*hint.groups())}`", text)
+
+
+def _typed(key: str, value: str) -> str:
+    names = re.fullmatch(r"\[([^\[\]{}'\"]*)\]", value)
+    if names:
+        value = names[1].replace(", ", ",")
+    elif value[0] == value[-1] == "'" and _is_text(value[1:-1]):
+        value = value[1:-1]
+    quoted = value if value == "..." else shlex.quote(value)
+    if "'" in value and not set('"$`\\!') & set(value):
+        quoted = f'"{value}"'
+    return f"{key}={quoted}"
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a value is read as it stands, without quotes of YAML."""
+    with contextlib.suppress(ZooError):
+        return read_value(value) == value
+    return False

@@ -209,6 +209,19 @@ def compose(text: str) -> yaml.Node | None:
     raise NotYaml(line, f"{message}.")
 
 
+def compose_value(text: str) -> yaml.Node | None:
+    """Compose a value that was typed, as behind `KEY=`.
+
+    What no YAML begins with is text: `%d.%m.%Y`, `,` and `|` need no quotes.
+
+    Raises:
+        NotYaml: it is no YAML otherwise.
+    """
+    if text[:1] in tuple("%,|>@`") and "\n" not in text:
+        text = "'" + text.replace("'", "''") + "'"
+    return compose(text)
+
+
 def read_value(text: str) -> Any:
     """Return the plain data of a value in YAML, as it may stand behind a key of a recipe.
 
@@ -217,7 +230,7 @@ def read_value(text: str) -> Any:
     """
     draft = Draft(f"the value {brief(text)}")
     try:
-        node = compose(text)
+        node = compose_value(text)
         data = node and draft.build(node, (), lambda line: draft.places[()])
     except NotYaml as error:
         raise ZooError(f"{brief(text)}: {error.message}") from None

@@ -23,7 +23,7 @@ from zoo.datasets.files.text_lines import FORM, Documents, read_documents, term_
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Samples
 from zoo.datasets.tokenizer import END, Tokenizer, VocabularySize, learnt
-from zoo.errors import ZooError
+from zoo.errors import ZooError, of_file
 from zoo.graphs.graph_sets import SequenceGraphs
 from zoo.system.files import data_folders, user_path
 
@@ -169,7 +169,7 @@ def _documents(path: Path, only: Sequence[str] | None = None) -> Documents:
     try:
         return read_documents(path, only)
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
 
 
 def _nodes(name: str, only: Sequence[str] | None, terms, share, features: Spec) -> Dataset:
@@ -181,7 +181,7 @@ def _nodes(name: str, only: Sequence[str] | None, terms, share, features: Spec) 
         split = SPLITS[name]
         return make_dataset(name, arrays, task=CLASSIFICATION, split=split, features=features)
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
 
 
 def _read(path: Path, name: str | None, vocabulary, longest, window, skip) -> Samples:

@@ -73,12 +73,10 @@ def prepare(plan: Plan) -> Prepared:
             "`resolve(recipe, trust=True)`."
         )
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
+    if "batching" not in plan.recipe.train and word(plan.train["batching"]) not in data.batching:
+        plan = dataclasses.replace(plan, train={**plan.train, "batching": data.batching[0]})
     _check_batching(plan, data)
-    name = plan.model["name"]
-    if data.edge_dim and not _reads_edges(plan.model):
-        logging.getLogger(__name__).warning(
-            "%s ignores the features of edges of %s; gat, gine and htgn read them.", name, data.name
-        )
+    _warn(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = with_loss(pick(TASKS, data.task), plan.train["loss"])
     _check_task(plan, task)
@@ -97,6 +95,16 @@ def prepare(plan: Plan) -> Prepared:
     augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
     augment = augment if plan.flip_signs else identity
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
+
+
+def _warn(plan: Plan, data: Dataset) -> None:
+    """Say what makes a training less than it seems."""
+    warn = logging.getLogger(__name__).warning
+    if data.edge_dim and not _reads_edges(plan.model):
+        name = plan.model["name"]
+        warn(f"{name} ignores the features of edges of {data.name}; gat, gine and htgn read them.")
+    if data.task == "node-classification" and data.classes == 1:
+        warn(f"all labels of {data.name} are of one class, so that every model is right.")
 
 
 def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:

@@ -5,7 +5,6 @@ run, on what, and what came of it, see `zoo.experiments.run_folder`; one that wa
 """
 
 import math
-import os
 import shutil
 import tempfile
 import warnings
@@ -24,6 +23,7 @@ from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.experiments.run_files import (
     differences,
     is_summarised,
+    need_run,
     read_environment,
     summarise,
     threads_of,
@@ -161,8 +161,7 @@ def unfinished(
     Raises:
         ZooError: as `resume_run`.
     """
-    if not os.path.isdir(folder):
-        raise ZooError(f"there is no run at {str(folder)[:300]!r}; name the folder of one.")
+    need_run(folder)
     record = Record(folder, checkpoint, tell)
     begun = read_environment(folder)
     if begun is not None and begun.processes != count:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.config.metrics import LOWER, gain
+from zoo.config.metrics import LOWER, gain, spread
 from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
 from zoo.datasets import Dataset
@@ -20,6 +20,8 @@ from zoo.training.checksums import Damaged, unsealed_json, unsealed_text
 
 LONGEST = 16 * 2**20
 """Largest file of text in a run's folder that is read, in bytes."""
+
+_OF_RUNS = ("summary.json", "environment.json", "metrics.jsonl")
 
 _THREADS = 16
 """Threads for each core at most: of many more, not all may be begun, which ends the process."""
@@ -85,6 +87,24 @@ class _Summary(_Read):
     interrupted: bool
     folder: str
     expect: dict[str, Any] | None
+
+
+def need_run(folder: Path) -> None:
+    """Refuse a folder that is not one of a run.
+
+    Raises:
+        ZooError: it is none: what it is instead, where that is seen.
+    """
+    if not os.path.isdir(folder):
+        raise ZooError(f"there is no run at {str(folder)[:300]!r}; name the folder of one.")
+    if (folder / "trials.db").exists():
+        raise ZooError(f"{folder} is a study of `zoo tune`; name the run of its best recipe in it.")
+    if (folder.parent / "recipe.yaml").exists() and folder.name.startswith("seed-"):
+        raise ZooError(f"{folder} is one seed of a run; name the run, {folder.parent}.")
+    if not any((folder / each).exists() for each in ("recipe.yaml", *_OF_RUNS)):
+        inside = [str(path.parent) for path in sorted(folder.glob("*/environment.json"))]
+        held = f"; it has some in it, such as {inside[-1]}" if inside else ""
+        raise ZooError(f"{folder} is no run: it has no recipe.yaml{held}. Name the folder of one.")
 
 
 def read_recipe(folder: Path, wanted: str | None = None) -> tuple[Path, str]:
@@ -274,9 +294,3 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
             *expect["program"]
         )
     return passed, said + points
-
-
-def spread(scores: list[float]) -> dict[str, float | int | None]:
-    """Return the mean of scores, their standard deviation, None of a single one, and how many."""
-    std = statistics.stdev(scores) if len(scores) > 1 else None
-    return {"mean": statistics.fmean(scores), "std": std, "runs": len(scores)}

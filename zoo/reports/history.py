@@ -20,6 +20,7 @@ from zoo.config.recipe import word
 from zoo.errors import ZooError
 from zoo.experiments.run_files import (
     Environment,
+    need_run,
     read_bytes,
     read_environment,
     read_recipe,
@@ -133,8 +134,7 @@ def read_history(folder: Path) -> History:
     Raises:
         ZooError: it is none, or a file that scores depend on is damaged.
     """
-    if not os.path.isdir(folder):
-        raise ZooError(f"there is no run at {str(folder)[:300]!r}; name the folder of one.")
+    need_run(folder)
     begun = read_environment(folder)
     path, _ = read_recipe(folder, begun and begun.recipe_sha256)
     recipe = parsed(path).plain()

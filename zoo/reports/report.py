@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.config.metrics import spread
 from zoo.config.recipe import word
 from zoo.datasets.load import load_data
 from zoo.errors import ZooError
-from zoo.experiments.run_files import spread, verdict
+from zoo.experiments.run_files import verdict
 from zoo.reports import sections
 from zoo.reports.answers import Found, answers_of
 from zoo.reports.curves import seed_curves

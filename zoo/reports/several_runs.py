@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from zoo.config.metrics import LOWER, beside, gain
+from zoo.config.metrics import LOWER, beside, gain, spread
 from zoo.config.recipe import SAID, word
-from zoo.experiments.run_files import spread
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
 from zoo.reports.curves import run_curves

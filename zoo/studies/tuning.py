@@ -102,7 +102,8 @@ class Tuning:
         self.optuna = optional("optuna", "tune", "tuning")
         self.folder, self.device = folder, device
         begun = folder / RECIPE
-        if begun.is_file() == (recipe is not None):
+        of_run = recipe is None and (folder / "environment.json").is_file()
+        if (begun.is_file() and not of_run) == (recipe is not None):
             raise ZooError(
                 f"a study was begun in {folder}; write `--resume {folder}`, or another folder."
                 if recipe is not None

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from zoo import ZooError, load_graph
 from zoo.datasets.load import read_graph
+from zoo.datasets.load.check_in_memory import check_graph
 
 NODES = "id,age,score,label\nann,31,0.5,dog\nbob,25,0.25,cat\ncid,44,1.5,\ndan,19,2,dog\n"
 EDGES = "source,target\nann,bob\nbob,cid\ncid,dan\n"
@@ -123,7 +124,10 @@ BAD = {
     "an empty table": (tables(nodes=b""), ["nodes.csv", "empty"]),
     "an empty table of edges": (tables(edges=b"\n"), ["edges.csv", "empty"]),
     "a header only": (tables("id,age,label\n"), ["no rows"]),
+    "a header without its line's end": (tables("id,age,label"), ["no rows"]),
     "semicolons": (tables(NODES.replace(",", ";")), ["separator: ';'"]),
+    "tabs": (tables(NODES.replace(",", "\t")), ["separator: tab"]),
+    "lines between cells": (tables(NODES.replace(",", "|")), ["separator: '|'"]),
     "a column twice": (tables(NODES.replace("score", "age")), ["'age'", "rename"]),
     "a row too long": (tables(NODES + "eve,1,1,dog,5\n"), ["Row #6", "Expected 4"]),
     "a row too short": (tables(NODES + "eve,1\n"), ["Row #6", "Expected 4"]),
@@ -305,6 +309,8 @@ def test_a_data_set_with_options_is_the_same_words_in_every_command(tmp_path, zo
     assert code == 0 and len(pandas.read_csv("answers.csv")) == 20
     code, printed = zoo("evaluate", run, "label=kind")
     assert code == 2 and "--data GRAPH" in printed.err
+    code, printed = zoo("predict", run, run, "--data", "pets.csv", "--out", "twice.csv")
+    assert code == 2 and "is a name too many" in printed.err
 
 
 def test_check_says_what_is_good_and_what_to_fix(tmp_path, zoo):
@@ -329,13 +335,27 @@ def test_check_says_what_is_good_and_what_to_fix(tmp_path, zoo):
     code, printed = zoo("data", "check", ".", "--json", "--plot", "other.png")
     found = {each["name"]: each for each in json.loads(printed.out)}
     assert code == 1 and not (tmp_path / "other.png").exists()
-    assert found["missing features"]["verdict"] == "fix"
-    assert found["missing features"]["values"] == {"a": 1, "b": 1}
+    for name, column in (("missing features", "a"), ("infinite features", "b")):
+        assert (found[name]["verdict"], found[name]["values"]) == ("fix", {column: 1})
     assert found["isolated nodes"]["values"] == {"isolated": 1}
     assert found["duplicates"]["values"] == {"repeated": 1}
     assert found["self-loops"]["values"] == {"loops": 1}
     assert found["size"]["values"]["edges"] == 40
     assert found["labels"]["values"]["labelled"] == 40
+
+
+@pytest.mark.parametrize("options", [{}, {"missing": "mean"}, {"numbers": "standard"}])
+@pytest.mark.parametrize("value", ["inf", "-1e300"])
+def test_what_is_too_large_is_told_from_what_is_missing(tmp_path, value, options):
+    path = tmp_path / "g.csv"
+    path.write_text("id,a,label\n" + "".join(f"n{n},{n},{n % 2}\n" for n in range(9))
+                    + f"x,{value},0\n")  # fmt: skip
+    arrays = read_graph({"name": str(path), **options})
+    found = {each.name: each for each in check_graph(arrays)}
+    assert "missing features" not in found
+    assert found["infinite features"].values == {"a": 1}
+    with pytest.raises(ZooError, match="replace what is infinite"):
+        load_graph(str(path), **options)
 
 
 def test_check_finds_leaks_and_what_cannot_be_learnt(tmp_path, zoo):

@@ -159,10 +159,14 @@ def check_features(
         row, column = _place(features, first_true(~np.isfinite(values)))
         node = "" if ids is None or len(ids) != nodes else f" (the node {ids[row]})"
         name = "" if names is None else f" ({names[column]!r})"
+        fix = (
+            "fill in what is missing (of a table `missing: mean`, of an array "
+            "np.nan_to_num(features))."
+            if np.isnan(features[row, column])
+            else "replace what is infinite, or too large for float32."
+        )
         raise ZooError(
-            f"`node_features` is not finite at row {row}{node}, column {column}{name}; fill in "
-            "what is missing (of a table `missing: mean`, of an array np.nan_to_num(features)), "
-            "and replace values too large for float32."
+            f"`node_features` is not finite at row {row}{node}, column {column}{name}; {fix}"
         )
     return features
 

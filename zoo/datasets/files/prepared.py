@@ -24,7 +24,7 @@ from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, checked
 from zoo.datasets.files.labels import check_plain, encode_text
-from zoo.errors import ZooError
+from zoo.errors import ZooError, of_file
 from zoo.system.files import write_whole
 from zoo.system.memory import available_memory
 
@@ -50,7 +50,7 @@ def read_prepared(path: Path) -> GraphArrays:
     try:
         return check_arrays(read_unchecked(path))
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
 
 
 def read_unchecked(path: Path) -> GraphArrays:
@@ -133,8 +133,9 @@ def _open(path: Path) -> NpzFile:
     except PermissionError:
         raise ZooError("the file may not be read; change its permissions.") from None
     except BROKEN as error:
+        cause = _line(error).partition(". If you trust")[0]  # numpy's advice to unpickle it
         raise ZooError(
-            f"this is no .npz file, or a part of one ({_line(error)}). Plain arrays are read, and "
+            f"this is no .npz file, or a part of one ({cause}). Plain arrays are read, and "
             "objects never unpickled: fetch the file again, or write it with "
             "zoo.datasets.write_prepared."
         ) from None

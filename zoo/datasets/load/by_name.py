@@ -36,7 +36,7 @@ from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
-from zoo.errors import Problem, ZooError, unknown
+from zoo.errors import Problem, ZooError, of_file, unknown
 from zoo.system.files import user_path
 
 TaskName = Literal[tuple(METRICS)]
@@ -135,8 +135,7 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
         raise ZooError(f"{spec['name']} is {kind}")
     if spec["name"] in DATASETS and not path_of(spec["name"]).exists():
         raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
-    wrong = _file_problems(spec, (), ())
-    if wrong:
+    if wrong := _file_problems(spec, (), ()):
         raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
     path = path_of(spec["name"])
     own, common = _divided(spec)
@@ -144,7 +143,7 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     try:
         arrays = reader_of(path)(path, task, **own)
     except ZooError as error:
-        raise ZooError(f"{path}: {str(error).removeprefix(f'{path.name}: ')}") from None
+        raise of_file(path, error) from None
     except MemoryError:
         raise ZooError(f"{path}: it does not fit into memory; keep fewer columns.") from None
     except Exception as error:  # readers of ten formats raise nearly anything
@@ -180,7 +179,7 @@ def _made(path, name: str, arrays: GraphArrays, task, split, **common: Any) -> D
     try:
         return make_dataset(name, arrays, task=task, split=split, **common)
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
 
 
 def common_options(

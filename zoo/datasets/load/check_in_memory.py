@@ -188,7 +188,8 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
     x = arrays.features.toarray() if sparse.issparse(arrays.features) else arrays.features
     names = arrays.feature_names or tuple(f"column {each}" for each in range(count))
     finite = np.isfinite(x)
-    missing = (~finite).sum(axis=0)
+    gaps = np.isnan(x).sum(axis=0)
+    infinite = (~finite).sum(axis=0) - gaps
     known = np.where(finite, x, np.nan)
     some = finite.any(axis=0)
     low, high = np.nanmin(known[:, some], axis=0), np.nanmax(known[:, some], axis=0)
@@ -198,19 +199,31 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
               "most": float(high.max(initial=-np.inf))}  # fmt: skip
     text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
     refused = refused_by("features", lambda: check_features(arrays.features, len(arrays.labels)))
-    found = [] if refused and not missing.any() else [scales(text, spread, values)]
-    if missing.any():
-        worst = [f"{names[each]} ({missing[each]:,})" for each in (-missing).argsort()[:5]]
-        worst = worst[: int((missing > 0).sum())]
-        text = f"{missing.sum():,} values are missing or infinite: {', '.join(worst)}"
+    found = [] if refused and finite.all() else [scales(text, spread, values)]
+    if gaps.any() or infinite.any():
+        refused = []
+    if gaps.any():
         fix = "fill them in, of a table by `missing: mean`, or leave columns out (`columns: [...]`)"
-        bad = {names[each]: int(missing[each]) for each in np.flatnonzero(missing)}
-        refused = [Finding("missing features", "fix", text, fix, bad)]
+        refused.append(_not_finite("missing features", "missing", gaps, names, fix))
+    if infinite.any():
+        fix = "replace them in the file, or leave columns out (`columns: [...]`)"
+        kind = "infinite, or past 3e38"
+        refused.append(_not_finite("infinite features", kind, infinite, names, fix))
     if constant:
         text = f"{len(constant):,}: {', '.join(constant[:5])}"
         fix = "they tell nothing; leave them out"
         found.append(Finding("constant features", "look", text, fix, {"constant": len(constant)}))
     return found + refused
+
+
+def _not_finite(name: str, kind: str, counts: np.ndarray, names, fix: str) -> Finding:
+    """Say how many values of which features are no finite numbers."""
+    bad = {names[each]: int(counts[each]) for each in (-counts).argsort(kind="stable")}
+    bad = {name: count for name, count in bad.items() if count}
+    total = sum(bad.values())
+    worst = ", ".join(f"{name} ({count:,})" for name, count in [*bad.items()][:5])
+    text = f"{total:,} {'value is' if total == 1 else 'values are'} {kind}: {worst}"
+    return Finding(name, "fix", text, fix, bad)
 
 
 def check_homophily(shape: Shape, labels: np.ndarray) -> list[Finding]:

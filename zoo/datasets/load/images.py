@@ -18,7 +18,7 @@ from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_t
 from zoo.datasets.files.prepared import read_arrays, read_unchecked
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Readout, Samples
-from zoo.errors import ZooError
+from zoo.errors import ZooError, of_file
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
 from zoo.system.files import data_file, user_path
@@ -121,7 +121,7 @@ def _encoded(name: str, what: str) -> Callable[..., Dataset]:
                 name, arrays, task=CLASSIFICATION, split=NODES_SPLIT, features=features
             )
         except ZooError as error:
-            raise ZooError(f"{path}: {error}") from None
+            raise of_file(path, error) from None
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (

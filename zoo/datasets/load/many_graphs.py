@@ -16,10 +16,11 @@ from zoo.datasets.files.saved_graphs import from_pyg_list, read_pt
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
-from zoo.datasets.tables.frames import Decimal, Written
+from zoo.datasets.tables.columns import Names, listed
+from zoo.datasets.tables.frames import Decimal, Separator, Written
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
-from zoo.errors import ZooError
+from zoo.errors import ZooError, of_file
 from zoo.system.files import data_file
 
 Forecasting = Literal["node-forecasting"]
@@ -33,7 +34,7 @@ def series_of_table(
     time: str,
     target: str,
     id: str | None = None,
-    columns: list[str] | None = None,
+    columns: Names | None = None,
     edges: str | None = None,
     edge_columns: Pair | None = None,
     lags: Count = 8,
@@ -47,7 +48,7 @@ def series_of_table(
     weights: Weights = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
-    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
+    separator: Separator | None = None,
     decimal: Decimal = "point",
     task: Forecasting = FORECASTING,
 ) -> Snapshots:
@@ -73,18 +74,18 @@ def series_of_table(
         weights: `use` its only other column, or `ignore` all others.
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
+        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
         task: what for; there is one word for it.
     """
     try:
         series = read_series_table(
-            path, time=time, target=target, id=id, columns=columns or [], edges=edges,
+            path, time=time, target=target, id=id, columns=listed(columns) or [], edges=edges,
             edge_columns=edge_columns or ["source", "target"], date_format=date_format, step=step,
             missing=missing, weight=weight, weights=weights, written=Written(separator, decimal),
         )  # fmt: skip
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
     return Snapshots.of(
         path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
         direction=direction, duplicates=duplicates,
@@ -164,7 +165,7 @@ def read_tu(
             arrays = arrays._replace(edge_features=None)
         return Samples.of_graphs(path.name, arrays, readout)
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
 
 
 def read_pyg_list(
@@ -188,7 +189,7 @@ def read_pyg_list(
     try:
         return Samples.of_graphs(path.stem, from_pyg_list(read_pt(path), edge_features, degrees))
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
 
 
 SERIES = Table(

@@ -50,12 +50,14 @@ def edge_list(
             known.
         node_features: an `.npy` of features (N, F); left out, there are none.
         weights: `ignore` reads the edges without the other columns.
-        separator: between the columns; left out, a comma in `.csv`, a tab in `.tsv`, else blanks.
+        separator: between the columns, or `tab`; left out, a comma in `.csv`, a tab in `.tsv`, else
+            blanks.
 
     Raises:
         ZooError: a line that is no edge, or other files that do not fit.
     """
-    text = _look(path, separator or SEPARATORS[ending(path)], weights)
+    separator = "\t" if separator == "tab" else separator or SEPARATORS[ending(path)]
+    text = _look(path, separator, weights)
     labels = None if node_labels is None else _read_array(node_labels)
     features = None if node_features is None else stored(user_path(node_features))
     sizes = {"nodes": nodes} if nodes else {}

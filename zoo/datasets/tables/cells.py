@@ -19,6 +19,7 @@ _TRUE, _FALSE = "true", "false"
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.I)
+_LIKE_DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}(\s+\d{1,2}:\d{2}.*)?\s*")
 _WORDS = 3  # of a cell of text, on average
 
 
@@ -195,6 +196,8 @@ def look(column: "pyarrow.ChunkedArray") -> str:
     held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]
     if held and all(map(_WITH_COMMA.fullmatch, held)):
         return "decimal"
+    if held and all(map(_LIKE_DATE.fullmatch, held)):
+        return "dates"
     sample = pyarrow.chunked_array([held], pyarrow.string())
     for option, read in (("dates", dates), ("vectors", vectors)):
         try:

@@ -106,6 +106,8 @@ class FeatureColumns:
         return self.values[column.name]
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 _WORDS = {
     "number": "columns: [...]",
     "category": "one_hot: [...]",
@@ -116,13 +118,15 @@ _WORDS = {
 
 def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberColumn:
     rows, width = _rows(values), None if values.ndim == 1 else values.shape[1]
+    gaps = np.isnan(rows)
+    rows = np.where(np.abs(rows) <= _LARGEST, rows, np.nan)  # larger ones are refused in the check
     told: dict[str, Any] = {}
     if how.missing == "mean":
         _need_values(name, not np.isnan(rows).all(axis=0).any())
         told["fill"] = np.nanmean(rows, axis=0).tolist()
     elif how.missing != "refuse":
         told["fill"] = [0.0] * rows.shape[1]
-        told["indicator"] = how.missing == "indicator" and bool(np.isnan(rows).any())
+        told["indicator"] = how.missing == "indicator" and bool(gaps.any())
     if how.numbers == "standard":
         known = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
         spread = known.std(axis=0)
@@ -130,7 +134,7 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
             "shift": known.mean(axis=0).tolist(),
             "spread": np.where(spread, spread, 1).tolist(),
         }
-        if not np.isfinite([*told["shift"], *told["spread"]]).all():  # refused in the check
+        if not np.isfinite([*told["shift"], *told["spread"]]).all():  # refused in the check too
             told = {}
     return NumberColumn(kind="number", name=name, width=width, **told)
 

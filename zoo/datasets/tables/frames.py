@@ -8,7 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from zoo.errors import ZooError, suggestion
 from zoo.system.memory import available_memory
@@ -28,6 +30,7 @@ _BAD_CELL = re.compile(
 
 
 Decimal = Literal["point", "comma"]
+Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
 
 
 class Written(NamedTuple):
@@ -38,12 +41,13 @@ class Written(NamedTuple):
         decimal: what stands before the digits of a fraction.
     """
 
-    separator: str | None = None
+    separator: Separator | None = None
     decimal: Decimal = "point"
 
     def between(self, path: Path) -> str:
         """Return what stands between the cells of a file."""
-        return self.separator or ("\t" if path.suffix == ".tsv" else ",")
+        usual = "\t" if path.suffix == ".tsv" else ","
+        return "\t" if self.separator == "tab" else self.separator or usual
 
 
 def read_table(
@@ -126,6 +130,8 @@ def _read_csv(path: Path, text, only, written: Written) -> "pyarrow.Table":
 
 def _csv_problem(message: str, found: re.Match | None, names: list[str]) -> str:
     if found is None:
+        if "Empty CSV" in message:  # a line of names that no line's end follows
+            return "the table has no rows; write one below the names."
         line = " ".join(message.split())[:160].removeprefix("CSV parse error: ")
         return f"the table is damaged ({line}). Give every row a cell for every column."
     row = f" in line {found[2]}" if found[2] else ""
@@ -147,9 +153,10 @@ def _header(path: Path, separator: str) -> list[str]:
     except UnicodeDecodeError:
         raise ZooError(f"{path.name} is not UTF-8; save the file as UTF-8 text.") from None
     names = next(csv.reader([line], delimiter=separator))
-    if len(names) == 1 and (other := next((each for each in ";\t," if each in line), None)):
+    if len(names) == 1 and (other := next((each for each in ";\t|," if each in line), None)):
+        other = "tab" if other == "\t" else repr(other)
         raise ZooError(
-            f"{path.name} has a single column, {line[:60]!r}; write `separator: {other!r}`."
+            f"{path.name} has a single column, {line[:60]!r}; write `separator: {other}`."
         )
     if len(names) > _MOST_COLUMNS:
         raise ZooError(

@@ -16,7 +16,7 @@ from zoo.datasets.files.edge_arrays import check_edges, check_weights
 from zoo.datasets.files.edge_columns import Weights
 from zoo.datasets.tables.series import GraphsInTime, NodeSeries
 from zoo.datasets.tables.times import Steps
-from zoo.errors import ZooError
+from zoo.errors import ZooError, of_file
 
 LARGEST = 2**30
 """The largest file that is read, in bytes."""
@@ -40,7 +40,7 @@ def read_series_json(path: Path, weights: Weights = None) -> NodeSeries:
         graphs = _graphs(content, values.shape[1], len(values), weights)
         ids = _ids(content, values.shape[1])
     except ZooError as error:
-        raise ZooError(f"{path}: {error}") from None
+        raise of_file(path, error) from None
     times = np.arange(len(values))
     return NodeSeries(times, Steps(1), values, names, ids, *graphs)
 

@@ -3,10 +3,9 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count
@@ -16,7 +15,15 @@ from zoo.datasets.files.objects import join
 from zoo.datasets.tables.cells import numbers
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns, Names, id_array, node_arrays
 from zoo.datasets.tables.feature_columns import Numbers
-from zoo.datasets.tables.frames import SUFFIXES, Decimal, Written, header, need, read_table
+from zoo.datasets.tables.frames import (
+    SUFFIXES,
+    Decimal,
+    Separator,
+    Written,
+    header,
+    need,
+    read_table,
+)
 from zoo.datasets.tables.typed_tables import kinds_of, read_kinds
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -50,7 +57,7 @@ def read_tables(
     weight: str | None = None,
     weights: Weights = None,
     edge_features: Names | None = None,
-    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
+    separator: Separator | None = None,
     decimal: Decimal = "point",
 ) -> GraphArrays:
     """Read a table of nodes, and a table of edges; of several kinds `nodes-<kind>`, `edges-<name>`.
@@ -84,7 +91,7 @@ def read_tables(
         weight: column of edges: how much each counts, from 0.
         weights: `ignore` reads the table of edges without its other columns.
         edge_features: columns of edges that are features: numbers, true and false, or vectors.
-        separator: of the cells of a CSV; left out, a comma (`.tsv`: a tab).
+        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
     """
     written = Written(separator, decimal)
