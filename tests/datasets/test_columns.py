@@ -170,6 +170,7 @@ def test_a_new_table_is_read_as_that_of_training(tmp_path):
         ("about", ["the of", "and"], {"text": "about"}, "no words to learn from"),
         ("about", ["a b", "c d"], {"text": "abuot"}, "did you mean 'about'"),
         ("born", ["2001-05-01", "2002-05-01"], {}, "dates: .born"),
+        ("age", ["1,8", "1,9", "1.7"], {"decimal": "comma"}, "'1.7' in line 4"),
         ("born", ["1.5.2001", "31.12.2002 18:30"], {}, "dates: .born"),
         ("place", ["0.5 1 2", "1 2 3"], {}, "vectors: .place"),
         ("about", ["a nice old town", "it has a river"], {}, "text: .about"),
@@ -180,7 +181,8 @@ def test_a_new_table_is_read_as_that_of_training(tmp_path):
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, column, cells, options, said):
-    frame = pandas.DataFrame({"id": ["a", "b"], column: cells, "label": ["x", "y"]})
+    rows = len(cells)
+    frame = pandas.DataFrame({"id": [*"abc"][:rows], column: cells, "label": [*"xyx"][:rows]})
     with pytest.raises(ZooError, match=said):
         load_graph(write(tmp_path / "g", frame), **options)
 

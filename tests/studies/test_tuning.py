@@ -184,7 +184,10 @@ def test_every_model_can_be_made_of_what_it_says_is_worth_trying(name):
         ({"seeds": [1, 2]}, "search"),
         ({"train.lr": {"low": 1, "high": 0.1}}, "less than `high`"),
         ({"train.lr": {"low": 0, "high": 0.1, "log": True}}, "above 0"),
-        ({"train.lr": 0.1}, "search.train.lr"),
+        ({"train.lr": 0.1}, r"search.train.lr: write a list, \[16, 32\]"),
+        ({"train.lr": {"low": 0.1}}, "search.train.lr.high: is missing"),
+        ({"train.lr": {"low": 0.1, "hgih": 1}}, "has no key 'hgih'; did you mean 'high'"),
+        ({"lr": [0.1, 0.2]}, "search.lr: write a key of model, .* such as train.lr"),
     ],
 )
 def test_what_cannot_be_tried_is_said(search, said, tmp_path):

@@ -1,6 +1,7 @@
 """The command `zoo data`: check a graph of one's own, and prepare it under a name."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,8 +111,8 @@ def prepare(
         parts = read_graph(spec)
         task = own_graph(spec["name"], parts).task
         write_prepared(check_arrays(parts._replace(task=task)), written)
-    console.remark(f"written: {written}; write `dataset={name}`, such as zoo train gcn-cora "
-                  f"dataset={name}")  # fmt: skip
+    word = shlex.quote(f"dataset={name}")
+    console.remark(f"written: {written}; write `{word}`, such as zoo train gcn {word}")
 
 
 @app.command()

@@ -93,8 +93,8 @@ def pick(table: Table, spec: Spec, *context: Any) -> Any:
     if wrong:
         said = " ".join(map(_without_here, wrong[:FIRST]))
         rest = f" And {len(wrong) - FIRST:,} more problems." if len(wrong) > FIRST else ""
-        name = spec if isinstance(spec, str) else dict(spec).get("name") or dict(spec)
-        raise ZooError(f"{table.kind} {brief(name)}: {said}{rest}")
+        named = isinstance(spec, Mapping) and isinstance(spec.get("name"), str)
+        raise ZooError(f"{table.kind} {brief(spec['name'] if named else spec)}: {said}{rest}")
     name, options = _read(spec)
     return table[name](*context, **options)
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from zoo.config.options import Count, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
-from zoo.config.search import Search
+from zoo.config.search import Range, Search
 from zoo.config.shipped import is_path, name_of, recipe_file
 from zoo.config.yaml_lines import Draft, read, recipe_text
 from zoo.errors import FIRST, Problem, ZooError, brief, suggestion
@@ -234,6 +234,7 @@ def _structure(data: dict[str, Any]) -> list[Problem]:
         Contents.model_validate(data)
     except ValidationError as error:
         found = error.errors(include_url=False)
+        found = [{**each, "loc": _place(each["loc"])} for each in found]
         return [
             Problem(each["loc"], _message(each, told=number < FIRST))
             for number, each in enumerate(found)
@@ -241,10 +242,17 @@ def _structure(data: dict[str, Any]) -> list[Problem]:
     return []
 
 
+def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return the keys that lead to an error; below `search`, pydantic adds words of its own."""
+    return tuple(
+        each for each in loc if loc[0] != "search" or each not in ("[key]", "range", "list")
+    )
+
+
 def _message(error: Mapping[str, Any], told: bool) -> str:
     """Return what is wrong; only where it is told, which key was meant: that takes a while."""
     *parents, key = error["loc"]
-    fields = _FIELDS.get(tuple(parents), {})
+    fields = Range.model_fields if parents[:1] == ["search"] else _FIELDS.get(tuple(parents), {})
     if error["type"] == "extra_forbidden":
         where = ".".join(parents) or "a recipe"
         return f"{where} has no key {brief(key)}; {suggestion(key, fields) if told else ''}"

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
-Key = Annotated[str, StringConstraints(pattern=r"^(model|train|encoding|dataset)(\.\w+)+$")]
+
+def _dotted(key: str) -> str:
+    if not re.fullmatch(r"(model|train|encoding|dataset)(\.\w+)+", key):
+        raise ValueError("write a key of model, train, encoding or dataset, such as train.lr")
+    return key
+
+
+Key = Annotated[str, AfterValidator(_dotted)]
 
 
 class Range(BaseModel):
@@ -39,7 +55,22 @@ class Range(BaseModel):
         return number and self.low <= value <= self.high
 
 
-Search = dict[Key, Range | Annotated[list[Any], Field(min_length=2)]]
+def _kind(value: object) -> str | None:
+    if isinstance(value, list):
+        return "list"
+    return "range" if isinstance(value, Mapping | Range) else None
+
+
+_Tried = Annotated[
+    Annotated[Range, Tag("range")] | Annotated[list[Any], Field(min_length=2), Tag("list")],
+    Discriminator(
+        _kind,
+        custom_error_type="tried",
+        custom_error_message="write a list, [16, 32], or {low: 1e-4, high: 1e-2, log: true}",
+    ),
+]
+
+Search = dict[Key, _Tried]
 """Dotted key, such as `train.lr`, to a range, or to the list of what it may be."""
 
 

@@ -213,9 +213,13 @@ def _shown(column: "pyarrow.ChunkedArray", row: str, first: int) -> str:
     """Return what a column holds that is no number, and where."""
     if not is_text(column.type):
         return f"is of type {column.type}, no numbers"
-    for number, text in enumerate(column.to_pylist(), start=first):
+    cells = [each or "" for each in column.to_pylist()]
+    commas = sum(_WITH_COMMA.fullmatch(each) is not None for each in cells)
+    mostly = len(cells) > commas > len(cells) / 2  # then a point is what does not belong there
+    swap = str.maketrans(".,", ",.") if mostly else {}
+    for number, text in enumerate(cells, start=first):
         try:
-            float(text or 0)
+            float(text.translate(swap) or 0)
         except ValueError:
             return f"holds {text[:40]!r} in {row} {number}, which is no number"
     return f"is of type {column.type}, no numbers"
