@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from zoo.cli.app import main
 from zoo.errors import ZooError
@@ -16,6 +17,8 @@ THREADS = os.environ.get("ZOO_TEST_THREADS", "1")
 """Of torch: the graphs are tiny, and there is a process for each core."""
 
 torch.set_num_threads(int(THREADS))
+threadpool_limits(int(THREADS))
+os.environ["OMP_NUM_THREADS"] = THREADS  # of the processes that tests and their fixtures begin
 
 DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
 
@@ -27,7 +30,6 @@ def quiet_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", os.pathsep.join(folders))
     monkeypatch.setenv("ZOO_OFFLINE", "1")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("OMP_NUM_THREADS", THREADS)  # of the commands that a test calls
     torch.manual_seed(0)
 
 

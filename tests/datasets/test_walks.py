@@ -98,7 +98,11 @@ WALKS = {
 MODEL = {trade: ["model.direction=separate"], pyg: ["model.relations=2"]}
 
 
-@pytest.mark.parametrize("build", WALKS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "build",
+    [trade, customers, social, pyg, pytest.param(hetero, marks=pytest.mark.slow)],
+    ids=lambda each: each.__name__,
+)
 def test_a_walk(tmp_path, zoo, build):
     path, words = build(tmp_path / "mine", 0), WALKS[build]
     reading = [each for each in words if not each.startswith(("split=", "features="))]

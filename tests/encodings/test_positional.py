@@ -260,7 +260,10 @@ def test_one_eigenvalue_with_more_copies_than_the_block_has_columns():
     np.testing.assert_allclose(report["eigenvalues"], 0.5, atol=1e-9)
 
 
-@pytest.mark.parametrize("k, graph", [(16, "triangles"), (64, "power law")])
+@pytest.mark.parametrize(
+    "k, graph",
+    [(16, "triangles"), pytest.param(64, "power law", marks=pytest.mark.slow)],
+)
 def test_krylov_finds_every_copy_on_large_graphs(k, graph):
     from scipy.sparse.linalg import eigsh
 

@@ -83,6 +83,7 @@ def test_traced_gradients_are_those_of_the_eager_model(name, attention, training
     check(Case(name, options).build().train(training), "aot_eager", *tiny[:2])
 
 
+@pytest.mark.slow
 def test_each_layer_draws_random_batches_of_its_own(tiny):
     """Equal calls that draw are not taken for one: the layers' orders differ as they do eagerly."""
     graph, x, _ = tiny
@@ -90,6 +91,7 @@ def test_each_layer_draws_random_batches_of_its_own(tiny):
     check(Case("transformer", {"attention": RBA}).build().train(), "aot_eager", graph, x)
 
 
+@pytest.mark.slow
 def test_each_graph_is_answered_for_by_itself(tiny):
     graph, x, _ = tiny
     pieces = Pieces()
@@ -106,12 +108,14 @@ def test_each_graph_is_answered_for_by_itself(tiny):
         grown.add_edges([3, 4], [4, 3])
 
 
+@pytest.mark.slow
 def test_attention_stays_inside_each_graph_of_a_batch():
     graph, pieces = batch([tiny_graph(), preferential_attachment(30, 2)]), Pieces()
     x = torch.randn(graph.num_nodes(), FEATURES)
     check(Case("sgformer", {}).build().eval(), pieces, graph, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [False, True])
 def test_weights_of_edges_count_and_may_change(learnt, tiny):
     """Learnt ones end the trace, and have their gradient all the same."""
@@ -138,6 +142,7 @@ def test_features_of_edges_count(tiny):
     assert pieces.count == 1
 
 
+@pytest.mark.slow
 def test_zeros_of_wide_features_are_skipped(tiny):
     """Outside of the trace, as their sparse form is found by the tensor itself."""
     graph, _, _ = tiny

@@ -1,5 +1,6 @@
 """The command `zoo`: what can be typed; `zoo.cli.result_tables` and `console` print."""
 
+import functools
 import json
 import os
 import sys
@@ -59,11 +60,17 @@ class Kind(StrEnum):
     studies = "studies"
 
 
+@functools.cache
+def command() -> Any:
+    """Return what `app` is to click: made once, for a program or test that calls it often."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command; what the user can fix is printed as one paragraph, exit code 2."""
     code: Any = 0
     try:
-        app()
+        command()()
     except SystemExit as left:
         code = left.code
     except Exception as error:

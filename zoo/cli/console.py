@@ -50,11 +50,16 @@ errors = Remarks(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 class Commands(TyperGroup):
     """The commands; what typer says of words that it does not understand is escaped."""
 
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        self._wrapped: set[str] = set()
+
     def get_command(self, context, name):
         """Return a command whose help is wrapped by the terminal, its examples apart."""
         command = super().get_command(context, name)
-        if command is not None and command.help:
+        if command is not None and command.help and name not in self._wrapped:
             command.help = escape(_unwrapped(command.help))
+            self._wrapped.add(name)
         return command
 
     def make_context(self, *words, **options):
