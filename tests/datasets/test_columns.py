@@ -207,6 +207,21 @@ def test_vectors_and_dates_of_parquet(tmp_path):
     assert torch.equal(again.x[:, :2], data.x[:, :2])
 
 
+def test_dates_with_points_have_the_day_first(tmp_path):
+    frame = pandas.DataFrame({"id": [1, 2, 3], "label": ["x", "y", "x"]})
+
+    def read(name, *born):
+        path = write(tmp_path / name, frame.assign(born=[*born, ""]))
+        return load_graph(path, dates="born", missing="zero").x
+
+    assert torch.equal(read("a", "1.2.2020", "15.10.1999"), read("b", "2020-02-01", "1999-10-15"))
+    hours = read("c", "01.02.2020 6:00", "15.10.1999 18:30")
+    assert torch.equal(hours, read("d", "2020-02-01 06:00", "1999-10-15 18:30"))
+    frame["born"] = ["31.3.2020", "2020-02-01", "3.4.2020"]
+    with pytest.raises(ZooError, match="'2020-02-01' in data row 2"):
+        load_graph(write(tmp_path / "h", frame), dates="born")
+
+
 def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
     """Options are those of training; --only-new tells of the nodes that came after."""
     frame = table(60)

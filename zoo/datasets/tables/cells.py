@@ -19,6 +19,9 @@ _TRUE, _FALSE = "true", "false"
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.I)
+_FORMS = {"%d.%m.%Y": r"\s*\d+\.\d+\.\d+\s*$", "%d.%m.%Y %H:%M": r"\s*\d+\.\d+\.\d+\s+\d+:\d+"}
+"""Dates with points, which have the day first, to how they look."""
+
 _LIKE_DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}(\s+\d{1,2}:\d{2}.*)?\s*")
 _WORDS = 3  # of a cell of text, on average
 
@@ -111,7 +114,8 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
     """Return dates as days since 1970 (N,), NaN where missing.
 
     Raises:
-        ZooError: a cell is no date such as 2024-03-31 or 2024-03-31 18:30.
+        ZooError: a cell is no date such as 2024-03-31, 2024-03-31 18:30 or 31.3.2024, or not
+            written like those before.
     """
     import pandas
     import pyarrow
@@ -122,13 +126,14 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
         words = found
     else:
         words = pandas.Series(texts(column))
-        found = pandas.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
+        form = next((each for each in _FORMS if words.str.match(_FORMS[each]).any()), "ISO8601")
+        found = pandas.to_datetime(words, format=form, errors="coerce", utc=True)
         wrong = (found.isna() & (words != "")).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
         raise ZooError(
             f"the column {name!r} holds {brief(words[row])} in data row {row + 1}, which is no "
-            "date (2024-03-31, or 2024-03-31 18:30); write all dates like this."
+            "date (2024-03-31, 2024-03-31 18:30 or 31.3.2024); write all dates like one of these."
         )
     found = pandas.to_datetime(found, utc=True)
     days = (found - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)

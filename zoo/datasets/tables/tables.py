@@ -75,7 +75,7 @@ def read_tables(
         columns: columns of nodes that are features; left out, all others.
         one_hot: columns of kinds of things among them, each value of which becomes a column.
         text: columns of text among them, whose terms become columns (TF-IDF).
-        dates: columns of dates among them, such as 2024-03-31.
+        dates: columns of dates among them, such as 2024-03-31 or 31.3.2024.
         vectors: columns of several numbers among them, such as [0.5, 1] or 0.5 1.
         missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
             where in a column of its own, `mean` is that of the training nodes.
