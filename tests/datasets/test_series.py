@@ -109,14 +109,17 @@ def test_working_days_and_dates_written_otherwise(tmp_path):
     import pandas
 
     days = pandas.bdate_range("2026-03-02", periods=12)
-    rows = [(each.strftime("%d.%m.%Y"), 1) for each in days]
+    rows = [(each.strftime("%d/%m/%Y"), 1) for each in days]
     path = write(tmp_path / "one.csv", rows, "t,y")
-    with pytest.raises(ZooError, match=r"holds '02.03.2026' in data row 1.*date_format"):
+    with pytest.raises(ZooError, match=r"holds '02/03/2026' in data row 1.*date_format"):
         series_of_table(path, time="t", target="y", lags=2)
-    data = series_of_table(path, time="t", target="y", lags=2, date_format="%d.%m.%Y")
+    data = series_of_table(path, time="t", target="y", lags=2, date_format="%d/%m/%Y")
     assert data.series.steps.size == "B" and data.period == 5
+    points = write(tmp_path / "two.csv", [(day.replace("/", "."), y) for day, y in rows], "t,y")
+    again = series_of_table(points, time="t", target="y", lags=2)
+    assert (again.series.times == data.series.times).all() and again.period == 5
     path = write(tmp_path / "one.csv", rows[:7] + rows[8:], "t,y")  # a holiday
-    options = {"time": "t", "target": "y", "lags": 2, "date_format": "%d.%m.%Y", "step": "B"}
+    options = {"time": "t", "target": "y", "lags": 2, "date_format": "%d/%m/%Y", "step": "B"}
     with pytest.raises(ZooError, match=r"12 times in steps of 'B' 1 have no row \(2026-03-11\)"):
         series_of_table(path, **options)
     values = series_of_table(path, missing="unknown", **options).series.values

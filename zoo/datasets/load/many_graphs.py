@@ -67,7 +67,7 @@ def series_of_table(
         horizon: values that are predicted at once.
         scale: `standard` divides what is read of a node by its deviation at times of training.
         period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
-        date_format: how dates are written, such as `%d.%m.%Y`; left out, 2026-03-31.
+        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2026-03-31 or 31.3.2026.
         step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
         missing: `unknown` takes times that have no row; else they are refused.
         weight: column of the table of edges: how much an edge counts.

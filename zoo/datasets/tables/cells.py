@@ -11,6 +11,7 @@ from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
     import pyarrow
+    from pandas import Series
 
 LONGEST = 1000
 """Characters of an id, of a name of a class, or of a kind of thing."""
@@ -126,8 +127,7 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
         words = found
     else:
         words = pandas.Series(texts(column))
-        form = next((each for each in _FORMS if words.str.match(_FORMS[each]).any()), "ISO8601")
-        found = pandas.to_datetime(words, format=form, errors="coerce", utc=True)
+        found = pandas.to_datetime(words, format=date_form(words), errors="coerce", utc=True)
         wrong = (found.isna() & (words != "")).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
@@ -138,6 +138,11 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
     found = pandas.to_datetime(found, utc=True)
     days = (found - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)
     return days.to_numpy(np.float64)
+
+
+def date_form(words: "Series") -> str:
+    """Return how the dates of a column are written, as pandas says it: ISO 8601, or with points."""
+    return next((each for each, looks in _FORMS.items() if words.str.match(looks).any()), "ISO8601")
 
 
 def vectors(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:

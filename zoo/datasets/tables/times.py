@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from zoo.datasets.tables.cells import date_form
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -75,16 +76,17 @@ def times_of(column: "Series", where: str, name: str, date_format: str | None) -
         if whole and not days and date_format is None:
             return plain.to_numpy(np.int64)
         column, date_format = column.astype(str), date_format or ("%Y%m%d" if days else None)
-    form = date_format or "ISO8601"
+    form = date_format or date_form(column.astype(str))
     dates = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
     wrong = dates.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
-        wanted = f"of the form {date_format}" if date_format else "a date such as 2026-03-31"
+        wanted = "a date such as 2026-03-31 or 31.3.2026"
+        wanted = f"of the form {date_format}" if date_format else wanted
         raise ZooError(
             f"{where}: {name!r} holds {brief(str(column.iloc[row]))} in data row {row + 1}, which "
             f"is not {wanted}, nor are all whole numbers. Write how dates are written, such as "
-            "`date_format: '%d.%m.%Y'`."
+            "`date_format: '%d/%m/%Y'`."
         )
     return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
 
