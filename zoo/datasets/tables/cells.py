@@ -20,7 +20,7 @@ _TRUE, _FALSE = "true", "false"
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.I)
-_FORMS = {"%d.%m.%Y": r"\s*\d+\.\d+\.\d+\s*$", "%d.%m.%Y %H:%M": r"\s*\d+\.\d+\.\d+\s+\d+:\d+"}
+_FORMS = {"%d.%m.%Y": r"\d+\.\d+\.\d+", "%d.%m.%Y %H:%M": r"\d+\.\d+\.\d+ \d+:\d+"}
 """Dates with points, which have the day first, to how they look."""
 
 _LIKE_DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}(\s+\d{1,2}:\d{2}.*)?\s*")
@@ -141,8 +141,9 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
 
 
 def date_form(words: "Series") -> str:
-    """Return how the dates of a column are written, as pandas says it: ISO 8601, or with points."""
-    return next((each for each, looks in _FORMS.items() if words.str.match(looks).any()), "ISO8601")
+    """Return how the first date of a column is written, as pandas says it: ISO 8601, or points."""
+    first = next((each for each in words if each.strip()), "")
+    return next((form for form, looks in _FORMS.items() if re.fullmatch(looks, first)), "ISO8601")
 
 
 def vectors(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
