@@ -133,7 +133,13 @@ def _elsewhere() -> Path:
     """Return the index that `ZOO_WEIGHTS` names, downloaded where it is an address."""
     source = _source()
     if not _is_address(source):
-        return Path(os.path.expanduser(source)) / INDEX
+        path = Path(os.path.expanduser(source)) / INDEX
+        if not path.is_file():
+            raise ZooError(
+                f"ZOO_WEIGHTS names {source}, where there is no {INDEX}: name a folder that "
+                "`zoo publish --to FOLDER` wrote, or its address."
+            )
+        return path
     key = hashlib.sha256(source.encode()).hexdigest()[:16]
     path = cache_folder() / "weights" / f"index-{key}.json"
     return _latest(f"{source.rstrip('/')}/{INDEX}", path)
