@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import inspect
+import re
 import sys
 import sysconfig
 import traceback
@@ -87,7 +88,7 @@ def of_file(path: Path, error: ZooError) -> ZooError:
     >>> print(of_file(Path("data/sales.csv"), ZooError("sales.csv has no rows.")))
     data/sales.csv has no rows.
     """
-    said = str(error).removeprefix(path.name)
+    said = re.sub(rf"^{re.escape(path.name)}(?=[: ])", "", str(error))
     return ZooError(f"{path}{': ' if said == str(error) else ''}{said}")
 
 

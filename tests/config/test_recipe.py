@@ -360,6 +360,7 @@ def test_misspelt_key_is_answered_with_the_right_one(path):
         (" train.epochs = 50 ", ("train", "epochs"), 50),
         ("expect.source=%d.%m.%Y", ("expect", "source"), "%d.%m.%Y"),
         ("expect.source=,", ("expect", "source"), ","),
+        ("search.train.lr=[1, 2]", ("search", "train.lr"), [1, 2]),
         ("expect.source=|", ("expect", "source"), "|"),
         ("expect.source='|'", ("expect", "source"), "|"),
     ],

@@ -115,6 +115,8 @@ def test_working_days_and_dates_written_otherwise(tmp_path):
         series_of_table(path, time="t", target="y", lags=2)
     data = series_of_table(path, time="t", target="y", lags=2, date_format="%d/%m/%Y")
     assert data.series.steps.size == "B" and data.period == 5
+    with pytest.raises(ZooError, match=r"`date_format: '%Q'` is none"):
+        series_of_table(path, time="t", target="y", lags=2, date_format="%Q")
     points = write(tmp_path / "two.csv", [(day.replace("/", "."), y) for day, y in rows], "t,y")
     again = series_of_table(points, time="t", target="y", lags=2)
     assert (again.series.times == data.series.times).all() and again.period == 5

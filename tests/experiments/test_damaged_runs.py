@@ -373,7 +373,7 @@ def test_a_folder_of_something_else_says_what_it_is(folder, tmp_path, monkeypatc
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "trials.db").touch()
     for name, said in (
-        (tmp_path / "study", "is a study of `zoo tune`"),
+        (tmp_path / "study", "is a study of `zoo tune`; `zoo tune --resume .*study` goes on"),
         (next(folder.glob("seed-*")), f"is one seed of a run; name the run, {folder}"),
         (folder.parent, f"is no run: .* such as {folder.parent}"),
     ):

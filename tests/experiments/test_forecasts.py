@@ -68,7 +68,9 @@ def recipe(place, model="gru", **changes):
 def test_snapshots_are_taken_where_a_recipe_says_no_batching(place):
     given = recipe(place)
     del given["train"]["batching"]
-    assert prepare(resolve(load_recipe(given))).plan.plain()["train"]["batching"] == "snapshots"
+    written = resolve(load_recipe(given)).plain()
+    assert written["train"]["batching"]["name"] == "snapshots"
+    assert prepare(resolve(load_recipe(written))).plan.plain()["train"] == written["train"]
 
 
 def rows_of(text):

@@ -186,6 +186,7 @@ def test_every_model_can_be_made_of_what_it_says_is_worth_trying(name):
         ({"train.lr": {"low": 0, "high": 0.1, "log": True}}, "above 0"),
         ({"train.lr": 0.1}, r"search.train.lr: write a list, \[16, 32\]"),
         ({"train.lr": {"low": 0.1}}, "search.train.lr.high: is missing"),
+        ({"train.lr": {"range": 1}}, "has no key 'range'"),
         ({"train.lr": {"low": 0.1, "hgih": 1}}, "has no key 'hgih'; did you mean 'high'"),
         ({"lr": [0.1, 0.2]}, "search.lr: write a key of model, .* such as train.lr"),
     ],

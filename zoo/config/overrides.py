@@ -37,6 +37,8 @@ def override(draft: Draft, text: str, number: int) -> None:
     place = Place(LARGEST + number, f"override {brief(text)}")
     key, equals, value = text.partition("=")
     keys = tuple(word.strip() for word in key.split("."))
+    if keys[0] == "search" and len(keys) > 1:  # whose own keys are dotted
+        keys = ("search", ".".join(keys[1:]))
     if not equals or not all(word and word.isprintable() for word in keys):
         draft.refuse(place, "write KEY=VALUE with a dotted key, such as train.epochs=50.")
         return

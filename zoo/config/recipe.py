@@ -243,10 +243,8 @@ def _structure(data: dict[str, Any]) -> list[Problem]:
 
 
 def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return the keys that lead to an error; below `search`, pydantic adds words of its own."""
-    return tuple(
-        each for each in loc if loc[0] != "search" or each not in ("[key]", "range", "list")
-    )
+    """Return the keys that lead to an error; pydantic adds a third, its own word, in `search`."""
+    return loc if loc[:1] != ("search",) else (*loc[:2], *loc[3:])
 
 
 def _message(error: Mapping[str, Any], told: bool) -> str:

@@ -73,8 +73,6 @@ def prepare(plan: Plan) -> Prepared:
             "`resolve(recipe, trust=True)`."
         )
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
-    if "batching" not in plan.recipe.train and word(plan.train["batching"]) not in data.batching:
-        plan = dataclasses.replace(plan, train={**plan.train, "batching": data.batching[0]})
     _check_batching(plan, data)
     _warn(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)

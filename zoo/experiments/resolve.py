@@ -26,6 +26,7 @@ from zoo.datasets.load import (
     default_split,
     load_data,
     resolved_dataset,
+    usual_batching,
 )
 from zoo.datasets.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
@@ -167,11 +168,17 @@ def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
         encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
         flip_signs=of_encoding.get("flip_signs", False),
         model=full("model", recipe.model, functools.partial(resolved, MODELS)),
-        train=full("train", recipe.train, functools.partial(resolved_options, fit)),
+        train=full("train", _batched(recipe), functools.partial(resolved_options, fit)),
         start_from=start,
         imports=[absolute(each, folder) for each in recipe.imports],
         code=code,
     )
+
+
+def _batched(recipe: Recipe) -> dict[str, Any]:
+    """Return the options of training with how data of this kind are dealt into batches."""
+    usual = usual_batching(divide(recipe.dataset, ("split",))[0])
+    return recipe.train if usual is None else {"batching": usual, **recipe.train}
 
 
 def _as_written(spec: Spec) -> dict[str, Any]:

@@ -97,10 +97,13 @@ def need_run(folder: Path) -> None:
     """
     if not os.path.isdir(folder):
         raise ZooError(f"there is no run at {str(folder)[:300]!r}; name the folder of one.")
+    parent = folder.resolve().parent
     if (folder / "trials.db").exists():
-        raise ZooError(f"{folder} is a study of `zoo tune`; name the run of its best recipe in it.")
-    if (folder.parent / "recipe.yaml").exists() and folder.name.startswith("seed-"):
-        raise ZooError(f"{folder} is one seed of a run; name the run, {folder.parent}.")
+        best = next((f"its best run is {each.parent}" for each in folder.glob("*/recipe.yaml")), "")
+        fix = best or f"`zoo tune --resume {shlex.quote(str(folder))}` goes on with it"
+        raise ZooError(f"{folder} is a study of `zoo tune`; {fix}.")
+    if (parent / "recipe.yaml").exists() and folder.resolve().name.startswith("seed-"):
+        raise ZooError(f"{folder} is one seed of a run; name the run, {parent}.")
     if not any((folder / each).exists() for each in ("recipe.yaml", *_OF_RUNS)):
         inside = [str(path.parent) for path in sorted(folder.glob("*/environment.json"))]
         held = f"; it has some in it, such as {inside[-1]}" if inside else ""

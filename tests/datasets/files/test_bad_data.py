@@ -354,6 +354,10 @@ def test_what_is_too_large_is_told_from_what_is_missing(tmp_path, value, options
     found = {each.name: each for each in check_graph(arrays)}
     assert "missing features" not in found
     assert found["infinite features"].values == {"a": 1}
+    path.write_text(f"id,a,label\nx,{value},0\ny,{value},1\n")  # nothing else
+    assert "infinite features" in {
+        each.name for each in check_graph(read_graph({"name": str(path), **options}))
+    }
     with pytest.raises(ZooError, match="replace what is infinite"):
         load_graph(str(path), **options)
 

@@ -11,7 +11,7 @@ from zoo.datasets.load.by_name import (
     read_graph,
     resolved_dataset,
 )
-from zoo.datasets.load.graph import STREAMS, load_graph, prepare_on_disk, whole_data
+from zoo.datasets.load.graph import STREAMS, load_graph, prepare_on_disk, usual_batching, whole_data
 from zoo.datasets.load.readers import READERS
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "prepare_on_disk",
     "read_graph",
     "resolved_dataset",
+    "usual_batching",
     "whole_data",
 ]

@@ -1,5 +1,6 @@
 """One graph: loaded by name or from files, and written on disk, also where it is never loaded."""
 
+import typing
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -49,6 +50,19 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
             f"{data.name} is no graph, but {len(data.y):,} {data.unit}; load it by `zoo.load_data`."
         )
     return data
+
+
+def usual_batching(spec: Spec) -> str | None:
+    """Return how data are dealt into batches by default, None where all is one; nothing is read.
+
+    Args:
+        spec: what names the data.
+    """
+    name = spec["name"] if isinstance(spec, Mapping) else spec
+    builder = DATASETS[name] if name in DATASETS else whole_reader(path_of(name), spec)
+    kind = builder and typing.get_type_hints(builder).get("return")
+    usual = getattr(kind, "batching", Dataset.batching)[0]
+    return None if usual == Dataset.batching[0] else usual
 
 
 def whole_data(spec: dict[str, Any]) -> Dataset | SentencePairs | Samples | Snapshots | None:

@@ -20,10 +20,12 @@ _TRUE, _FALSE = "true", "false"
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.I)
-_FORMS = {"%d.%m.%Y": r"\d+\.\d+\.\d+", "%d.%m.%Y %H:%M": r"\d+\.\d+\.\d+ \d+:\d+"}
+_POINTS = r"\d{1,2}\.\d{1,2}\.\d{4}"
+_FORMS = {"%d.%m.%Y": _POINTS, "%d.%m.%Y %H:%M": rf"{_POINTS} \d{{1,2}}:\d\d"}
 """Dates with points, which have the day first, to how they look."""
 
-_LIKE_DATE = re.compile(r"\s*\d{1,4}([./-])\d{1,2}\1\d{1,4}(\s+\d{1,2}:\d{2}.*)?\s*")
+_PLAIN = re.compile(r"[^\W\d_]([\w %/.()-]*[\w%)])?")
+_NO_NAMES = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 _WORDS = 3  # of a cell of text, on average
 
 
@@ -133,7 +135,8 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
         row = int(wrong.argmax())
         raise ZooError(
             f"the column {name!r} holds {brief(words[row])} in data row {row + 1}, which is no "
-            "date (2024-03-31, 2024-03-31 18:30 or 31.3.2024); write all dates like one of these."
+            "date, or not written like the first; write all as 2024-03-31, 2024-03-31 18:30, "
+            "31.3.2024 or 31.3.2024 18:30."
         )
     found = pandas.to_datetime(found, utc=True)
     days = (found - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)
@@ -182,15 +185,25 @@ def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
     for name, column in columns.items():
         looks.setdefault(look(column), []).append(name)
     options = ", ".join(
-        "`decimal: comma`" if option == "decimal" else f"`{option}: [{', '.join(found)}]`"
+        "`decimal: comma`"
+        if option == "decimal"
+        else f"`{option}: [{', '.join(map(_in_yaml, found))}]`"
         for option, found in looks.items()
     )
-    series = f" (or `time: {looks['dates'][0]}`, to forecast)" if "dates" in looks else ""
+    time = _in_yaml(looks["dates"][0]) if "dates" in looks else None
+    series = f" (or `time: {time}`, to forecast)" if time else ""
     return (
         f"{', '.join(said[:_SHOWN])}{more}. By what {'they hold' if len(said) > 1 else 'it holds'} "
         f"write {options}{series}; or leave columns out: name those that are features, "
         "`columns: [...]`, or the one that is the class, `label: COLUMN`."
     )
+
+
+def _in_yaml(name: str) -> str:
+    """Return the name of a column as a recipe has it: in quotes where YAML would read another."""
+    if _PLAIN.fullmatch(name) and name.lower() not in _NO_NAMES:
+        return name
+    return "'" + name.replace("'", "''") + "'"
 
 
 def look(column: "pyarrow.ChunkedArray") -> str:
@@ -207,8 +220,6 @@ def look(column: "pyarrow.ChunkedArray") -> str:
     held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]
     if held and all(map(_WITH_COMMA.fullmatch, held)):
         return "decimal"
-    if held and all(map(_LIKE_DATE.fullmatch, held)):
-        return "dates"
     sample = pyarrow.chunked_array([held], pyarrow.string())
     for option, read in (("dates", dates), ("vectors", vectors)):
         try:
@@ -224,13 +235,9 @@ def _shown(column: "pyarrow.ChunkedArray", row: str, first: int) -> str:
     """Return what a column holds that is no number, and where."""
     if not is_text(column.type):
         return f"is of type {column.type}, no numbers"
-    cells = [each or "" for each in column.to_pylist()]
-    commas = sum(_WITH_COMMA.fullmatch(each) is not None for each in cells)
-    mostly = len(cells) > commas > len(cells) / 2  # then a point is what does not belong there
-    swap = str.maketrans(".,", ",.") if mostly else {}
-    for number, text in enumerate(cells, start=first):
+    for number, text in enumerate(column.to_pylist(), start=first):
         try:
-            float(text.translate(swap) or 0)
+            float(text or 0)
         except ValueError:
             return f"holds {text[:40]!r} in {row} {number}, which is no number"
     return f"is of type {column.type}, no numbers"

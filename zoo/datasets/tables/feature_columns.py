@@ -122,8 +122,9 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
     rows = np.where(np.abs(rows) <= _LARGEST, rows, np.nan)  # larger ones are refused in the check
     told: dict[str, Any] = {}
     if how.missing == "mean":
-        _need_values(name, not np.isnan(rows).all(axis=0).any())
-        told["fill"] = np.nanmean(rows, axis=0).tolist()
+        _need_values(name, not gaps.all(axis=0).any())
+        known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+        told["fill"] = (np.nansum(rows, axis=0) / known).tolist()
     elif how.missing != "refuse":
         told["fill"] = [0.0] * rows.shape[1]
         told["indicator"] = how.missing == "indicator" and bool(gaps.any())

@@ -77,11 +77,14 @@ def times_of(column: "Series", where: str, name: str, date_format: str | None) -
             return plain.to_numpy(np.int64)
         column, date_format = column.astype(str), date_format or ("%Y%m%d" if days else None)
     form = date_format or date_form(column.astype(str))
-    dates = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
+    try:
+        dates = pandas.to_datetime(column, format=form, errors="coerce", utc=True)
+    except ValueError as error:
+        raise ZooError(f"`date_format: {form!r}` is none ({error}); write %d/%m/%Y.") from None
     wrong = dates.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
-        wanted = "a date such as 2026-03-31 or 31.3.2026"
+        wanted = "a date such as 2026-03-31 or 31.3.2026, written like the first"
         wanted = f"of the form {date_format}" if date_format else wanted
         raise ZooError(
             f"{where}: {name!r} holds {brief(str(column.iloc[row]))} in data row {row + 1}, which "
