@@ -25,9 +25,12 @@ SECTIONS = {
     "CONTRIBUTING.md: An attention",
     "CONTRIBUTING.md: An encoding",
     "data/README.md: A graph larger than memory",
+    "docs/forecasting.md: A table of sales",
     "docs/forecasting.md: Chickenpox",
+    "docs/own-graphs.md: Many graphs with a label each",
     "docs/own-graphs.md: A shop",
     "docs/predict.md: Fine-tune",
+    "docs/samples.md: The graph",
     "docs/train.md: A recipe of your own",
     "docs/train.md: Several processes, and graphs that are large",
 }

@@ -19,6 +19,9 @@ from zoo.studies.reproduction import training_sha256
 
 each_recipe = pytest.mark.parametrize("name", recipe_names())
 
+FIRST = {recipe_file(name).parent: name for name in reversed(recipe_names())}
+"""One recipe of each model, which is trained twice, to the same scores."""
+
 TINY = {"name": "sbm", "nodes": 60, "classes": 3, "dim": 8, "split": "ratio-50-25-25"}
 FEW = {"name": "ratio", "train": 4, "val": 4, "test": 4}
 TINY_OF = {"samples": {"name": "digits-images", "patch": 4, "split": FEW}}
@@ -60,9 +63,10 @@ def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
     data["model"] = {**data["model"], **small}
     data["train"] = {**data["train"], "epochs": 2}
     data["seeds"] = [0]
-    summaries = [run_recipe(data, runs=tmp_path, device="cpu") for _ in range(2)]
+    times = 2 if name in FIRST.values() else 1
+    summaries = [run_recipe(data, runs=tmp_path, device="cpu") for _ in range(times)]
     scores = [[row["val"] for row in each["seeds"]] for each in summaries]
-    assert scores[0] == scores[1] and 0 <= scores[0][0] <= (
+    assert scores[0] == scores[-1] and 0 <= scores[0][0] <= (
         1 if summaries[0]["metric"] != "mse" else 9
     )
 

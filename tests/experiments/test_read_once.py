@@ -46,7 +46,10 @@ def counts(tmp_path, monkeypatch):
         ("train", "gcn-cora", "dataset=mine", *TRAIN, "--profile"),
         ("train", "gcn-cora", "dataset={name: mine, split: ratio-50-25-25}", *TRAIN),
         ("reproduce", "gcn-cora", "dataset=mine", *TRAIN, EXPECT),
-        ("estimate", "gcn-cora", "dataset=mine", *TRAIN),
+        pytest.param(
+            ("estimate", "gcn-cora", "dataset=mine", *TRAIN),
+            marks=pytest.mark.slow,
+        ),
         ("show", "gcn-cora", "dataset=mine"),
         ("finetune", "gcn-digits", "--data", "mine", *TRAIN),
     ],
