@@ -190,7 +190,6 @@ def test_no_word_of_a_table_is_cut_where_the_words_fit(monkeypatch, capsys):
     rows([row])
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 30 and "147.7" in printed
-    rows([{"name": "rba", "what": "Random Batch Attention of nodes", "nothing": None}] * 2)
     block = ["rba", "what: Random Batch", "Attention of nodes"]
     monkeypatch.setattr(out, "width", 20)
     rows([{"name": "rba", "what": "Random Batch Attention of nodes", "nothing": None}] * 2)

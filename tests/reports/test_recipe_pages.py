@@ -149,11 +149,21 @@ def test_the_page_of_results_has_every_measurement(tmp_path):
     assert page.index("**0.9000 ± 0.0100**") < page.index("0.8000 ± 0.0100")  # karate or cora
 
 
+def test_scores_of_another_split_are_a_table_of_their_own(tmp_path):
+    other = measured(tmp_path)[4].model_copy(
+        update={"name": "mlp-half", "dataset": {"name": "cora", "split": "ratio-50-25-25"}}
+    )
+    page = results_page([*measured(tmp_path), other])
+    own = page.partition("## cora, ratio-50-25-25")[2].partition("\n## ")[0]
+    assert "mlp-half" in own and "gcn-cora" not in own and "12 recipes on 4 data sets" in page
+
+
 def test_mean_ranks_are_over_the_data_sets_that_all_models_share(tmp_path):
     page = results_page(measured(tmp_path))
     shared = np.array([scores[:3] for scores in SCORES.values()])
     places = stats.rankdata(-shared, axis=0)
-    assert "on the 3 data sets on which all of them are measured (cora, citeseer, actor)" in page
+    common = "cora, per-class-20; citeseer, per-class-20; actor, benchmark"
+    assert f"on the 3 data sets on which all of them are measured ({common})" in page
     for model, own in zip(SCORES, places, strict=True):
         half = stats.t.interval(0.95, 2, own.mean(), stats.sem(own))[1] - own.mean()
         assert f"| {model} | {own.mean():.2f} | {half:.2f} |" in page

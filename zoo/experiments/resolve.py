@@ -156,6 +156,8 @@ def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
 
     dataset, of_dataset = divide(recipe.dataset, ("split",))
     encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
+    usual = None if "dataset" in unknown else usual_batching(recipe.dataset)
+    train = {"batching": usual, **recipe.train} if usual else recipe.train
     start = recipe.start_from and {
         **recipe.start_from.model_dump(),
         "weights": _pinned(recipe.start_from.weights),
@@ -168,17 +170,11 @@ def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
         encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
         flip_signs=of_encoding.get("flip_signs", False),
         model=full("model", recipe.model, functools.partial(resolved, MODELS)),
-        train=full("train", _batched(recipe), functools.partial(resolved_options, fit)),
+        train=full("train", train, functools.partial(resolved_options, fit)),
         start_from=start,
         imports=[absolute(each, folder) for each in recipe.imports],
         code=code,
     )
-
-
-def _batched(recipe: Recipe) -> dict[str, Any]:
-    """Return the options of training with how data of this kind are dealt into batches."""
-    usual = usual_batching(divide(recipe.dataset, ("split",))[0])
-    return recipe.train if usual is None else {"batching": usual, **recipe.train}
 
 
 def _as_written(spec: Spec) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import statistics
 from pathlib import Path
 
 from zoo.config.metrics import LOWER, gain, paired_difference
-from zoo.config.recipe import Recipe, word
+from zoo.config.recipe import Recipe, divide, word
+from zoo.datasets.load import default_split
 from zoo.datasets.load.named import known_metric
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
@@ -167,17 +168,18 @@ def _cell(text: str) -> str:
 
 
 def results_page(recipes: list[Recipe]) -> str:
-    """Return the page of what was measured, a table for each data set, published beside it."""
+    """Return the page of what was measured, a table for each split of each data set."""
     known = [each for each in recipes if each.verified]
     groups: dict[str, list[Recipe]] = {}
     for recipe in known:
-        groups.setdefault(word(recipe.dataset), []).append(recipe)
+        groups.setdefault(_data_and_split(recipe), []).append(recipe)
+    names = {word(each.dataset) for each in known}
     judged = [each for each in known if each.expect]
     missed = [each for each in judged if each.expect.missed]
     parts = [
         _MADE,
         "# Results",
-        f"{len(known)} recipes on {len(groups)} data sets have been trained as they are shipped, "
+        f"{len(known)} recipes on {len(names)} data sets have been trained as they are shipped, "
         f"{len(judged)} of them beside a published number: {len(judged) - len(missed)} are at most "
         f"as far below it as their recipe allows, {len(missed)} miss it and say why. "
         "`zoo reproduce NAME` repeats a row, `zoo reproduce --all --write` all of them.",
@@ -192,6 +194,13 @@ def results_page(recipes: list[Recipe]) -> str:
         "\n".join(f"- {each.name}: {each.expect.missed}" for each in missed),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _data_and_split(recipe: Recipe) -> str:
+    """Return what scores are of: those of another split of the data are no comparison."""
+    name, split = word(recipe.dataset), divide(recipe.dataset, ("split",))[1].get("split")
+    split = word(split or default_split(name) or "")
+    return f"{name}, {split}" if split else name
 
 
 def metric_of(recipe: Recipe) -> str | None:
@@ -232,9 +241,9 @@ def _beside(score: float, best: float, metric: str | None) -> str:
 
 
 def _ranks(groups: dict[str, list[Recipe]]) -> str:
-    """Return the mean rank of each model over the data sets on which all of some are measured.
+    """Return the mean rank of each model over the data and splits on which all are measured.
 
-    Of a model's recipes on a data set the best one counts. The models that are measured on the
+    Of a model's recipes on one of these the best one counts. The models that are measured on the
     fewest data sets are left out until the others share enough of them. Demšar, Statistical
     Comparisons of Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
     """
@@ -255,7 +264,7 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
             statistics.fmean(places[each]))]  # fmt: skip
     return (
         f"## Mean rank\n\nOf {len(models)} models on the {len(common)} data sets on which all of "
-        f"them are measured ({', '.join(common)}); 1 is the best, ± half of the 95 % interval over "
+        f"them are measured ({'; '.join(common)}); 1 is the best, ± half of the 95 % interval over "
         "data sets (Student's t).\n\n" + _table(["model", "mean rank", "±"], rows)
     )
 
