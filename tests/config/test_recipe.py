@@ -603,6 +603,8 @@ def test_schema_of_a_recipe_holds_those_of_the_tables():
     schema = recipe_schema({**given, "train": options_schema(fit)})
     assert json.loads(json.dumps(schema)) == schema
     assert schema["required"] == ["dataset", "model"]
+    searched = schema["properties"]["search"]["patternProperties"]
+    assert list(searched) == [r"^(model|train|encoding|dataset)(\.\w+)+$"]
     assert schema["additionalProperties"] is False
     assert set(schema["properties"]) == set(read_recipe(SHORT).model_dump())
     assert all(each["description"] for each in schema["properties"].values())

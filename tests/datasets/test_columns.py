@@ -171,6 +171,20 @@ def test_a_new_table_is_read_as_that_of_training(tmp_path):
         ("about", ["a b", "c d"], {"text": "abuot"}, "did you mean 'about'"),
         ("born", ["2001-05-01", "2002-05-01"], {}, "dates: .born"),
         ("born", ["1.5.2001", "31.12.2002"], {}, "dates: .born"),
+        ("born", ["1/5/2001", "31/12/2002"], {}, "dates: .born.* and `date_format: '%d/%m/%Y'`"),
+        ("born", ["12/31/2001 9:00", "1/2/2002 10:30"], {}, "and `date_format: '%m/%d/%Y %H:%M'`"),
+        ("born", ["1/2/2001", "2/3/2002"], {}, "'%d/%m/%Y'` or `date_format: '%m/%d/%Y'`"),
+        (
+            "born",
+            ["1/5/2001", "31/12/2002"],
+            {"dates": "born", "date_format": "%m/%d/%Y"},
+            "'31/12/2002' in data row 2, which is no date of the form %m/%d/%Y",
+        ),
+        ("born", ["1/5/2001", "2/5/2001"], {"dates": "born"}, "such as `date_format: '%d/%m/%Y'`"),
+        ("born", ["a", "b"], {"dates": "born", "date_format": "%Q"}, "date_format: '%Q'` is none"),
+        ("size", ["0,5", "1.5"], {}, "'0,5' in data row 1 and '1.5' in data row 2.*in one way"),
+        ("size", ["5", "0,5"], {}, "write `decimal: comma`"),
+        ("size", ["v 0,5", "1.5"], {}, "one_hot: .size"),
         ("born", ["1.0.0", "2.1.0"], {}, "one_hot: .born"),
         ("a, b [x]", ["Rome", "Bonn"], {}, r"one_hot: \['a, b \[x\]'\]"),
         ("1", ["Rome", "Bonn"], {}, r"one_hot: \['1'\]"),
@@ -208,7 +222,7 @@ def test_vectors_and_dates_of_parquet(tmp_path):
     assert torch.equal(again.x[:, :2], data.x[:, :2])
 
 
-def test_dates_with_points_have_the_day_first(tmp_path):
+def test_dates_with_points_have_the_day_first_and_others_their_format(tmp_path):
     frame = pandas.DataFrame({"id": [1, 2, 3], "label": ["x", "y", "x"]})
 
     def read(name, *born):
@@ -218,6 +232,9 @@ def test_dates_with_points_have_the_day_first(tmp_path):
     assert torch.equal(read("a", "1.2.2020", "15.10.1999"), read("b", "2020-02-01", "1999-10-15"))
     hours = read("c", "01.02.2020 6:00", "15.10.1999 18:30")
     assert torch.equal(hours, read("d", "2020-02-01 06:00", "1999-10-15 18:30"))
+    slashes = write(tmp_path / "e", frame.assign(born=["2/1/2020", "10/15/1999", ""]))
+    american = load_graph(slashes, dates="born", date_format="%m/%d/%Y", missing="zero").x
+    assert torch.equal(american, read("f", "2020-02-01", "1999-10-15"))
     frame["born"] = ["31.3.2020", "2020-02-01", "3.4.2020"]
     with pytest.raises(ZooError, match="'2020-02-01' in data row 2"):
         load_graph(write(tmp_path / "h", frame), dates="born")

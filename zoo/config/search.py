@@ -14,17 +14,22 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 
+_DOTTED = r"^(model|train|encoding|dataset)(\.\w+)+$"
+
 
 def _dotted(key: str) -> str:
-    if not re.fullmatch(r"(model|train|encoding|dataset)(\.\w+)+", key):
+    if not re.fullmatch(_DOTTED, key):
         raise ValueError("write a key of model, train, encoding or dataset, such as train.lr")
     return key
 
 
-Key = Annotated[str, AfterValidator(_dotted)]
+Key = Annotated[
+    str, AfterValidator(_dotted), WithJsonSchema({"type": "string", "pattern": _DOTTED})
+]
 
 
 class Range(BaseModel):

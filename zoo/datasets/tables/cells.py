@@ -17,16 +17,9 @@ LONGEST = 1000
 """Characters of an id, of a name of a class, or of a kind of thing."""
 
 _TRUE, _FALSE = "true", "false"
-_SHOWN = 5  # columns that are named in one sentence
-_LOOKED_AT = 1000  # cells by which a column is known
-_WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.I)
 _POINTS = r"\d{1,2}\.\d{1,2}\.\d{4}"
 _FORMS = {"%d.%m.%Y": _POINTS, "%d.%m.%Y %H:%M": rf"{_POINTS} \d{{1,2}}:\d\d"}
 """Dates with points, which have the day first, to how they look."""
-
-_PLAIN = re.compile(r"[^\W\d_]([\w %/.()-]*[\w%)])?")
-_NO_NAMES = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-_WORDS = 3  # of a cell of text, on average
 
 
 def decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
@@ -79,6 +72,9 @@ def numbers(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
     """Return numbers (N,), or lists of one length as (N, length), NaN where missing.
 
     Truth values are 0 and 1, also in words. None where the column is of something else.
+
+    Raises:
+        ZooError: lists are of several lengths, or fractions are written in two ways.
     """
     import pyarrow
     from pyarrow import compute
@@ -87,6 +83,7 @@ def numbers(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
     if is_text(kind) and (values := _truths(column)) is not None:
         return values
     if not is_numeric(kind):
+        _refuse_mixed(column, name)
         return None
     if pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind):
         lengths = compute.unique(compute.list_value_length(column)).to_pylist()
@@ -96,6 +93,28 @@ def numbers(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
     if pyarrow.types.is_boolean(kind):
         column = column.cast(pyarrow.uint8())
     return column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _refuse_mixed(column: "pyarrow.ChunkedArray", name: str) -> None:
+    """Refuse numbers of which some have a comma before the fraction and others a point."""
+    from pyarrow import compute
+
+    if not is_text(column.type):
+        return
+    cells = compute.utf8_trim_whitespace(column.fill_null(""))
+    if not compute.all(compute.match_substring_regex(cells, r"^([+-]?\d*[.,]?\d*)$")).as_py():
+        return
+    places = [
+        int(np.argmax(compute.match_substring(cells, each).to_numpy(zero_copy_only=False)))
+        for each in ",."
+    ]
+    found = [cells[place].as_py() for place in places]
+    if all(mark in cell for mark, cell in zip(",.", found, strict=True)):
+        raise ZooError(
+            f"the column {name!r} holds {brief(found[0])} in data row {places[0] + 1} and "
+            f"{brief(found[1])} in data row {places[1] + 1}: numbers with a comma and with a "
+            "point. Write all in one way; with commas, `decimal: comma`."
+        )
 
 
 def _truths(column: "pyarrow.ChunkedArray") -> np.ndarray | None:
@@ -113,12 +132,12 @@ def _truths(column: "pyarrow.ChunkedArray") -> np.ndarray | None:
     )
 
 
-def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
+def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = None) -> np.ndarray:
     """Return dates as days since 1970 (N,), NaN where missing.
 
     Raises:
-        ZooError: a cell is no date such as 2024-03-31, 2024-03-31 18:30 or 31.3.2024, or not
-            written like those before.
+        ZooError: a cell is no date of the format, without one no date such as 2024-03-31,
+            2024-03-31 18:30 or 31.3.2024 that is written like the first.
     """
     import pandas
     import pyarrow
@@ -129,24 +148,41 @@ def dates(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
         words = found
     else:
         words = pandas.Series(texts(column))
-        found = pandas.to_datetime(words, format=date_form(words), errors="coerce", utc=True)
+        found = parsed(words, date_format)
         wrong = (found.isna() & (words != "")).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
         raise ZooError(
             f"the column {name!r} holds {brief(words[row])} in data row {row + 1}, which is no "
-            "date, or not written like the first; write all as 2024-03-31, 2024-03-31 18:30, "
-            "31.3.2024 or 31.3.2024 18:30."
+            + (
+                f"date of the form {date_format}; write all in one form."
+                if date_format
+                else "date, or not written like the first; write all as 2024-03-31, 2024-03-31 "
+                "18:30, 31.3.2024 or 31.3.2024 18:30, or say how they are written, such as "
+                "`date_format: '%d/%m/%Y'`."
+            )
         )
     found = pandas.to_datetime(found, utc=True)
     days = (found - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)
     return days.to_numpy(np.float64)
 
 
-def date_form(words: "Series") -> str:
-    """Return how the first date of a column is written, as pandas says it: ISO 8601, or points."""
-    first = next((each for each in words if each.strip()), "")
-    return next((form for form, looks in _FORMS.items() if re.fullmatch(looks, first)), "ISO8601")
+def parsed(words: "Series", date_format: str | None) -> "Series":
+    """Return the dates of a column of text, NaT where a cell is none.
+
+    Args:
+        words: the cells.
+        date_format: how they are written; None: as the first, ISO 8601 or with points.
+    """
+    import pandas
+
+    first = next((each for each in map(str, words) if each.strip()), "")
+    looks = (form for form, each in _FORMS.items() if re.fullmatch(each, first))
+    form = date_format or next(looks, "ISO8601")
+    try:
+        return pandas.to_datetime(words, format=form, errors="coerce", utc=True)
+    except ValueError as error:
+        raise ZooError(f"`date_format: {form!r}` is none ({error}); write %d/%m/%Y.") from None
 
 
 def vectors(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
@@ -174,70 +210,3 @@ def _vector(text: str | None) -> list[float] | None:
         return [float(each) for each in found] or None
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
-    """Return what to do about columns that are no numbers: what each is, by its looks."""
-    row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
-    said = [f"the column {name!r} {_shown(column, row, first)}" for name, column in columns.items()]
-    more = f", and {len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
-    looks: dict[str, list[str]] = {}
-    for name, column in columns.items():
-        looks.setdefault(look(column), []).append(name)
-    options = ", ".join(
-        "`decimal: comma`"
-        if option == "decimal"
-        else f"`{option}: [{', '.join(map(_in_yaml, found))}]`"
-        for option, found in looks.items()
-    )
-    time = _in_yaml(looks["dates"][0]) if "dates" in looks else None
-    series = f" (or `time: {time}`, to forecast)" if time else ""
-    return (
-        f"{', '.join(said[:_SHOWN])}{more}. By what {'they hold' if len(said) > 1 else 'it holds'} "
-        f"write {options}{series}; or leave columns out: name those that are features, "
-        "`columns: [...]`, or the one that is the class, `label: COLUMN`."
-    )
-
-
-def _in_yaml(name: str) -> str:
-    """Return the name of a column as a recipe has it: in quotes where YAML would read another."""
-    if _PLAIN.fullmatch(name) and name.lower() not in _NO_NAMES:
-        return name
-    return "'" + name.replace("'", "''") + "'"
-
-
-def look(column: "pyarrow.ChunkedArray") -> str:
-    """Return the option of a table that fits a column of text.
-
-    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`.
-    """
-    import pyarrow
-
-    if pyarrow.types.is_temporal(column.type):
-        return "dates"
-    if not is_text(column.type):
-        return "one_hot"
-    held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]
-    if held and all(map(_WITH_COMMA.fullmatch, held)):
-        return "decimal"
-    sample = pyarrow.chunked_array([held], pyarrow.string())
-    for option, read in (("dates", dates), ("vectors", vectors)):
-        try:
-            if held and read(sample, "").ndim == (2 if option == "vectors" else 1):
-                return option
-        except ZooError:
-            pass
-    words = sum(len(each.split()) for each in held) / max(1, len(held))
-    return "text" if words >= _WORDS else "one_hot"
-
-
-def _shown(column: "pyarrow.ChunkedArray", row: str, first: int) -> str:
-    """Return what a column holds that is no number, and where."""
-    if not is_text(column.type):
-        return f"is of type {column.type}, no numbers"
-    for number, text in enumerate(column.to_pylist(), start=first):
-        try:
-            float(text or 0)
-        except ValueError:
-            return f"holds {text[:40]!r} in {row} {number}, which is no number"
-    return f"is of type {column.type}, no numbers"

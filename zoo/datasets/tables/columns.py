@@ -10,18 +10,10 @@ import numpy as np
 from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
-from zoo.datasets.tables.cells import (
-    LONGEST,
-    dates,
-    decoded,
-    no_numbers,
-    numbers,
-    short,
-    texts,
-    vectors,
-)
+from zoo.datasets.tables.cells import LONGEST, dates, decoded, numbers, short, texts, vectors
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import is_text
+from zoo.datasets.tables.looks import no_numbers
 from zoo.datasets.tables.sentence_vectors import sentence_vectors
 from zoo.errors import ZooError, suggestion
 
@@ -30,7 +22,6 @@ if TYPE_CHECKING:
 
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 _SUSPECT = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
-
 
 OF_TEXT = ("one_hot", "text", "dates", "vectors")
 """Options that name features which a CSV has as text."""
@@ -61,6 +52,7 @@ class Columns:
         numbers: `standard` gives numbers mean 0 and deviation 1.
         time_column: when each node came: dates, or numbers.
         group_column: which group each node is of.
+        date_format: how dates are written; None: by the looks of the first.
         unknown: what stands in the label's column where the label is unknown, beside nothing.
         task: what the labels are for; None: one class per node, or many targets.
     """
@@ -81,6 +73,7 @@ class Columns:
     time_column: str | None = None
     group_column: str | None = None
     language_model: str | None = None
+    date_format: str | None = None
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -163,7 +156,7 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     masks = split and attempt(lambda: _masks(texts(table[split[0]]), f"{where}: {split[0]!r}"))
     features = attempt(lambda: _features(table, choice, where))
     time, group = choice.time_column, choice.group_column
-    times = time and attempt(lambda: _times(table[time], time))
+    times = time and attempt(lambda: _times(table[time], time, choice.date_format))
     groups = group and attempt(lambda: texts(table[group]))
     if told:
         raise ZooError("\n".join(told))
@@ -255,7 +248,7 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
             elif kind in ("category", "text"):
                 values[name] = texts(column, LONGEST if kind == "category" else None)
             elif kind == "date":
-                values[name] = dates(column, name)
+                values[name] = dates(column, name, choice.date_format)
             elif name in (choice.vectors or []):
                 values[name] = vectors(column, name)
             elif (found := numbers(column, name)) is None:
@@ -275,11 +268,11 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
                           choice.numbers)  # fmt: skip
 
 
-def _times(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
+def _times(column: "pyarrow.ChunkedArray", name: str, date_format: str | None) -> np.ndarray:
     """Return numbers, or dates as days since 1970, (N,), NaN where missing."""
     column = decoded(column)
     found = None if is_text(column.type) else numbers(column, name)
-    return dates(column, name) if found is None else found
+    return dates(column, name, date_format) if found is None else found
 
 
 def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:

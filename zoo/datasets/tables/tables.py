@@ -44,6 +44,7 @@ def read_tables(
     one_hot: Names | None = None,
     text: Names | None = None,
     dates: Names | None = None,
+    date_format: str | None = None,
     vectors: Names | None = None,
     missing: Missing = "refuse",
     terms: Count = 1000,
@@ -75,7 +76,8 @@ def read_tables(
         columns: columns of nodes that are features; left out, all others.
         one_hot: columns of kinds of things among them, each value of which becomes a column.
         text: columns of text among them, whose terms become columns (TF-IDF).
-        dates: columns of dates among them, such as 2024-03-31 or 31.3.2024.
+        dates: columns of dates among them.
+        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2024-03-31 or 31.3.2024.
         vectors: columns of several numbers among them, such as [0.5, 1] or 0.5 1.
         missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
             where in a column of its own, `mean` is that of the training nodes.
@@ -97,7 +99,7 @@ def read_tables(
     written = Written(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
-                     language_model)  # fmt: skip
+                     language_model, date_format)  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     if path.is_dir() and edges is None and kinds_of(path):
         of_edges.refuse_features()
