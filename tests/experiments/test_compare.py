@@ -65,6 +65,13 @@ def test_the_baselines_are_always_there(tiny):
     assert [each.tuned for each in entries] == [True, False, False]
 
 
+def test_baselines_of_a_file_are_named_without_its_kind(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))
+    entries = contestants(["mlp-cora"], [f"dataset={path}"])
+    assert names(entries) == ["mlp-cora", "gcn-sales"]
+
+
 def test_a_baseline_has_the_budget_of_the_first_and_its_own_defaults():
     entries = contestants(["sgformer-cora", "gat-cora"], ["dataset.split=per-class-20"])
     assert names(entries) == ["sgformer-cora", "gat-cora", "gcn-cora-default", "mlp-cora-default"]

@@ -243,7 +243,7 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
 
 def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:
     """Return a baseline on the data, the seeds and the splits of the first plan."""
-    name, data = f"{model}-{path_name(first.dataset['name'])}", first.plain()
+    name, data = f"{model}-{_stem(first.dataset['name'])}", first.plain()
     changes = [each for each in overrides if _reaches(model, each)]
     given = {"dataset": data["dataset"], "seeds": data["seeds"]}
     if tuned and name in recipe_names():
@@ -277,10 +277,16 @@ def _untuned(
 ) -> Contestant:
     """Return a model with its default options, under a name that no shipped recipe has."""
     recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
-    name = f"{model}-{path_name(word(recipe.dataset))}"
+    name = f"{model}-{_stem(word(recipe.dataset))}"
     return contestant(
         recipe, name=f"{name}-default" if name in recipe_names() else name, tuned=False
     )
+
+
+def _stem(data: str) -> str:
+    """Return `sales` for `shop/sales.csv`."""
+    name = path_name(data)
+    return name.partition(".")[0] or name
 
 
 def _label(spec: str | dict[str, Any]) -> str:
