@@ -225,7 +225,8 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
         return [Problem(where, str(error))]
     if not file.exists():
         if file.suffix.lower() in (*READERS, ".json"):
-            return [Problem(where, f"there is no file {name}; write the path of a graph.")]
+            fix = "write its path as seen from the folder in which the command is given."
+            return [Problem(where, f"there is no file {name}; {fix}")]
         hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
         return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
     if whole := whole_reader(file, spec):
