@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -198,28 +199,48 @@ def test_ctrl_c_while_modules_are_imported_says_nothing(monkeypatch, capsys):
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, command, monkeypatch, tmp_path):
+@pytest.fixture
+def asked_to_end(command, monkeypatch):
+    """Give what calls the command and sends a signal in the third epoch of its training."""
     from zoo.training import fit
 
-    epoch, count = fit._epoch, []
+    def call(number, *words):
+        epoch, count = fit._epoch, []
 
-    def asked(*given):
-        count.append(1)
-        if len(count) == 3:
-            signal.raise_signal(number)
-        return epoch(*given)
+        def asked(*given):
+            count.append(1)
+            if len(count) == 3:
+                signal.raise_signal(number)
+            return epoch(*given)
 
-    monkeypatch.setattr(fit, "_epoch", asked)
-    monkeypatch.setattr(common, "_came", [])
-    try:
-        code, out, said = command("train", "gcn-digits", "seeds=[0]", "--json", "--quiet")
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        monkeypatch.setattr(fit, "_epoch", asked)
+        monkeypatch.setattr(common, "_came", [])
+        try:
+            return command(*words)
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            monkeypatch.setattr(fit, "_epoch", epoch)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, asked_to_end, tmp_path):
+    code, out, said = asked_to_end(number, "train", "gcn-digits", "seeds=[0]", "--json", "--quiet")
     assert code == 128 + number and not said
     assert json.loads(out)["interrupted"]
     assert list(tmp_path.glob("runs/*/seed-0/model.safetensors"))
+
+
+def test_a_study_that_is_asked_to_end_says_how_it_goes_on(asked_to_end, command, tmp_path):
+    words = ["tune", "mlp", "--data", "karate", "train.epochs=4", "--trials", 2, "--splits", 1]
+    code, _, said = asked_to_end(signal.SIGTERM, *words)
+    (folder,) = tmp_path.glob("runs/tune-*")
+    [goes_on] = re.findall("`zoo (tune --resume .*)` goes on", said)
+    assert code == 143 and goes_on.endswith("--trials 2")
+    code, out, _ = command(*goes_on.split())
+    assert code == 0 and "scored once" in out and (folder / "best.yaml").exists()
 
 
 def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(command, monkeypatch):

@@ -245,3 +245,11 @@ def test_a_file_is_imported_once_and_again_when_it_changes(tmp_path):
     source.write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('2 ')\n")
     load_recipe(recipe, trust=True)
     assert (tmp_path / "log").read_text() == "12 "
+
+
+def test_one_class_alone_is_told_before_training(tmp_path, caplog):
+    data = {"name": "sbm", "nodes": 30, "classes": 1, "homophily": 1.0}
+    run_recipe(
+        {"dataset": data, "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}, runs=tmp_path
+    )
+    assert "all labels of sbm are of one class, so that every model is right" in caplog.text

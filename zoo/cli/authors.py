@@ -222,7 +222,7 @@ def tune(
                 study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
                 found.append(study.score())
         except KeyboardInterrupt:
-            console.remark(f"`zoo tune --resume {study.folder}` goes on.")
+            console.remark(f"`zoo tune --resume {study.folder} --trials {trials}` goes on.")
             sys.exit(exit_code())
         if not as_json:
             _tell_study(study, found[-1])
