@@ -111,6 +111,14 @@ def test_what_test_nodes_alone_hold_is_not_learnt(tmp_path):
     assert (learnt.x[40:, column : column + 3] == 0).all()
 
 
+def test_a_column_that_is_constant_but_for_rounding_is_not_blown_up(tmp_path):
+    frame = table(50, gaps=False).assign(fee=0.1, since="2024-03-31 18:30:07")
+    path = write(tmp_path / "g", frame)
+    data = load_graph(path, **OPTIONS, numbers="standard")
+    learnt = {each.name: each for each in data.columns.learnt()}
+    assert learnt["fee"].spread == [1.0] and learnt["since"].deviation == 1.0
+
+
 def test_many_kinds_of_things_are_hashed(tmp_path):
     frame = table(600, gaps=False)[["id", "age", "kind"]].assign(town=[f"t{i}" for i in range(600)])
     data = load_graph(write(tmp_path / "g", frame), label="kind", one_hot="town")

@@ -116,8 +116,8 @@ def test_files_that_cannot_be_read_are_said(tmp_path, monkeypatch):
 
 
 def test_texts_are_cut_into_the_tokens_of_another(written):
-    data = load_data(written(LINES))
-    assert in_tokens_of(data, data.tokenizer, 256) is data
+    data = load_data(written(LINES, longest=3))
+    assert in_tokens_of(data, data.tokenizer, 11).graphs.sizes.max() == 11
     other = learnt(["nothing of the kind"] * 3, 260)
     found = in_tokens_of(data, other, 11)
     assert found.inputs == other.size and found.graphs.window == 2

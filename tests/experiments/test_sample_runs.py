@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import zoo
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
+from zoo.inference.align import fitted
+from zoo.inference.data_of_training import read_as_trained
 from zoo.weights.load import load
 
 
@@ -98,16 +101,25 @@ def test_texts_are_read_in_the_tokens_of_the_weights(command, place):
         (place / f"{name}.jsonl").write_text("\n".join(lines))
     given = recipe(place, encoding="none")
     given["dataset"] = {"name": "texts", "path": str(place / "old.jsonl"), "vocabulary": 300}
+    given["dataset"] |= {"longest": 40, "skip": 0}
     summary = run_recipe(given, runs=place / "runs")
     assert summary["test"]["mean"] == 1
     weights = f"{summary['folder']}/seed-0"
     assert load(weights).tokenizer is not None
-    data = f"{{name: texts, path: {place / 'new.jsonl'}, vocabulary: 290}}"
-    code, said, failed = command("evaluate", weights, "--data", data, "--json")
+    data = {"name": "texts", "path": str(place / "new.jsonl"), "vocabulary": 290}
+    asked = f"{{name: texts, path: {place / 'new.jsonl'}, vocabulary: 290}}"
+    code, said, failed = command("evaluate", weights, "--data", asked, "--json")
     assert code == 0 and json.loads(said.splitlines()[-1])["score"] >= 0.9, failed
-    code, said, failed = command("predict", weights, "--data", data, "--out", "found.csv")
+    code, said, failed = command("predict", weights, "--data", asked, "--out", "found.csv")
     assert code == 0 and (place / "found.csv").read_text().startswith("id,label,probability_a")
+    (place / "short.jsonl").write_text("\n".join(lines[:2]))  # its own tokens are letters
     model = load(weights)
+    read, _ = read_as_trained(
+        model, Path(weights), {"name": "texts", "path": str(place / "short.jsonl")}
+    )
+    assert read.graphs.skip == 0
+    cut = [fitted(model, each).graphs.sizes[:2].tolist() for each in (read, zoo.load_data(data))]
+    assert cut[0] == cut[1]
     model.tokenizer = None
     with pytest.raises(ZooError, match="have no `tokenizer.json`"):
         zoo.predict(model, zoo.load_data({"name": "texts", "path": str(place / "new.jsonl")}))

@@ -283,3 +283,42 @@ def test_an_encoding_that_is_none_is_not_said_to_be_added():
         with pytest.raises(ZooError, match="the model reads 2") as raised:
             zoo.predict(model, graph(np.ones((4, 3)), [0, 1, 0, 1]))
         assert ("adds the encoding" in str(raised.value)) == said
+
+
+def numbers(path, rows):
+    kinds = np.array(["no", "yes"])
+    table = {"id": rows, "a": 50 + 9.0 * (rows % 2) + rows % 5, "b": rows % 7, "c": 0.1}
+    pd.DataFrame({**table, "label": kinds[rows % 2]}).to_csv(path.with_suffix(".csv"), index=False)
+    return {"name": str(path.with_suffix(".csv")), "features": "standard"}
+
+
+def posts(path, rows):
+    words = np.array([f"word{each}" for each in range(12)])
+    path = path.with_suffix(".jsonl")
+    lines = (
+        {"id": str(row), "label": "ab"[row % 2], "text": " ".join(words[row % 2 : row % 12 + 2])}
+        for row in rows.tolist()
+    )
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return {"name": str(path)}
+
+
+@pytest.mark.parametrize("write", [numbers, posts])
+def test_answers_do_not_depend_on_what_else_is_asked(write, tmp_path):
+    recipe = {"model": "mlp", "train": {"epochs": 5}, "seeds": [0]}
+    rows = np.arange(60)
+    run = zoo.run_recipe({**recipe, "dataset": write(tmp_path / "all", rows)}, runs=tmp_path / "r")
+    model = zoo.load(run["folder"])
+
+    def answers(rows, name):
+        return zoo.predict(model, zoo.load_graph(write(tmp_path / name, rows)["name"])).values
+
+    whole = answers(rows, "again")
+    for some in (rows[1::2], rows[7:8]):
+        torch.testing.assert_close(answers(some, "some"), whole[some], rtol=1e-5, atol=1e-6)
+
+
+def test_weights_without_means_and_deviations_say_so(caplog):
+    model = linear([[1, 0], [0, 1]], task="node-classification", transform="standard")
+    zoo.predict(model, graph(X, [0, 1, 0, 1]))
+    assert "those of own" in caplog.text

@@ -96,6 +96,9 @@ class About(BaseModel):
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
     languages: list[str] | None = Field(None, description="that a text is translated from and to")
     transform: Spec = Field("raw", description="what is done to the features first")
+    moments: list[list[float]] | None = Field(
+        None, description="of `features: standard`: means and deviations of the training graph"
+    )
     graph: Spec = Field("own", description="the edges: its own, or made of the features")
     encoding: Spec = Field("none", description="the encoding that is put beside them")
     recipe: dict[str, Any] | None = Field(

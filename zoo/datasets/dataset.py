@@ -15,8 +15,8 @@ from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.datasets.canonical import Direction, Duplicates, Relations, canonical
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
-from zoo.datasets.files.labels import METRICS, check_task, infer_task
-from zoo.datasets.from_objects import FEATURES, FromObjects
+from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
+from zoo.datasets.from_objects import FromObjects, transformed
 from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
@@ -50,6 +50,7 @@ class Dataset(FromObjects):
         labels: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         transform: what was done to the features, in the words of `FEATURES`.
+        moments: the means and deviations, (2, F), by which it was done; None: by none.
         own: how many of the columns of x are features, the others being encodings; None: all.
         columns: of a table what x is learnt of; None: nothing is learnt.
         learnt: what has been learnt of them.
@@ -80,6 +81,7 @@ class Dataset(FromObjects):
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+    moments: Tensor | None = None
     own: int | None = None
     made: tuple[Callable[["Dataset"], "Dataset"], ...] = ()
     columns: FeatureColumns | None = None
@@ -155,8 +157,10 @@ class Dataset(FromObjects):
             x = _dense(check_features(x, len(self.y), self.ids, names))
         except ZooError as error:
             raise ZooError(f"{self.name}: {error}") from None
-        own = {"x": pick(FEATURES, self.transform, torch.from_numpy(x)), "feature_names": names}
-        again = dataclasses.replace(self, **own, learnt=tuple(learnt), own=None, made=())
+        x, moments = transformed(torch.from_numpy(x), self.transform)
+        again = dataclasses.replace(
+            self, x=x, moments=moments, feature_names=names, learnt=tuple(learnt), own=None, made=()
+        )
         return _made_again(again, self.made)
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
@@ -185,16 +189,20 @@ class Dataset(FromObjects):
         x = torch.cat([self.x, columns], dim=1)
         return dataclasses.replace(self, x=x, feature_names=names)
 
-    def transformed(self, features: Spec) -> "Dataset":
+    def transformed(self, features: Spec, moments: Tensor | None = None) -> "Dataset":
         """Return the data set with raw features changed as a word of `FEATURES` says, in fp32.
+
+        Args:
+            features: the word.
+            moments: means and deviations, (2, F), for `standard`; None: its own.
 
         Raises:
             ZooError: there is no room for them.
         """
         fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
         self._check_room(self.x.shape[1], fix)
-        x = pick(FEATURES, features, self.x.float())
-        return dataclasses.replace(self, x=x, transform=features)
+        x, moments = transformed(self.x.float(), features, moments)
+        return dataclasses.replace(self, x=x, moments=moments, transform=features)
 
     def _check_room(self, columns: int, fix: str) -> None:
         """Raise ZooError if fp32 features of so many columns do not fit into memory."""
@@ -233,6 +241,7 @@ def make_dataset(
         ZooError: the arrays do not fit together, or the labels not the task.
     """
     arrays = check_arrays(arrays._replace(task=task))
+    x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     return Dataset(
@@ -246,7 +255,7 @@ def make_dataset(
             relations=_kinds(arrays) if relations == "separate" else None,
             edge_features=arrays.edge_features,
         ),
-        x=pick(FEATURES, features, torch.from_numpy(_dense(arrays.features))),
+        x=x,
         y=torch.from_numpy(arrays.labels),
         task=task,
         metric=METRICS[task],
@@ -257,6 +266,7 @@ def make_dataset(
         labels=arrays.label_names,
         feature_names=arrays.feature_names,
         transform=features,
+        moments=moments,
         columns=arrays.columns,
         times=arrays.times,
         groups=arrays.groups,
@@ -274,15 +284,6 @@ def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -
     for make in made:
         data = make(data)
     return data
-
-
-def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
-    """Return how many classes, or targets, checked labels (N,) or (N, T) have."""
-    if labels.ndim == 2:
-        return labels.shape[1]
-    if labels.dtype.kind == "f":
-        return 1
-    return len(names or ()) or int(labels.max()) + 1
 
 
 def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
+import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import Tensor
 
 from zoo.config.learnt_columns import Missing
-from zoo.config.options import Table
+from zoo.config.options import Spec, Table, pick
+from zoo.config.recipe import word
 from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files import objects
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights, array_of
@@ -33,13 +35,38 @@ def row(x: Tensor) -> Tensor:
 
 def standard(x: Tensor) -> Tensor:
     """Give each column of x (N, F) mean 0 and variance 1; constant columns become zero."""
-    centred = x.double() - x.double().mean(dim=0)  # exactly 0 where all are equal
-    spread = centred.square().mean(dim=0).sqrt()
-    return (centred / spread.masked_fill(spread == 0, 1)).to(x.dtype)
+    return _standardised(x, _moments(x))
 
 
 FEATURES = Table("features", {"raw": raw, "row": row, "standard": standard})
 """Word to function `x (N, F) -> x (N, F)`."""
+
+
+def transformed(
+    x: Tensor, features: Spec, moments: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Return x (N, F) changed as a word of `FEATURES` says, and by which moments (2, F), if any.
+
+    Args:
+        x: raw features.
+        features: the word.
+        moments: means and deviations of the columns of other nodes; None: those of x.
+    """
+    if word(features) != "standard":
+        return pick(FEATURES, features, x), None
+    moments = _moments(x) if moments is None else moments
+    return _standardised(x, moments), moments
+
+
+def _moments(x: Tensor) -> Tensor:
+    x = x.double()
+    mean = x.mean(dim=0)
+    spread = (x - mean).square().mean(dim=0).sqrt()  # exactly 0 where all are equal
+    return torch.stack([mean, spread.masked_fill(spread == 0, 1)])
+
+
+def _standardised(x: Tensor, moments: Tensor) -> Tensor:
+    return ((x.double() - moments[0]) / moments[1]).to(x.dtype)
 
 
 class FromObjects:

@@ -90,6 +90,7 @@ class Samples(Separate):
         readout: word of `READOUTS`; `class-token` is the last node of each graph.
         tokens: how many tokens there are, where x is their numbers.
         tokenizer: of texts; None of others.
+        written: texts as they stand in their file (S,), whole; None of others.
         encodings: what stands to the right of x in a batch, or None.
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
         labels: the name of each class; None where they have none.
@@ -117,6 +118,7 @@ class Samples(Separate):
     readout: Readout = "mean"
     tokens: int | None = None
     tokenizer: Tokenizer | None = None
+    written: Sequence[str] | None = None
     encodings: Encodings | None = None
     ids: np.ndarray | None = None
     labels: tuple[str, ...] | None = None

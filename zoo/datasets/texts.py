@@ -41,6 +41,9 @@ TEN = (
 )
 """The newsgroups of the published tables of NodeFormer and DIFFormer, as in LDS (1903.11960)."""
 
+OF_SEQUENCES = ("longest", "window", "skip")
+"""Options of texts as sequences that weights are read with."""
+
 LONGEST = 256
 """Tokens of a text that are read where nothing else is said."""
 
@@ -141,12 +144,8 @@ SPLITS = {
 
 
 def in_tokens_of(data: Samples, tokenizer: Tokenizer, longest: int) -> Samples:
-    """Return texts cut into the tokens of another tokenizer, such as that of trained weights."""
-    if data.tokenizer.sha256 == tokenizer.sha256:
-        return data
-    rows = data.x.split(data.graphs.sizes.tolist())
-    written = data.tokenizer.decode([each.tolist() for each in rows])
-    x, lengths = _tokens(tokenizer, written, longest)
+    """Return whole texts cut into the tokens of a tokenizer, such as that of trained weights."""
+    x, lengths = _tokens(tokenizer, data.written, longest)
     graphs = dataclasses.replace(data.graphs, sizes=lengths)
     return dataclasses.replace(data, graphs=graphs, x=x, tokens=tokenizer.size, tokenizer=tokenizer)
 
@@ -204,6 +203,7 @@ def _read(path: Path, name: str | None, vocabulary, longest, window, skip) -> Sa
         classes=max(1, len(found.label_names or ())),
         tokens=tokenizer.size,
         tokenizer=tokenizer,
+        written=found.texts,
         ids=found.ids,
         labels=found.label_names,
     )

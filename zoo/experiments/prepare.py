@@ -182,10 +182,12 @@ def _about(plan: Plan, data: Dataset) -> About:
 def _of_features(data: Dataset) -> dict[str, Any]:
     """Return what weights will have to say of the features that they read, encodings apart."""
     own = getattr(data, "own", None) or data.inputs
+    moments = getattr(data, "moments", None)
     return {
         "features": own,
         "feature_names": list(data.feature_names[:own]) if data.feature_names else None,
         "columns": list(data.learnt) if data.learnt else None,
+        "moments": None if moments is None else moments.tolist(),
     }
 
 

@@ -1,10 +1,12 @@
 """A graph as a trained model reads it: features in its order, its encoding, its classes."""
 
 import dataclasses
+import logging
 
 import torch
 from torch import Tensor
 
+from zoo.config.metadata import About
 from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.config.recipe import word
 from zoo.datasets import Dataset
@@ -76,8 +78,20 @@ def _read(model: Model, data: Dataset) -> Dataset:
                 f"{data.name}: its features were transformed by {data.transform!r}, those that the "
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
-        data = data.transformed(about.transform)
+        data = data.transformed(about.transform, _moments(about, data))
     return data
+
+
+def _moments(about: About, data: Dataset) -> Tensor | None:
+    """Return the means and deviations of training, None where the weights do not hold them."""
+    if about.moments is not None:
+        return torch.tensor(about.moments, dtype=torch.float64)
+    if word(about.transform) == "standard":
+        logging.getLogger(__name__).warning(
+            "the weights do not hold the means and deviations of their training; those of %s "
+            "stand in for them.", data.name,
+        )  # fmt: skip
+    return None
 
 
 def _joined(context: Dataset, data: Dataset) -> Dataset:

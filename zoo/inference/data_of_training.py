@@ -18,6 +18,7 @@ from zoo.datasets.splits import split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
+from zoo.datasets.texts import OF_SEQUENCES
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.training.checksums import Damaged, unsealed_json
@@ -103,15 +104,19 @@ def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     """Return a spec of files of one's own with the options of the data of training.
 
     What it says itself counts first. Of series it says either all or nothing. Columns that a table
-    does not have are left out.
+    does not have are left out. Of `texts` it is how sequences are made.
 
     Raises:
         ZooError: there is no such file.
     """
     name = spec["name"] if isinstance(spec, Mapping) else spec
-    if not isinstance(trained_on, Mapping) or not isinstance(name, str) or name in DATASETS:
+    if not isinstance(trained_on, Mapping) or not isinstance(name, str):
         return spec
-    path, own = path_of(name), dict(spec) if isinstance(spec, Mapping) else {}
+    own = dict(spec) if isinstance(spec, Mapping) else {}
+    if name in DATASETS:
+        made = OF_SEQUENCES if name == "texts" else ()
+        return {**{key: trained_on[key] for key in made if key in trained_on}, **own} or spec
+    path = path_of(name)
     if not path.exists():
         return spec
     if whole := whole_reader(path, trained_on):

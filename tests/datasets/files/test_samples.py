@@ -155,7 +155,7 @@ def test_weights_join_what_they_are_asked_about(written, tmp_path):
     assert model.about.graph == {"name": "knn", "k": 4, "metric": "cosine", "mutual": False,
                                  "search": "auto"}  # fmt: skip
     other = load_graph(written(posts(30, seed=1), "new.jsonl"))
-    made = other.with_graph(RECIPE["graph"])
+    made = other.with_columns(model.about.columns).with_graph(RECIPE["graph"])
     wanted = model.eval()(made.graph, made.x).logits.softmax(1)
     torch.testing.assert_close(predict(model, other).values, wanted)
     assert evaluate(model, other) == evaluate(model, made) > 0.5

@@ -187,3 +187,12 @@ def check_plain(key: str, array: np.ndarray) -> None:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufb":
         kind = getattr(array, "dtype", type(array).__name__)
         raise ZooError(f"`{key}` is of type {kind}; write a plain numpy array of numbers.")
+
+
+def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
+    """Return how many classes, or targets, checked labels (N,) or (N, T) have."""
+    if labels.ndim == 2:
+        return labels.shape[1]
+    if labels.dtype.kind == "f":
+        return 1
+    return len(names or ()) or int(labels.max()) + 1

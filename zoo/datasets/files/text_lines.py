@@ -4,6 +4,7 @@ A line of JSON is `{"id": "7", "split": "train", "label": "earn", "text": "..."}
 needed. Errors about it do not name the file.
 """
 
+import dataclasses
 import gzip
 import json
 import zlib
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from zoo.config.learnt_columns import LearntColumn, TextColumn
 from zoo.config.options import Count, Fraction
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import encode_text
@@ -118,7 +120,8 @@ def read_terms(
     """Read texts as nodes without edges, a line of JSON each: {id, split, label, text}.
 
     The features of a text are its counts of terms, times ln(N / texts with the term) + 1, as a row
-    of length 1: TF-IDF, of all texts, those of the test as well.
+    of length 1: TF-IDF, of all texts, those of the test as well. Weights keep the terms, and other
+    texts are read by them.
 
     Args:
         path: the `.jsonl` or `.jsonl.gz`.
@@ -156,18 +159,61 @@ def term_arrays(
             f"no term is in {share:.0%} of the {len(fitted_on):,} texts; write a smaller `share`, "
             "or `stop_words: null`."
         ) from None
-    weigh = TfidfTransformer(smooth_idf=False).fit(counts)
-    features = weigh.transform(counter.transform(documents.texts)).astype(np.float32)
+    weights = TfidfTransformer(smooth_idf=False).fit(counts).idf_.tolist()
+    found = counter.get_feature_names_out().tolist()
+    column = TextColumn(kind="text", name="text", terms=found, weights=weights)
+    texts = Texts(documents.texts, column)
+    features, names = texts.features(texts.learnt())
     return GraphArrays(
         edges=NO_EDGES,
         labels=documents.labels,
-        features=sparse.csr_array(features),
+        features=features,
         masks=documents.masks,
         ids=documents.ids,
         label_names=documents.label_names,
-        feature_names=tuple(map(str, counter.get_feature_names_out())),
+        feature_names=names,
         task=task,
+        columns=texts,
     )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts as they stand in their file, and the terms that were learnt of all of them.
+
+    It is what `FeatureColumns` is of a table: weights keep what was learnt, and read others by it.
+    """
+
+    texts: list[str]
+    column: TextColumn
+
+    def part(self, nodes: np.ndarray) -> "Texts":
+        """Return some of the texts (n,), with what was learnt of all."""
+        return dataclasses.replace(self, texts=[self.texts[each] for each in nodes])
+
+    def learnt(self, nodes: np.ndarray | None = None) -> list[TextColumn]:
+        """Return what was learnt, whichever nodes are trained on."""
+        return [self.column]
+
+    def features(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
+        """Return the TF-IDF (N, terms) fp32, sparse, and the terms.
+
+        Raises:
+            ZooError: what was learnt is of other columns than the texts of a file.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        column = learnt[0]
+        if len(learnt) > 1 or column.kind != "text" or column.name != self.column.name:
+            names = ", ".join(repr(each.name) for each in learnt)
+            raise ZooError(
+                f"it is a text in each line, and the model was trained on a table with {names}; "
+                "write the texts as a column of such a table."
+            )
+        count = TfidfVectorizer(vocabulary=column.terms)
+        count.idf_ = np.array(column.weights)
+        found = count.transform(self.texts).astype(np.float32)
+        return sparse.csr_array(found), tuple(column.terms)
 
 
 def _masks(parts: list[str | None]) -> Masks:

@@ -14,9 +14,9 @@ import torch
 from tqdm import tqdm
 
 from zoo.config.options import Spec, pick
-from zoo.datasets.dataset import MASKLESS_SPLIT, classes_of
+from zoo.datasets.dataset import MASKLESS_SPLIT
 from zoo.datasets.files.graph_arrays import check_ids, check_masks
-from zoo.datasets.files.labels import METRICS, check_labels, check_task, infer_task
+from zoo.datasets.files.labels import METRICS, check_labels, check_task, classes_of, infer_task
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours

@@ -130,14 +130,16 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
         told["indicator"] = how.missing == "indicator" and bool(gaps.any())
     if how.numbers == "standard":
         known = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
-        spread = known.std(axis=0)
-        told |= {
-            "shift": known.mean(axis=0).tolist(),
-            "spread": np.where(spread, spread, 1).tolist(),
-        }
+        told |= {"shift": known.mean(axis=0).tolist(), "spread": _spread(known).tolist()}
         if not np.isfinite([*told["shift"], *told["spread"]]).all():  # refused in the check too
             told = {}
     return NumberColumn(kind="number", name=name, width=width, **told)
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """Return the deviation of values along their first axis, 1 where it is that of rounding."""
+    spread = values.std(axis=0)
+    return np.where(spread > 1e-12 * np.abs(values.mean(axis=0)), spread, 1.0)
 
 
 def _rows(values: np.ndarray) -> np.ndarray:
@@ -210,7 +212,7 @@ def _text(column: TextColumn, values: np.ndarray) -> tuple[Any, list[str]]:
 def _learn_date(name: str, values: np.ndarray, how: FeatureColumns) -> DateColumn:
     known = values[~np.isnan(values)]
     _need_values(name, len(known) > 0)
-    told = {"mean": float(known.mean()), "deviation": float(known.std()) or 1.0}
+    told = {"mean": float(known.mean()), "deviation": float(_spread(known))}
     return DateColumn(kind="date", name=name, **told, missing=how.missing)
 
 
