@@ -190,6 +190,18 @@ def test_finished_runs_are_read_and_not_repeated(tiny, trained, tmp_path):
     assert len(trained) == 4
 
 
+def test_a_run_of_data_that_have_changed_since_is_none_of_this_training(trained, tmp_path):
+    def entries(odd):
+        path, rows = tmp_path / "sales.csv", range(20)
+        path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % odd]}\n" for each in rows))
+        return contestants(["mlp-cora"], [f"dataset={path}", "train.epochs=1", "seeds=[0]"])[:1]
+
+    for odd, anew in ((2, True), (2, False), (1, True)):
+        trained.clear()
+        compare(entries(odd), device="cpu", runs=tmp_path / "runs")
+        assert bool(trained) == anew
+
+
 def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
     summary = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")
     entries = contestants([summary["folder"]])

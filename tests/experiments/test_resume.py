@@ -230,3 +230,25 @@ if __name__ == "__main__":
             killed(Path(target), name, 4, 7)
         _, status = os.waitpid(child, 0)
         assert os.WTERMSIG(status) == signal.SIGKILL, name
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path):
+    class Ended(Exception):
+        pass
+
+    def end(seed, epoch):
+        if seed == 1:
+            raise Ended
+
+    path = tmp_path / "sales.csv"
+    path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))
+    own = {"dataset": str(path), "model": "mlp", "train": {"epochs": 2}, "seeds": [0, 1]}
+    with pytest.raises(Ended):
+        run_recipe(own, runs=tmp_path / "runs", watch=end)
+    [folder] = (tmp_path / "runs").iterdir()
+    before = path.read_text()
+    path.write_text(before.replace("1,b", "1,a"))
+    with pytest.raises(ZooError, match="sales.csv is not as it was when the run was begun"):
+        resume_run(folder)
+    path.write_text(before)
+    assert len(resume_run(folder)["seeds"]) == 2

@@ -23,8 +23,9 @@ from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.launch import train_apart
+from zoo.experiments.prepare import data_files
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
-from zoo.experiments.run_files import is_summarised, read_recipe, read_summary
+from zoo.experiments.run_files import is_summarised, read_environment, read_recipe, read_summary
 from zoo.registry import MODELS, Model
 from zoo.weights.create import list_models
 
@@ -169,14 +170,16 @@ def begun(plan: Plan, runs: Path) -> Path | None:
 
 def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
     """Return the folders of runs of exactly this training, the latest first."""
-    wanted = _training(with_split(plan))
+    wanted, files = _training(with_split(plan)), data_files(plan)
     for folder in sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True):
         try:
             theirs = resolve(load_recipe(read_recipe(folder)[0]))
             code = said_of(folder)[0].get("imports", plan.code)
+            begun = read_environment(folder)
         except ZooError:  # damaged, or of another version of the zoo
             continue
-        if _training(theirs) == wanted and code == plan.code:
+        same = begun is None or begun.files == files
+        if _training(theirs) == wanted and code == plan.code and same:
             yield folder
 
 

@@ -193,13 +193,27 @@ def _of_features(data: Dataset) -> dict[str, Any]:
 
 def _files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of the data, imports and weights that a recipe names, by their names."""
-    known = {path_name(path): digest for path, digest in plan.code.items()}
-    named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    known |= {path.name: sha256_of(path) for path in [*own_files(plan.dataset), *named]}
+    known = {path_name(path): digest for path, digest in plan.code.items()} | data_files(plan)
     if plan.start_from is not None:
         weights = plan.start_from["weights"]
         known[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
     return known
+
+
+def data_files(plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of the files of one's own data that a recipe names, by their names."""
+    named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
+    return {path.name: sha256_of(path) for path in [*own_files(plan.dataset), *named]}
+
+
+def refuse_other_data(begun: dict[str, str], plan: Plan) -> None:
+    """Refuse to go on with files of data that are not those of the beginning."""
+    now = data_files(plan)
+    if other := sorted(name for name, sha256 in begun.items() if now.get(name) != sha256):
+        raise ZooError(
+            f"{other[0]} is not as it was when the run was begun, and its seeds would be of "
+            "different data. Put the former file back, or begin a new run with `zoo train`."
+        )
 
 
 def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:

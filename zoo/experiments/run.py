@@ -18,7 +18,14 @@ from zoo.config.recipe import Recipe, recipe_text
 from zoo.datasets.splits import PARTS, Split
 from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
-from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
+from zoo.experiments.prepare import (
+    Prepared,
+    build,
+    data_files,
+    prepare,
+    refuse_other_data,
+    seed_everything,
+)
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.experiments.run_files import (
     differences,
@@ -123,12 +130,15 @@ def resume_run(
 
     Raises:
         ZooError: the folder is none of a run, or that of a finished one, or damaged, or of a run
-            of more or fewer processes, or imports code that is not to be trusted.
+            of more or fewer processes, or imports code that is not to be trusted, or its data
+            have changed.
     """
     process_group.start()
     first = process_group.rank() == 0
     record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust, tell)
     begun = read_environment(record.folder)
+    if begun is not None:
+        refuse_other_data(begun.files, plan)
     with using_threads(threads_of(begun)):
         if first:
             process_group.wait()  # the others have read what is there
@@ -210,9 +220,10 @@ def _run(
                 record.begin_from(start)
                 begin(start)
             record.track(track, written)
-            record.begin(lambda: {"recipe": plan.recipe.name, **environment(where)})
-            if not record.holds(NODES) and (known := nodes_of(plan.dataset, prepared.data)):
-                record.write(NODES, known)
+            known = {"recipe": plan.recipe.name, "files": data_files(plan)}
+            record.begin(lambda: {**known, **environment(where)})
+            if not record.holds(NODES) and (nodes := nodes_of(plan.dataset, prepared.data)):
+                record.write(NODES, nodes)
             del model
             results, error = _train_seeds(prepared, where, record, watch)
         except BaseException:

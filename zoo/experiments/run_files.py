@@ -44,6 +44,7 @@ class Environment(_Read):
     device: str
     cpu: str
     packages: dict[str, str | None]
+    files: dict[str, str] = {}  # a run of before they were noted has none
 
 
 class _Scores(_Read):
