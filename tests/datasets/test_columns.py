@@ -111,6 +111,23 @@ def test_what_test_nodes_alone_hold_is_not_learnt(tmp_path):
     assert (learnt.x[40:, column : column + 3] == 0).all()
 
 
+@pytest.mark.parametrize("options", [[], ["--on-disk"]])
+def test_a_prepared_table_has_learnt_of_its_training_nodes(options, zoo, tmp_path, caplog):
+    frame = table(40, gaps=False).assign(split=["train"] * 20 + ["val"] * 10 + ["test"] * 10)
+    frame.loc[30:, "age"] += 1000
+    path = write(tmp_path / "g", frame, [("n0", "n1")])
+    columns = [f"{key}={value}" for key, value in {**OPTIONS, "numbers": "standard"}.items()]
+    zoo("data", "prepare", "g", "mine", *columns, *options)
+    assert "all nodes" not in caplog.text
+    prepared, own = load_graph("mine"), load_graph(path, **OPTIONS, numbers="standard")
+    own = own.trained_on(torch.arange(20))
+    assert prepared.feature_names == own.feature_names
+    torch.testing.assert_close(torch.as_tensor(prepared.x), own.x)
+    frame.drop(columns="split").to_csv(tmp_path / "g" / "nodes.csv", index=False)
+    zoo("data", "prepare", "g", "other", *columns, *options)
+    assert "are those of all nodes, the test's too" in caplog.text
+
+
 def test_a_column_that_is_constant_but_for_rounding_is_not_blown_up(tmp_path):
     frame = table(50, gaps=False).assign(fee=0.1, since="2024-03-31 18:30:07")
     path = write(tmp_path / "g", frame)

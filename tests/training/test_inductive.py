@@ -1,6 +1,7 @@
 """`inductive`: nodes that a model is measured by are not seen before, whatever the graph is."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +12,13 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
+from zoo.experiments.run import run_recipe
+from zoo.inference.data_of_training import read_as_trained
+from zoo.inference.evaluate import evaluate_part
 from zoo.training.fit import fit
 from zoo.training.full_batch import TrainingData, training_alone
 from zoo.weights.create import create_model
+from zoo.weights.load import load
 
 KNN = {"name": "knn", "k": 3}
 
@@ -60,6 +65,27 @@ def test_each_part_is_measured_beside_the_training_nodes():
         assert torch.equal(torch.stack(data.graph.edges()), torch.stack(wanted.graph.edges()))
         encoding = pick(ENCODINGS, {"name": "laplacian", "k": 2}, wanted.graph)
         assert torch.equal(data.x, torch.cat([wanted.x, encoding], dim=1))
+
+
+@pytest.mark.parametrize("graph", ["own", KNN], ids=str)
+def test_evaluation_repeats_the_scores_of_training(graph, tmp_path):
+    data = {"name": "sbm", "nodes": 200, "dim": 6, "homophily": 0.6}
+    recipe = {
+        "dataset": data,
+        "graph": graph,
+        "model": {"name": "gcn", "dim": 8},
+        "train": {"epochs": 6, "inductive": True},
+        "seeds": [0],
+    }
+    [seed] = (run := run_recipe(recipe, runs=tmp_path))["seeds"]
+    model = load(run["folder"])
+    for part in ("train", "val", "test"):
+        assert evaluate_part(model, None, part)["score"] == seed[part]
+    every = evaluate_part(model, None, "all")
+    assert every["nodes"] == 200 and 0 < every["score"] <= 1
+    folder = Path(run["folder"]) / "seed-0"
+    assert read_as_trained(model, folder, data)[1] is None
+    assert len(read_as_trained(model, folder, {**data, "seed": 1})[1].y) == 120
 
 
 def test_a_part_of_a_graph_keeps_its_own_edges():

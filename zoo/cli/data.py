@@ -94,7 +94,7 @@ def prepare(
     """
     from zoo.datasets import check_arrays
     from zoo.datasets.files.prepared import write_prepared
-    from zoo.datasets.load import own_graph, prepare_on_disk, read_graph
+    from zoo.datasets.load import learnt_once, own_graph, prepare_on_disk, read_graph
 
     if half and not on_disk:
         raise ZooError("--half is for on-disk graphs; write --on-disk --half.")
@@ -109,8 +109,11 @@ def prepare(
                 f"and write `dataset.{late[0]}={spec[late[0]]}` where you train on it."
             )
         parts = read_graph(spec)
-        task = own_graph(spec["name"], parts).task
-        write_prepared(check_arrays(parts._replace(task=task)), written)
+        data = own_graph(spec["name"], parts)
+        if parts.columns is not None:
+            data = learnt_once(data)
+            parts = parts._replace(features=data.x.numpy(), feature_names=data.feature_names)
+        write_prepared(check_arrays(parts._replace(task=data.task)), written)
     word = shlex.quote(f"dataset={name}")
     console.remark(f"written: {written}; write `{word}`, such as zoo train gcn {word}")
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from zoo.config.metadata import About
 from zoo.config.options import Spec, options_of
@@ -56,8 +58,11 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         spec: of the data.
     """
     asked, _ = divide(as_trained(spec, training_spec(folder)), ("split",))
-    data = load_data(asked)
-    return data, training_nodes(model, dataset_of_run(folder))
+    data, known = load_data(asked), training_part(model, dataset_of_run(folder))
+    if known is None or same_nodes(data, known[0]):
+        return data, None
+    whole, train = known
+    return data, whole.part(train)
 
 
 def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
@@ -169,8 +174,14 @@ def of_training(about: About, spec: Spec | None) -> Spec:
     return spec
 
 
-def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | None:
-    """Return the nodes that a model with `inductive` was trained on; None for any other model.
+def same_nodes(data: Dataset, other: Dataset) -> bool:
+    """Return whether two data sets are the same nodes, by their name and features."""
+    alike = data.name == other.name and data.x.dtype == other.x.dtype
+    return alike and torch.equal(data.x, other.x)
+
+
+def training_part(model: Model, trained_on: Spec | None) -> tuple[Dataset, Tensor] | None:
+    """Return the data of a training with `inductive`, and which nodes were its own; else None.
 
     Raises:
         ZooError: the data of training cannot be found.
@@ -187,5 +198,4 @@ def training_nodes(model: Model, trained_on: Spec | None = None) -> Dataset | No
             f"it is asked about: {str(error).partition(';')[0]}. Put these data where they were."
         ) from None
     data = load_data(spec)
-    split = own.get("split", data.split)
-    return data.part(split_of(data, split, model.about.seed or 0).train)
+    return data, split_of(data, own.get("split", data.split), model.about.seed or 0).train

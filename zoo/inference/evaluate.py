@@ -12,7 +12,7 @@ from zoo.datasets.files.labels import FORECASTING, TRANSLATION
 from zoo.datasets.load import load_data
 from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError, unknown
-from zoo.inference.data_of_training import as_trained, of_training, training_nodes
+from zoo.inference.data_of_training import as_trained, of_training, same_nodes, training_part
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
 from zoo.inference.predict import answers
@@ -111,11 +111,16 @@ def asked(
     nodes = torch.arange(len(data.y))
     if part != "all":
         nodes = getattr(split_of(data, split, model.about.seed or 0), part)
-    context = training_nodes(model, trained_on)
-    if context is not None:  # the others are not to be seen either
-        data, nodes = data.part(nodes), torch.arange(len(nodes))
-        context = None if part == "train" and context.name == data.name else context
-    return data, nodes, context
+    known = training_part(model, trained_on)
+    if known is None:
+        return data, nodes, None
+    whole, train = known  # nodes beside these and the part are not to be seen
+    if not same_nodes(data, whole):
+        return data.part(nodes), torch.arange(len(nodes)), whole.part(train)
+    seen = torch.cat([train, nodes[~torch.isin(nodes, train)]])
+    places = torch.empty(len(data.y), dtype=torch.int64)
+    places[seen] = torch.arange(len(seen))
+    return data.part(seen), places[nodes], None
 
 
 def forecast_of(

@@ -99,7 +99,7 @@ def predict(
         layerwise: layer-wise inference: the same answers as at once, of a graph that does not fit
             into memory; what layers need of other nodes is written to files meanwhile.
         device: where.
-        context: nodes that the model sees besides, such as `training_nodes` of one that was trained
+        context: nodes that the model sees besides, such as `training_part` of one that was trained
             with `inductive`; no answers are given for them.
 
     Raises:

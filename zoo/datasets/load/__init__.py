@@ -11,7 +11,14 @@ from zoo.datasets.load.by_name import (
     read_graph,
     resolved_dataset,
 )
-from zoo.datasets.load.graph import STREAMS, load_graph, prepare_on_disk, usual_batching, whole_data
+from zoo.datasets.load.graph import (
+    STREAMS,
+    learnt_once,
+    load_graph,
+    prepare_on_disk,
+    usual_batching,
+    whole_data,
+)
 from zoo.datasets.load.readers import READERS
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "STREAMS",
     "dataset_problems",
     "default_split",
+    "learnt_once",
     "load_data",
     "load_graph",
     "on_disk_folder",

@@ -1,5 +1,6 @@
 """One graph: loaded by name or from files, and written on disk, also where it is never loaded."""
 
+import logging
 import typing
 import zipfile
 import zlib
@@ -11,6 +12,7 @@ import numpy as np
 
 from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.datasets.dataset import Dataset
+from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.load.by_name import DATASETS, common_options, load_data
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import path_of
@@ -98,7 +100,8 @@ def prepare_on_disk(
     options = {"half": half, "memory": memory}
     kind = _kind(spec)
     if kind is None:
-        write_on_disk(from_dataset(load_graph(spec))._replace(made=spec), folder, **options)
+        data = learnt_once(load_graph(spec))
+        write_on_disk(from_dataset(data)._replace(made=spec), folder, **options)
         return
     _check(kind, spec)
     own = {key: each for key, each in spec.items() if key not in ("name", "features")}
@@ -116,6 +119,24 @@ def prepare_on_disk(
         raise ZooError(
             f"{spec['name']}: there is not enough memory; write a smaller --memory."
         ) from None
+
+
+def learnt_once(data: Dataset) -> Dataset:
+    """Return a data set with features of columns for good: learnt of the training nodes of a split.
+
+    Without a split of its own, or with several, they are those of all nodes, which a warning says.
+    """
+    if data.columns is None or isinstance(data.columns, Texts):
+        return data
+    if data.masks is not None and len(data.masks["train"]) == 1:
+        return data.trained_on(data.masks["train"][0].nonzero().flatten())
+    logging.getLogger(__name__).warning(
+        "%s has no split of its own: kinds, terms, means and deviations of its columns are those "
+        "of all nodes, the test's too. Give it a column `split`, or train on the table itself, "
+        "which learns them of training nodes alone.",
+        data.name,
+    )
+    return data
 
 
 def from_dataset(data: Dataset) -> Stream:
