@@ -11,7 +11,7 @@ import torch
 from zoo.datasets.load import load_graph
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
-from zoo.inference.data_of_training import training_nodes
+from zoo.inference.data_of_training import training_part
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.predict import evaluate, predict
 from zoo.weights.load import load
@@ -170,13 +170,14 @@ def test_inductive_weights_see_the_training_nodes_again(written, tmp_path):
         found = evaluate_part(model, None, part, trained_on=path)
         assert found["score"] == pytest.approx(summary["seeds"][0][part])
     data = load_graph(path)
-    context = training_nodes(model, path)
+    whole, train = training_part(model, path)
+    context = whole.part(train)
     rows = data.masks["test"][0].nonzero().squeeze(1)
     found = predict(model, data.part(rows), context=context)
     assert len(found.ids) == len(rows) and list(found.ids) == list(data.ids[rows.numpy()])
     wrong = sum(a != data.labels[b] for a, b in zip(found.labels, data.y[rows], strict=True))
     assert 1 - wrong / len(rows) == pytest.approx(summary["seeds"][0]["test"])
-    assert training_nodes(load_plain(tmp_path, path)) is None
+    assert training_part(load_plain(tmp_path, path), path) is None
 
 
 def load_plain(folder, path):
