@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -228,7 +229,13 @@ def test_steps_are_taken_for_each_snapshot_or_for_all(place):
     assert torch.equal(orders[0].sort(dim=0).values, data.scaled_targets(train).sort(dim=0).values)
 
 
-def test_accumulated_gradients_are_those_of_one_batch(place):
+@pytest.mark.parametrize("gaps", [False, True])
+def test_accumulated_gradients_are_those_of_one_batch(place, gaps):
+    if gaps:  # more of them in the first half, so that batches know more and less
+        sales = pandas.read_csv(place / "sales.csv")
+        rows = np.arange(len(sales))
+        sales.loc[(rows % 3 > 0) & (rows < 120) | (rows % 7 == 0), "sales"] = None
+        sales.to_csv(place / "sales.csv", index=False)
     prepared = prepare(resolve(load_recipe(recipe(place))))
     data, train, task = prepared.data, prepared.splits[0].train, prepared.task
     model = zoo.create_model("gcn-gru", data.inputs, data.horizon, dim=8)

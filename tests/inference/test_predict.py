@@ -13,6 +13,7 @@ from zoo.config.metadata import About
 from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
+from zoo.inference.per_class import labelled
 from zoo.training import layerwise
 
 SMALL = {
@@ -316,6 +317,13 @@ def test_answers_do_not_depend_on_what_else_is_asked(write, tmp_path):
     whole = answers(rows, "again")
     for some in (rows[1::2], rows[7:8]):
         torch.testing.assert_close(answers(some, "some"), whole[some], rtol=1e-5, atol=1e-6)
+
+
+def test_the_number_to_predict_may_be_minus_one():
+    y = torch.tensor([[-1.0, 0.5], [torch.nan, -1.0], [torch.nan, torch.nan]])
+    assert labelled(y).tolist() == [True, True, False]
+    assert labelled(y[:, 0]).tolist() == [True, False, False]
+    assert labelled(torch.tensor([0, -1, 2])).tolist() == [True, False, True]
 
 
 def test_weights_without_means_and_deviations_say_so(caplog):

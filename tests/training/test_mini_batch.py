@@ -194,6 +194,16 @@ def test_gradients_of_several_batches_are_added_up_for_a_step(data, split):
     assert parts[4].weight == 1
 
 
+def test_a_batch_weighs_as_much_as_it_is_told(data, split):
+    y = torch.randint(0, 2, (len(data.x), 3)).float()
+    y[torch.rand(y.shape) < 0.5] = torch.nan
+    y[split.train, 0] = 1.0
+    told = dataclasses.replace(data, y=y, task="node-multilabel")
+    parts = list(over({**BATCHES["random-nodes"], "per_step": 5}, told, split).parts(0))
+    known = [int((~part.y[part.rows].isnan()).sum()) for part in parts]
+    assert [part.weight for part in parts] == [each / sum(known) for each in known]
+
+
 def test_features_in_half_precision_come_in_fp32(data, split):
     half = dataclasses.replace(data, x=data.x.half())
     part = next(over(BATCHES["random-nodes"], half, split).parts(0))

@@ -64,7 +64,8 @@ def per_class(
 
 def labelled(y: Tensor) -> Tensor:
     """Return which rows of labels (N,) or targets (N, T) say anything, (N,) bool."""
-    return (y.isfinite() & (y != -1)).reshape(len(y), -1).any(dim=1)
+    said = y.isfinite() if y.is_floating_point() else y >= 0
+    return said.reshape(len(y), -1).any(dim=1)
 
 
 def _row(name: str, precision: float, recall: float, f1: float, count: int) -> dict[str, Any]:

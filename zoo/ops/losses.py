@@ -85,6 +85,13 @@ def one_hot_cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     return _mean(_of_logits, logits.float(), labels.float(), y >= 0)
 
 
+def known_numbers(y: Tensor) -> Tensor:
+    """Return how many known numbers each row of y (N,) or (N, T) has, (N,): of classes one."""
+    if not y.is_floating_point():
+        return y.new_ones(len(y))
+    return (~y.isnan()).reshape(len(y), -1).sum(dim=1)
+
+
 _of_logits = functional.binary_cross_entropy_with_logits
 
 

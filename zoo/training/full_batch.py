@@ -19,6 +19,7 @@ from zoo.datasets.tasks import Task
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph, Shard
+from zoo.ops.losses import known_numbers
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
@@ -203,6 +204,7 @@ class Shared(Divided):
         self.redeal, self.seed, self.dealt = redeal, torch.initial_seed() % 2**63, -1
         self.training = torch.zeros(len(data.x), dtype=torch.bool, device=self.device)
         self.training[self.train] = True
+        self.known = known_numbers(self.data.y)
         self.fixed = self._deal(0)
 
     def parts(self, epoch: int) -> Iterator[Part]:
@@ -212,7 +214,8 @@ class Shared(Divided):
             self.shard = self._deal(1 + self.dealt)
         nodes = self.shard.nodes.to(self.device)
         rows = self.training[nodes].nonzero().squeeze(1)
-        weight, share = len(rows) / len(self.train), len(nodes) / len(self.data.x)
+        known, whole = self.known[nodes[rows]].sum(), self.known[self.train].sum()
+        weight, share = int(known) / max(1, int(whole)), len(nodes) / len(self.data.x)
         seed = seed_of((self.seed, process_group.rank(), epoch))
         yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
 

@@ -25,6 +25,7 @@ from zoo.graphs.message_passing import place
 from zoo.graphs.per_graph import questions
 from zoo.graphs.sampling import clusters, contained, induced, neighbourhood, walked
 from zoo.graphs.shard import Graph
+from zoo.ops.losses import known_numbers
 from zoo.ops.random_order import random_order, seed_of
 from zoo.system import process_group
 from zoo.system.memory import upload
@@ -56,6 +57,7 @@ class Batches(Divided):
         self.train, self.seed, self.waited = train, torch.initial_seed() % 2**63, 0.0
         self.training = torch.zeros(len(data.x), dtype=torch.bool)
         self.training[train] = True
+        self.known = known_numbers(data.y)
 
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch; any without training nodes is left out."""
@@ -100,8 +102,8 @@ class Batches(Divided):
         together = self.per_step * count
         for start in range(0, len(batches), together):
             step = [*enumerate(batches[start : start + together], start)]
-            trained = [int(self.training[each].sum()) for _, each in step]
-            weights = [each / sum(trained) for each in trained]
+            known = [int(self.known[each[self.training[each]]].sum()) for _, each in step]
+            weights = [each / max(1, sum(known)) for each in known]
             work = [*zip(step, weights, strict=True)][rank::count] or [(step[0], 0.0)]
             for (number, chosen), weight in work:
                 last = number == work[-1][0][0]

@@ -18,6 +18,7 @@ from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.graphs.message_passing import place
 from zoo.graphs.shard import Graph
+from zoo.ops.losses import known_numbers
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
@@ -56,7 +57,7 @@ class SampleBatches(Divided):
         self.data, self.train, self.device = data, train, torch.device(device)
         self.per_step, self.seed = per_step, torch.initial_seed() % 2**63
         self.size = size or (len(data.y) if tokens else DEFAULT)
-        self.tokens = tokens
+        self.tokens, self.known = tokens, known_numbers(data.y)
 
     def parts(self, epoch: int) -> Iterator[Part]:
         """Give this process its batches of an epoch."""
@@ -88,13 +89,14 @@ class SampleBatches(Divided):
         return score
 
     def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
-        """Give this process its batches of each step, with their share of the step's samples."""
+        """Give this process its batches of each step, with their share of what the step is told."""
         rank, count = process_group.rank(), process_group.count()
         together = self.per_step * count
         for start in range(0, len(batches), together):
             step = batches[start : start + together]
-            whole = sum(map(len, step))
-            work = [(each, len(step[each]) / whole) for each in range(rank, len(step), count)]
+            known = [int(self.known[each].sum()) for each in step]
+            whole = max(1, sum(known))
+            work = [(each, known[each] / whole) for each in range(rank, len(step), count)]
             work = work or [(0, 0.0)]
             for number, weight in work:
                 last, until = number == work[-1][0], min(1.0, (start + together) / len(batches))
