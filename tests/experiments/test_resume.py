@@ -248,7 +248,7 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path):
     [folder] = (tmp_path / "runs").iterdir()
     before = path.read_text()
     path.write_text(before.replace("1,b", "1,a"))
-    with pytest.raises(ZooError, match="sales.csv is not as it was when the run was begun"):
+    with pytest.raises(ZooError, match="sales.csv is not as it was when this was begun"):
         resume_run(folder)
     path.write_text(before)
     assert len(resume_run(folder)["seeds"]) == 2

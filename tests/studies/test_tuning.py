@@ -65,6 +65,18 @@ def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeyp
         again.score()
 
 
+def test_a_study_does_not_go_on_with_other_data(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))
+    recipe = {"dataset": str(path), "model": {"name": "mlp", "dim": 4}, "train": {"epochs": 1}}
+    (tmp_path / "study").mkdir()
+    Tuning(tmp_path / "study", load_recipe(recipe), splits=1, device="cpu").run(1)
+    assert len(Tuning(tmp_path / "study", device="cpu").trials()) == 1
+    path.write_text(path.read_text().replace("1,b", "1,a"))
+    with pytest.raises(ZooError, match="sales.csv is not as it was when this was begun"):
+        Tuning(tmp_path / "study", device="cpu")
+
+
 def test_a_block_of_the_recipe_says_what_is_tried(study):
     space = search_of(load_recipe(RECIPE))
     assert space["model.dim"] == [4, 8] and "model.layers" in space and "train.lr" in space

@@ -206,14 +206,20 @@ def data_files(plan: Plan) -> dict[str, str]:
     return {path.name: sha256_of(path) for path in [*own_files(plan.dataset), *named]}
 
 
-def refuse_other_data(begun: dict[str, str], plan: Plan) -> None:
-    """Refuse to go on with files of data that are not those of the beginning."""
+def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of a plan's files of data; refuse others than those of the beginning.
+
+    Args:
+        begun: those of the beginning; None where that is now.
+        plan: what is trained.
+    """
     now = data_files(plan)
-    if other := sorted(name for name, sha256 in begun.items() if now.get(name) != sha256):
+    if other := sorted(name for name, sha256 in (begun or {}).items() if now.get(name) != sha256):
         raise ZooError(
-            f"{other[0]} is not as it was when the run was begun, and its seeds would be of "
-            "different data. Put the former file back, or begin a new run with `zoo train`."
+            f"{other[0]} is not as it was when this was begun, and its scores would be of "
+            "different data. Put the former file back, or begin anew."
         )
+    return now
 
 
 def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from zoo.experiments.prepare import (
     build,
     data_files,
     prepare,
-    refuse_other_data,
+    same_files,
     seed_everything,
 )
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
@@ -138,7 +138,7 @@ def resume_run(
     record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust, tell)
     begun = read_environment(record.folder)
     if begun is not None:
-        refuse_other_data(begun.files, plan)
+        same_files(begun.files, plan)
     with using_threads(threads_of(begun)):
         if first:
             process_group.wait()  # the others have read what is there

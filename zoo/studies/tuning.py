@@ -29,7 +29,7 @@ from zoo.config.recipe import SAID, Recipe, recipe_text
 from zoo.config.search import Range, Search, Trial
 from zoo.errors import ZooError, optional
 from zoo.experiments.compare import finished
-from zoo.experiments.prepare import Prepared, build, prepare, seed_everything
+from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
 from zoo.registry import MODELS, Model
@@ -87,7 +87,8 @@ class Tuning:
 
     Raises:
         ZooError: Optuna is missing, nothing was begun in the folder or something else was, it
-            imports code that is not trusted, or the recipe cannot be trained.
+            imports code that is not trusted, its data have changed, or the recipe cannot be
+            trained.
     """
 
     def __init__(
@@ -117,8 +118,7 @@ class Tuning:
         self.recipe = load_recipe(source, trust=True)
         self.prepared = prepare(resolve(self.recipe, trust=True))
         if recipe is not None:
-            text = recipe_text(source)
-            write_whole(begun, lambda path: path.write_text(text, encoding="utf-8"))
+            write_whole(begun, lambda path: path.write_text(recipe_text(source), encoding="utf-8"))
         self.metric = self.prepared.data.metric
         self.start = search.start_of(self.recipe.search, write_out(self.recipe, trust=True))
         self.study = self._study()
@@ -242,6 +242,7 @@ class Tuning:
             storage=storage, study_name="tune", load_if_exists=True, direction="maximize",
             sampler=optuna.samplers.TPESampler(multivariate=True),
             pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1))  # fmt: skip
+        study.set_user_attr("files", same_files(study.user_attrs.get("files"), self.prepared.plan))
         study.enqueue_trial(self.start, skip_if_exists=True)
         return study
 
