@@ -139,6 +139,26 @@ def test_graphs_of_dgl_and_pyg_are_the_same(tmp_path):
     assert int((made[0].y >= 0).sum()) == PAPERS
 
 
+def test_whole_numbers_to_predict_are_known_of_one_kind_alone(tmp_path):
+    graph = heterograph()
+    years = torch.arange(PAPERS) - 3  # -1 is a number too
+    graph.nodes["paper"].data["label"] = years
+    dgl.save_graphs(str(tmp_path / "acm.bin"), [graph])
+    torch.save(pyg_dict(graph), tmp_path / "acm.pt")
+    for data in (
+        Dataset.from_dgl(graph, task="node-regression"),
+        Dataset.from_pyg(pyg_dict(graph), task="node-regression"),
+        load_graph(tmp_path / "acm.bin", task="node-regression"),
+        load_graph(tmp_path / "acm.pt", task="node-regression"),
+    ):
+        assert data.y[~data.y.isnan()].tolist() == years.tolist()
+        assert len(data.y) == PAPERS + AUTHORS + SUBJECTS
+    graph.nodes["paper"].data["label"] = torch.stack([years > 0, years > 9], dim=1).long()
+    targets = Dataset.from_dgl(graph).y
+    assert targets.nansum(dim=0).tolist() == [PAPERS - 4, PAPERS - 13]
+    assert int(targets.isnan().all(dim=1).sum()) == AUTHORS + SUBJECTS
+
+
 def test_weights_of_some_kinds_of_edges():
     graph = heterograph()
     graph.edges["writes"].data["share"] = torch.full((graph.num_edges("writes"),), 0.5)

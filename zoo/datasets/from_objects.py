@@ -136,7 +136,8 @@ class FromObjects:
         **common: Any,
     ) -> Self:
         """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_dgl`."""
-        arrays = of_dgl(graph, label, feature, EdgeColumns.of(weight, weights, edge_features))
+        choice = EdgeColumns.of(weight, weights, edge_features)
+        arrays = of_dgl(graph, label, feature, choice, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -162,7 +163,8 @@ class FromObjects:
 
         if isinstance(data, list | tuple):
             return cast(Self, Samples.of_graphs(name, from_pyg_list(data, edge_features)))
-        arrays = from_pyg(data, label, feature, EdgeColumns.of(weight, weights, edge_features))
+        choice = EdgeColumns.of(weight, weights, edge_features)
+        arrays = from_pyg(data, label, feature, choice, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -207,5 +209,5 @@ class FromObjects:
         """
         known = features is not None or labels is not None
         nodes = objects.from_arrays([], features, labels, task=task) if known else None
-        arrays = from_scipy(adjacency, nodes, weights)
+        arrays = from_scipy(adjacency, nodes, weights, task)
         return cls.of_arrays(name, arrays, task=task, **common)

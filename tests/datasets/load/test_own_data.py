@@ -298,6 +298,23 @@ def test_matrices(tmp_path):
     is_the_graph(Dataset.from_scipy(matrix(), X, NODES["label"].fillna("")), names=False, ids=False)
 
 
+@pytest.mark.parametrize("task", ["node-regression", "node-binary"])
+def test_without_labels_none_is_known(task, tmp_path):
+    pyg, given = (
+        {"edge_index": torch.tensor(PLACES).T, "num_nodes": 5},
+        tuple(torch.tensor(PLACES).T),
+    )
+    torch.save(pyg, tmp_path / "mine.pt")
+    dgl.save_graphs(str(tmp_path / "mine.bin"), [dgl.graph(given, num_nodes=5)])
+    sparse.save_npz(tmp_path / "mine.npz", matrix().tocsc())
+    io.mmwrite(tmp_path / "mine.mtx", matrix())
+    found = [load_graph(each, task=task) for each in tmp_path.iterdir()]
+    found += [Dataset.from_pyg(pyg, task=task), Dataset.from_scipy(matrix(), task=task)]
+    for data in found:
+        known = ~data.y.isnan() if task == "node-regression" else data.y >= 0
+        assert len(known) == 5 and not known.any()
+
+
 def test_arrays():
     labels = ["dog", "cat", "", "dog", "ant"]
     data = Dataset.from_arrays(EDGES, X, labels, ids=IDS, feature_names=["age", "score"])

@@ -57,7 +57,10 @@ def read_coordinates(path: Path) -> sparse.coo_array:
 
 
 def from_scipy(
-    adjacency: Any, nodes: GraphArrays | None = None, weights: Weights = None
+    adjacency: Any,
+    nodes: GraphArrays | None = None,
+    weights: Weights = None,
+    task: str | None = None,
 ) -> GraphArrays:
     """Return an adjacency matrix (N, N) as edges, with the nodes' labels and features if given.
 
@@ -65,6 +68,7 @@ def from_scipy(
         adjacency: the matrix, in any sparse form.
         nodes: labels and features.
         weights: `use` takes its entries as weights of edges, `ignore` reads which there are.
+        task: what labels are for, where no nodes are given.
 
     Raises:
         ZooError: the matrix is not square, has weights, or another number of nodes.
@@ -88,7 +92,7 @@ def from_scipy(
     edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
     if nodes is None:
         none = np.zeros((count, 0), np.float32)
-        return GraphArrays(edges, unlabelled(count), none, weights=values)
+        return GraphArrays(edges, unlabelled(count, task), none, weights=values)
     if len(nodes.labels) != count:
         raise ZooError(
             f"the matrix has {count:,} nodes, and the table of nodes {len(nodes.labels):,} rows; "

@@ -107,6 +107,7 @@ def of_tensors(
     label: str | None = None,
     feature: str | None = None,
     choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    task: str | None = None,
 ) -> GraphArrays:
     """Return a graph whose nodes and edges have data by name, such as DGL's or PyG's.
 
@@ -117,6 +118,7 @@ def of_tensors(
         label: the node data that is the label, of one kind.
         feature: the node data that is the features.
         choice: what is read of edge data; the weight is 1 for kinds of edges that have none.
+        task: what the labels are for.
 
     Raises:
         ZooError: data that is named is not there, or features of edges are asked for.
@@ -128,7 +130,7 @@ def of_tensors(
     kinds = {
         name: from_tensors(
             data, none, counts[name], label if label in data else None,
-            feature if feature in data else None,
+            feature if feature in data else None, task,
         )
         for name, data in nodes.items()
     }  # fmt: skip
@@ -209,10 +211,11 @@ def of_dgl(
     label: str | None = None,
     feature: str | None = None,
     choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    task: str | None = None,
 ) -> GraphArrays:
     """Return a DGLGraph with its data, of one kind or several, as one graph; see `of_tensors`."""
     if graph.is_homogeneous:
-        return from_dgl(graph, label, feature, choice)
+        return from_dgl(graph, label, feature, choice, task)
     nodes = {kind: dict(graph.nodes[kind].data) for kind in graph.ntypes}
     edges = {
         kind: (
@@ -222,7 +225,7 @@ def of_dgl(
         for kind in graph.canonical_etypes
     }
     counts = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
-    return of_tensors(nodes, counts, edges, label, feature, choice)
+    return of_tensors(nodes, counts, edges, label, feature, choice, task)
 
 
 def _spread(values: np.ndarray, total: int, own: slice, rest: Any) -> np.ndarray:

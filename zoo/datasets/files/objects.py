@@ -8,7 +8,7 @@ from scipy import sparse
 
 from zoo.datasets.files.edge_columns import EdgeColumns, array_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked, plausible
-from zoo.datasets.files.labels import encode_text, unlabelled
+from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
 from zoo.errors import ZooError, suggestion
 
 LABELS = ("label", "labels", "y")
@@ -70,6 +70,7 @@ def from_dgl(
     label: str | None = None,
     feature: str | None = None,
     edges: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    task: str | None = None,
 ) -> GraphArrays:
     """Return a DGLGraph with its node data; masks are `train_mask`, `val_mask`, `test_mask`.
 
@@ -78,13 +79,14 @@ def from_dgl(
         label: the node data that is the label; None: the first of `LABELS` that is there.
         feature: the node data that is the features; None: the first of `FEATURES`.
         edges: what is read of edge data.
+        task: what the labels are for.
 
     Raises:
         ZooError: edge data that nobody named, or no such node data.
     """
     found = edges.read({key: x for key, x in graph.edata.items() if not key.startswith("_")})
     ends = np.stack([each.cpu().numpy() for each in graph.edges()], axis=1)
-    arrays = from_tensors(dict(graph.ndata), ends, graph.num_nodes(), label, feature)
+    arrays = from_tensors(dict(graph.ndata), ends, graph.num_nodes(), label, feature, task)
     return arrays._replace(**found)
 
 
@@ -94,13 +96,16 @@ def from_tensors(
     nodes: int,
     label: str | None = None,
     feature: str | None = None,
+    task: str | None = None,
 ) -> GraphArrays:
     """Return node data by name, such as DGL's or PyG's, as `GraphArrays`; see `from_dgl`."""
     nodes = plausible(nodes, len(edges))
     named = _named(data, label, LABELS, "label")
-    labels = unlabelled(nodes) if named is None else array_of(data[named])
+    labels = unlabelled(nodes, task) if named is None else array_of(data[named])
     if labels.ndim == 2 and labels.shape[1] == 1:  # PyG and OGB write (N, 1) for one class
         labels = labels[:, 0]
+    if labels.dtype.kind in "iub" and (task == REGRESSION or labels.ndim == 2):
+        labels = labels.astype(np.float32)  # which has a NaN for the nodes of other kinds
     named = _named(data, feature, FEATURES, "feature")
     features = np.zeros((nodes, 0), np.float32) if named is None else array_of(data[named])
     if features.ndim == 1:

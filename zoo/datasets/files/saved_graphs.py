@@ -81,10 +81,10 @@ def read_dgl(
     choice = EdgeColumns.of(weight, weights, edge_features)
     saved = _saved(path)
     if len(saved.nodes) > 1 or len(saved.edges) > 1:
-        return of_tensors(saved.nodes, saved.counts, saved.edges, label, feature, choice)
+        return of_tensors(saved.nodes, saved.counts, saved.edges, label, feature, choice, task)
     ((kind, data),) = saved.nodes.items()
     ((edges, edge_data),) = saved.edges.values()
-    arrays = from_tensors(data, edges, saved.counts[kind], label, feature)
+    arrays = from_tensors(data, edges, saved.counts[kind], label, feature, task)
     return arrays._replace(**choice.read(edge_data))
 
 
@@ -154,7 +154,7 @@ def read_pyg(
         edge_features: the tensor that is features of edges, such as `edge_attr`.
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
-    return from_pyg(read_pt(path), label, feature, choice)
+    return from_pyg(read_pt(path), label, feature, choice, task)
 
 
 def from_pyg_list(
@@ -193,6 +193,7 @@ def from_pyg(
     label: str | None = None,
     feature: str | None = None,
     edges: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    task: str | None = None,
 ) -> GraphArrays:
     """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_pyg`.
 
@@ -206,16 +207,16 @@ def from_pyg(
     kinds.pop("_global_store", None)
     relations = {key: each for key, each in kinds.items() if isinstance(key, tuple)}
     if relations:
-        return _of_kinds(kinds, relations, label, feature, edges)
+        return _of_kinds(kinds, relations, label, feature, edges, task)
     ends = _ends(data.get("edge_index"))
     tensors = _tensors(data)
     found = edges.read({key: tensors[key] for key in _EDGES if key in tensors})
     of_nodes = {key: each for key, each in tensors.items() if not key.startswith("edge_")}
     nodes = _count(data, of_nodes) or 1 + int(ends.max(initial=-1))
-    return from_tensors(of_nodes, ends, nodes, label, feature)._replace(**found)
+    return from_tensors(of_nodes, ends, nodes, label, feature, task)._replace(**found)
 
 
-def _of_kinds(kinds, relations, label, feature, choice: EdgeColumns) -> GraphArrays:
+def _of_kinds(kinds, relations, label, feature, choice: EdgeColumns, task) -> GraphArrays:
     """Return what the `to_dict()` of a `HeteroData` holds as one graph."""
     nodes = {key: _tensors(each) for key, each in kinds.items() if isinstance(key, str)}
     edges = {
@@ -228,7 +229,7 @@ def _of_kinds(kinds, relations, label, feature, choice: EdgeColumns) -> GraphArr
     lost = [kind for key in edges for kind in (key[0], key[2]) if not counts.get(kind)]
     if lost:
         raise ZooError(f"nothing says how many nodes of the kind {lost[0]!r} there are; write `x`.")
-    return of_tensors(nodes, counts, edges, label, feature, choice)
+    return of_tensors(nodes, counts, edges, label, feature, choice, task)
 
 
 def _ends(edges: Any) -> np.ndarray:

@@ -67,7 +67,7 @@ def read_scipy(
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             check_member(archive, name)
-    return from_scipy(sparse.load_npz(path), _nodes(nodes, label, task), weights)
+    return from_scipy(sparse.load_npz(path), _nodes(nodes, label, task), weights, task)
 
 
 def read_matrix_market(
@@ -87,7 +87,7 @@ def read_matrix_market(
         label: its column, or columns, of labels; left out, `label`.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
-    return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights)
+    return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights, task)
 
 
 def read_graphml(
