@@ -12,7 +12,10 @@ import torch
 import zoo
 from zoo import Dataset, ZooError
 from zoo.canonical_form import FEATURE
+from zoo.config.metadata import About
 from zoo.datasets.load import load_data, obtain
+from zoo.experiments.prepare import prepare
+from zoo.experiments.resolve import load_recipe, resolve
 from zoo.system import http as downloading
 from zoo.system.files import data_folders
 
@@ -59,6 +62,72 @@ def test_degrees_stand_in_for_what_nodes_have_not(tmp_path):
     assert data.inputs == 65  # whatever degrees there are, so that another set may be predicted
     both = load_data({"name": str(write(tmp_path / "b")), "degrees": 1})
     assert both.x[:, 5:].argmax(1).tolist() == [1, 1, 1, 1, 1, 0]
+
+
+def test_columns_are_called_by_their_labels(tmp_path):
+    data = load_data(str(write(tmp_path / "TINY")))
+    labels = [f"node label {each}" for each in (7, 8, 9)]
+    assert data.feature_names == (*labels, "node attribute 0", "node attribute 1")
+    assert data.edge_feature_names == (*(f"edge label {n}" for n in (1, 2, 3)), "edge attribute 0")
+    bare = dict.fromkeys(("node_attributes", "edge_labels", "edge_attributes"))
+    pairs = {"node_labels": "7, 1\n8, 1\n7, 1\n8, 0\n8, 0\n9, 1\n"}
+    data = load_data({"name": str(write(tmp_path / "b", **bare, **pairs)), "degrees": 1})
+    both = [*(f"node label 0: {each}" for each in "789"), "node label 1: 0", "node label 1: 1"]
+    assert data.feature_names == (*both, "degree 0", "degree 1")
+    assert data.edge_feature_names is None
+
+
+ONE = {
+    "A": "1, 2\n2, 1\n",
+    "graph_indicator": "1\n1\n",
+    "graph_labels": "-1\n",
+    "node_labels": "8\n8\n",
+    "node_attributes": "3.5, 4\n4.5, 5\n",
+    "edge_labels": "3\n3\n",
+    "edge_attributes": "0.3\n0.3\n",
+}
+"""The second of the three graphs alone."""
+
+
+def test_a_model_reads_the_labels_that_it_was_trained_on(tmp_path):
+    data = load_data(str(write(tmp_path / "TINY")))
+    torch.manual_seed(0)
+    model = zoo.create_model("gine", data.inputs, 2, edge_dim=data.edge_dim, dim=8).eval()
+    names, of_edges = list(data.feature_names), list(data.edge_feature_names)
+    told = {"task": data.task, "features": 5, "feature_names": names}
+    model.about = About(**told, edge_feature_names=of_edges)
+    one = load_data(str(write(tmp_path / "ONE", **ONE)))
+    assert (one.inputs, one.edge_dim) == (3, 2)  # labels that it has not are columns of zeros
+    asked = zoo.predict(model, data).values[1], zoo.predict(model, one).values[0]
+    torch.testing.assert_close(*asked)
+    for changes, said in (
+        ({"node_labels": "8\n5\n"}, "not known to the model: node label 5"),
+        ({"edge_labels": "3\n4\n"}, "not known to the model: edge label 4"),
+        ({"node_labels": None}, "missing: node label 7, node label 8, node label 9"),
+        ({"edge_labels": None}, "missing: edge label 1"),
+        ({"edge_attributes": None}, "missing: edge attribute 0"),
+    ):
+        other = load_data(str(write(tmp_path / said, **{**ONE, **changes})))
+        with pytest.raises(ZooError, match=said):
+            zoo.predict(model, other)
+    deaf = zoo.create_model("gcn", data.inputs, 2, dim=8).eval()
+    deaf.about = About(**told)
+    other = load_data(str(write(tmp_path / "other", **{**ONE, "edge_labels": "4\n4\n"})))
+    assert len(zoo.predict(deaf, other).values) == 1
+
+
+@pytest.mark.parametrize("model", ["gine", "gcn"])
+def test_weights_say_which_labels_they_read(tmp_path, model):
+    count = 10
+    parts = {key: "".join(count * [text]) for key, text in ONE.items()}
+    parts["graph_labels"] = count // 2 * "0\n1\n"
+    parts["graph_indicator"] = "".join(f"{n + 1}\n{n + 1}\n" for n in range(count))
+    parts["A"] = "".join(f"{n + 1}, {n + 2}\n" * 2 for n in range(0, 2 * count, 2))
+    recipe = load_recipe({"dataset": str(write(tmp_path / "TEN", **parts)), "model": model})
+    about = prepare(resolve(recipe)).about
+    assert about.feature_names == ["node label 8", "node attribute 0", "node attribute 1"]
+    held = ["edge label 3", "edge attribute 0"]
+    assert about.edge_feature_names == (held if model == "gine" else None)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,9 @@ class About(BaseModel):
         None, description="features of a node, without the encoding"
     )
     feature_names: list[str] | None = Field(None, description="their names, in order")
+    edge_feature_names: list[str] | None = Field(
+        None, description="names of the features of edges, in order, of a model that reads these"
+    )
     columns: list[LearntColumn] | None = Field(
         None, description="of a table: what its features are learnt of, on training nodes"
     )

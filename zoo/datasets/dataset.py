@@ -67,6 +67,7 @@ class Dataset(FromObjects):
     overlap: ClassVar[int] = 0
     scaling: ClassVar[None] = None  # of series
     tokenizer: ClassVar[None] = None  # of a data set of text
+    edge_feature_names: ClassVar[None] = None  # of a set of graphs
 
     name: str
     graph: DGLGraph

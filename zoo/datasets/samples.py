@@ -49,6 +49,7 @@ class Separate:
 
     name: str
     columns: ClassVar[None] = None  # of a table
+    edge_feature_names: tuple[str, ...] | None = None
     learnt: ClassVar[None] = None
     edge_dim: ClassVar[int] = 0  # features of edges
     times: ClassVar[None] = None  # rows are in their order, or have none
@@ -95,6 +96,7 @@ class Samples(Separate):
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
         labels: the name of each class; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
+        edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
@@ -123,6 +125,7 @@ class Samples(Separate):
     ids: np.ndarray | None = None
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
 
     @classmethod
@@ -154,6 +157,8 @@ class Samples(Separate):
             classes=len(arrays.label_names or ()) or int(arrays.labels.max()) + 1,
             readout=readout,
             labels=arrays.label_names,
+            feature_names=arrays.feature_names,
+            edge_feature_names=arrays.edge_feature_names,
         )
 
     @property

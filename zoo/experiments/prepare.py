@@ -166,6 +166,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         task=data.task,
         metric=data.metric,
         **_of_features(data),
+        edge_feature_names=_names_of_edges(plan, data),
         labels=list(data.labels) if data.labels else None,
         languages=list(data.languages) if data.task == TRANSLATION else None,
         transform=data.transform,
@@ -189,6 +190,12 @@ def _of_features(data: Dataset) -> dict[str, Any]:
         "columns": list(data.learnt) if data.learnt else None,
         "moments": None if moments is None else moments.tolist(),
     }
+
+
+def _names_of_edges(plan: Plan, data: Dataset) -> list[str] | None:
+    """Return what the features of edges are called that the model of a plan reads."""
+    names = data.edge_feature_names if _reads_edges(plan.model) else None
+    return None if names is None else list(names)
 
 
 def _files(plan: Plan) -> dict[str, str]:

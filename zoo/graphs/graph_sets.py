@@ -8,13 +8,13 @@ for the canonical form, which the graphs of a set have.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import FEATURE, remember
+from zoo.canonical_form import FEATURE, derived, remember
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
@@ -86,6 +86,13 @@ class StoredGraphs:
     def edge_dim(self) -> int:
         """How many features edges have."""
         return self._of_edges[FEATURE].shape[1] if FEATURE in self._of_edges else 0
+
+    def with_features(self, change: Callable[[Tensor], Tensor]) -> StoredGraphs:
+        """Return the graphs with features of edges that a function (E, F) -> (E, G) makes."""
+        graphs = [derived(each.local_var(), each) for each in self.graphs]
+        for each in graphs:
+            each.edata[FEATURE] = change(each.edata[FEATURE])
+        return StoredGraphs(graphs, self.kinds)
 
     def _joined(self, chosen: Tensor) -> dgl.DGLGraph:
         kinds = self.kinds[chosen]

@@ -1,16 +1,19 @@
 """A graph as a trained model reads it: features in its order, its encoding, its classes."""
 
 import dataclasses
+from collections.abc import Sequence
 import logging
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from zoo.config.metadata import About
 from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.config.recipe import word
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import side_by_side
+from zoo.datasets.files.graph_set_arrays import OF_LABELS
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.samples import Samples
 from zoo.datasets.texts import LONGEST, in_tokens_of
@@ -69,6 +72,7 @@ def _read(model: Model, data: Dataset) -> Dataset:
     if about.columns is not None and data.columns is not None:
         data = data.with_columns(about.columns)
     data = _in_order(data, about.feature_names)
+    data = _edges_in_order(data, about.edge_feature_names)
     encoding = word(about.encoding)
     adds = "" if encoding == "none" else f" (it adds the encoding {encoding} itself)"
     _check_width(data, about.features, adds)
@@ -97,9 +101,8 @@ def _moments(about: About, data: Dataset) -> Tensor | None:
 def _joined(context: Dataset, data: Dataset) -> Dataset:
     """Return the nodes of a context and those of a data set, in this order, as one data set."""
     x = torch.cat([context.x.float(), data.x.float()])
-    y = torch.cat(
-        [torch.full_like(data.y[:1], -1).expand(len(context.y), *data.y.shape[1:]), data.y]
-    )
+    unknown = torch.nan if data.y.is_floating_point() else -1
+    y = torch.cat([data.y.new_full((len(context.y), *data.y.shape[1:]), unknown), data.y])
     graph = side_by_side([context.graph, data.graph])
     return dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
 
@@ -158,18 +161,41 @@ def _in_tokens(model: Model, data: Samples) -> Samples:
 
 def _in_order(data: Dataset, names: list[str] | None) -> Dataset:
     """Put named features into the order of training."""
-    if names is None or data.feature_names is None or list(data.feature_names) == names:
+    held = data.feature_names
+    if names is None or held is None or list(held) == names:
         return data
-    missing = [name for name in names if name not in data.feature_names]
-    extra = [name for name in data.feature_names if name not in names]
+    columns = _columns(data, "features", held, names)
+    return dataclasses.replace(data, x=_chosen(data.x, columns), feature_names=tuple(names))
+
+
+def _edges_in_order(data: Dataset | Samples, names: list[str] | None) -> Dataset | Samples:
+    """Put named features of the edges of many graphs into the order of training."""
+    held = data.edge_feature_names
+    if names is None or held is None or list(held) == names:
+        return data
+    columns = _columns(data, "features of edges", held, names)
+    graphs = data.graphs.with_features(lambda features: _chosen(features, columns))
+    return dataclasses.replace(data, graphs=graphs, edge_feature_names=tuple(names))
+
+
+def _columns(data: Dataset, what: str, held: Sequence[str], names: list[str]) -> list[int]:
+    """Return where the features of training are; -1: a label that none of many graphs has."""
+    labelled = isinstance(data, Samples) and any(name.startswith(OF_LABELS) for name in held)
+    labels = OF_LABELS if labelled else ()
+    missing = [name for name in names if name not in held and not name.startswith(labels)]
+    extra = [name for name in held if name not in names]
     if missing or extra:
         raise ZooError(
-            f"{data.name} has {len(data.feature_names)} features and the model reads {len(names)}: "
+            f"{data.name} has {len(held)} {what} and the model reads {len(names)}: "
             f"missing: {listed(missing)}; not known to the model: {listed(extra)}. Give the graph "
-            "the features that the model was trained on."
+            f"the {what} that the model was trained on."
         )
-    columns = [data.feature_names.index(name) for name in names]
-    return dataclasses.replace(data, x=data.x[:, columns], feature_names=tuple(names))
+    return [held.index(name) if name in held else -1 for name in names]
+
+
+def _chosen(x: Tensor, columns: list[int]) -> Tensor:
+    """Return columns of x (N, F); -1 is one of zeros."""
+    return (functional.pad(x, (0, 1)) if -1 in columns else x)[:, columns]
 
 
 def _check_width(data: Dataset, wanted: int, remark: str) -> None:

@@ -20,6 +20,9 @@ _INDICATOR = "_graph_indicator.txt"
 _MOST_LABELS = 1000
 _DEGREES = 64
 
+OF_LABELS = ("node label ", "edge label ")
+"""How the names of columns begin that are 1 for one label and 0 for the others."""
+
 
 class GraphSetArrays(NamedTuple):
     """A set of S graphs of N nodes together.
@@ -31,6 +34,8 @@ class GraphSetArrays(NamedTuple):
         labels: (S,) classes from 0, -1 where unknown.
         label_names: the name of each class.
         edge_features: (E, D) fp32; None: there are none.
+        feature_names: the name of each column of `features`; None where columns have none.
+        edge_feature_names: the name of each column of `edge_features`; None likewise.
     """
 
     edges: np.ndarray
@@ -39,6 +44,8 @@ class GraphSetArrays(NamedTuple):
     labels: np.ndarray
     label_names: tuple[str, ...] | None = None
     edge_features: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
 
 
 def tu_folder(path: Path) -> Path | None:
@@ -73,13 +80,17 @@ def read_tu_folder(path: Path, degrees: int | None = None) -> GraphSetArrays:
     owners = _rows(files["graph_indicator"], np.int64)[:, 0] - 1
     edges = check_edges(_rows(files["A"], np.int64) - 1, len(owners))
     names, labels = np.unique(_rows(files["graph_labels"], np.int64)[:, 0], return_inverse=True)
-    blocks = _blocks(files["node_labels"], files["node_attributes"], len(owners))
-    of_edges = _blocks(files["edge_labels"], files["edge_attributes"], len(edges))
-    if degrees or not blocks:
-        blocks.append(_degree_columns(edges, len(owners), degrees or _DEGREES))
+    columns = _columns("node", files, len(owners))
+    of_edges = _columns("edge", files, len(edges))
+    if degrees or not columns:
+        counts = _degree_columns(edges, len(owners), degrees or _DEGREES)
+        columns |= {f"degree {each}": column for each, column in enumerate(counts.T)}
+    features, edge_features = (
+        np.stack([*each.values()], axis=1) if each else None for each in (columns, of_edges)
+    )
     return checked_set(GraphSetArrays(
-        edges, owners, np.concatenate(blocks, axis=1), labels, tuple(map(str, names.tolist())),
-        np.concatenate(of_edges, axis=1) if of_edges else None,
+        edges, owners, features, labels, tuple(map(str, names.tolist())), edge_features,
+        tuple(columns), tuple(of_edges) or None,
     ))  # fmt: skip
 
 
@@ -133,20 +144,23 @@ def checked_set(arrays: GraphSetArrays) -> GraphSetArrays:
     return arrays._replace(features=features)
 
 
-def _blocks(labels: Path, attributes: Path, rows: int) -> list[np.ndarray]:
-    """Return one column for each label, and attributes as they are, of those files that exist."""
-    found = []
-    if labels.exists():
-        for column in _rows_of(labels, np.int64, rows).T:
-            names, places = np.unique(column, return_inverse=True)
+def _columns(of: str, files: dict[str, Path], rows: int) -> dict[str, np.ndarray]:
+    """Return a column (R,) fp32 for each label, and each attribute, of those files that exist."""
+    found = {}
+    if (path := files[f"{of}_labels"]).exists():
+        labels = _rows_of(path, np.int64, rows).T
+        for place, given in enumerate(labels):
+            start = f"{of} label " if len(labels) == 1 else f"{of} label {place}: "
+            names = np.unique(given)
             if len(names) > _MOST_LABELS:
                 raise ZooError(
-                    f"{labels.name} has {len(names):,} labels, and each would be a column; write "
+                    f"{path.name} has {len(names):,} labels, and each would be a column; write "
                     "numbers as attributes."
                 )
-            found.append(np.eye(len(names), dtype=np.float32)[places])
-    if attributes.exists():
-        found.append(_rows_of(attributes, np.float32, rows))
+            found |= {f"{start}{each}": (given == each).astype(np.float32) for each in names}
+    if (path := files[f"{of}_attributes"]).exists():
+        values = _rows_of(path, np.float32, rows).T
+        found |= {f"{of} attribute {place}": each for place, each in enumerate(values)}
     return found
 
 

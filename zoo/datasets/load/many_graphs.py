@@ -162,7 +162,7 @@ def read_tu(
     try:
         arrays = read_tu_folder(path, degrees)
         if edge_features == "ignore":
-            arrays = arrays._replace(edge_features=None)
+            arrays = arrays._replace(edge_features=None, edge_feature_names=None)
         return Samples.of_graphs(path.name, arrays, readout)
     except ZooError as error:
         raise of_file(path, error) from None
