@@ -1,11 +1,15 @@
 """Propagation with weights and directions equals the dense formulas, gradients of weights too."""
 
+import numpy as np
 import pytest
 import torch
 from twins import assert_twins
 
 import zoo
 from zoo.canonical_form import WEIGHT
+from zoo.datasets.files.prepared import write_prepared
+from zoo.datasets.load import read_graph
+from zoo.dgl import dgl
 from zoo.graphs import sampling
 from zoo.graphs.edge_weights import in_lists, one_relation
 from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
@@ -132,6 +136,49 @@ def test_canonical_weights():
         again = zoo.canonical(made)
         assert torch.equal(again.edata[WEIGHT], made.edata[WEIGHT])
         assert all(map(torch.equal, again.edges(), made.edges()))
+
+
+def test_self_loops_do_not_change_what_other_edges_weigh():
+    """Also where the rows are in canonical form: those of a matrix, and of kinds of edges."""
+    rows = np.argwhere(
+        np.eye(4) + np.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 1], [1, 0, 1, 0]])
+    )
+    walk = (1 / np.bincount(rows[:, 0]))[rows[:, 0]]  # D^-1 (A + I)
+    for kinds in (None, rows[:, 0] % 2):
+        found = []
+        for kept in (np.ones(len(rows), bool), rows.any(axis=1)):  # without the loop of node 0
+            own = None if kinds is None else kinds[kept]
+            made = zoo.canonical(rows[kept], nodes=4, weights=walk[kept], relations=own)
+            found.append(made.edata[WEIGHT])
+        assert torch.equal(*found)
+        back = made.edge_ids(*made.edges()[::-1])
+        assert torch.equal(found[0], found[0][back])
+
+
+@pytest.mark.parametrize("direction", ["both", "in"])
+def test_a_canonical_graph_of_dgl_is_read_as_it_is(direction, tmp_path):
+    made = graph(direction)
+    dgl.save_graphs(str(tmp_path / "own.bin"), [made])
+    spec = {"name": str(tmp_path / "own.bin"), "weight": WEIGHT}
+    write_prepared(read_graph(spec), tmp_path / "own.npz")
+    for data in (
+        zoo.Dataset.from_dgl(made, weight=WEIGHT),
+        zoo.load_graph(spec),
+        zoo.load_graph(tmp_path / "own.npz"),
+    ):
+        assert all(map(torch.equal, data.graph.edges(), made.edges()))
+        assert torch.equal(data.graph.edata[WEIGHT], made.edata[WEIGHT])
+    for bare in (
+        zoo.Dataset.from_dgl(made, weights="ignore"),
+        zoo.load_graph(tmp_path / "own.npz", weights="ignore"),
+    ):
+        assert WEIGHT not in bare.graph.edata
+    found = read_graph({"name": str(tmp_path / "own.npz")})
+    with pytest.raises(zoo.ZooError, match="`edge_form` is canonical.*edge_form"):
+        write_prepared(found._replace(edges=found.edges[1:], weights=found.weights[1:]),
+                       tmp_path / "own.npz")  # fmt: skip
+    with pytest.raises(zoo.ZooError, match="`edge_form` is 'other'"):
+        write_prepared(found._replace(form="other"), tmp_path / "own.npz")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from zoo.canonical_form import FEATURE, WEIGHT, remember
-from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
+from zoo.datasets.files.edge_arrays import (
+    are_canonical,
+    check_edge_features,
+    check_edges,
+    check_weights,
+)
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 
@@ -31,9 +36,9 @@ def canonical(
     """Return a graph with both directions of every edge, no duplicates, one self-loop per node.
 
     Edges are in order of source and target, so that the same graph always gives the same numbers,
-    and what is canonical comes back equal. Time and memory are linear in nodes and edges. Weights
-    and directions become edge data `weight`: with a direction, an edge that leads the other way has
-    the weight 0. A self-loop has the weight 1.
+    and a DGL graph that is canonical comes back equal. Time and memory are linear in nodes and
+    edges. Weights and directions become edge data `weight`: with a direction, an edge that leads
+    the other way has the weight 0. A self-loop has the weight 1.
 
     Args:
         source: a DGL graph, or edges (E, 2) of node numbers, in any order and direction.
@@ -76,6 +81,8 @@ def canonical(
     values = weights
     if weights is not None and np.ndim(weights) == 1:
         values = check_weights(np.asarray(weights), source.num_edges())
+        if direction == "both" and are_canonical(np.stack(ends, axis=1), source.num_nodes()):
+            direction = "in"
     if edge_features is None and FEATURE in source.edata:
         edge_features = source.edata[FEATURE].detach().cpu().numpy()
     graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
@@ -118,8 +125,6 @@ def _canonical(
         given = np.ones(len(source), np.float32) if weights is None else weights
         along, against = _keys(source, target, nodes), _keys(target, source, nodes)
         keys = _keys(tails, tips, nodes)
-        if direction == "both" and np.array_equal(np.sort(along), keys):  # canonical already
-            direction = "in"
         found = _weights(keys, along, against, given, duplicates, direction)
         found[tails == tips] = 1
         graph.edata[WEIGHT] = torch.from_numpy(found)

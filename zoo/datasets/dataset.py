@@ -243,6 +243,8 @@ def make_dataset(
     """
     arrays = check_arrays(arrays._replace(task=task))
     x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
+    if arrays.form == "canonical" and arrays.weights is not None and direction == "both":
+        direction = "in"
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     return Dataset(

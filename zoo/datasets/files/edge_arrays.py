@@ -29,6 +29,17 @@ def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     return edges.astype(np.int64, copy=False)
 
 
+def are_canonical(edges: np.ndarray, nodes: int) -> bool:
+    """Return whether edges (E, 2) are those of a canonical graph, in any order.
+
+    That is both directions of each, none of them twice, and a self-loop of each of the N nodes.
+    """
+    source, target = edges.T.astype(np.int64)
+    along, against = (np.sort(a * nodes + b) for a, b in ((source, target), (target, source)))
+    loops = int((source == target).sum())
+    return loops == nodes and np.array_equal(along, against) and bool((np.diff(along) > 0).all())
+
+
 def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
     """Return the weights of edges (E,) as fp32, all finite and none below 0."""
     check_plain("edge_weights", weights)

@@ -8,12 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
+from zoo.datasets.files.edge_arrays import (
+    are_canonical,
+    check_edge_features,
+    check_edges,
+    check_weights,
+)
 from zoo.datasets.files.labels import check_labels, check_plain, first_true
 from zoo.errors import ZooError
 from zoo.system.memory import available_memory
 
 PARTS = ("train", "val", "test")
+
+FORMS = ("undirected", "canonical")
+"""What the rows of edges may be, where not each is of one direction."""
 
 NO_EDGES = np.zeros((0, 2), np.int64)
 """The edges of samples without a graph."""
@@ -43,6 +51,9 @@ class GraphArrays(NamedTuple):
         relations: (E,) which of `relation_names` each edge is; None: all are of one kind.
         relation_names: what the kinds of edges are called.
         edge_features: (E, F) numbers; None: there are none.
+        form: `undirected`: each row is an edge of both directions, whichever is asked for;
+            `canonical`: those of a canonical graph, whose weights stand as they are where none is
+            asked for; None: each row leads from its first node to its second.
     """
 
     edges: np.ndarray
@@ -60,6 +71,7 @@ class GraphArrays(NamedTuple):
     relations: np.ndarray | None = None
     relation_names: tuple[str, ...] | None = None
     edge_features: np.ndarray | None = None
+    form: str | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -85,10 +97,24 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
                 f"`edge_relations` are from {arrays.relations.min()} to {arrays.relations.max()}, "
                 f"and `relation_names` has {known} names; write numbers from 0, and their names."
             )
+    if arrays.form is not None:
+        _check_form(arrays.form, edges, len(labels))
     checked = {"edges": edges, "labels": labels, "features": features, "masks": masks}
     if arrays.edge_features is not None:
         checked["edge_features"] = check_edge_features(arrays.edge_features, len(edges))
     return arrays._replace(**checked, ids=ids, weights=weights)
+
+
+def _check_form(form: str, edges: np.ndarray, nodes: int) -> None:
+    if form not in FORMS:
+        raise ZooError(
+            f"`edge_form` is {form!r}; write one of {', '.join(FORMS)}, or leave it out."
+        )
+    if form == "canonical" and not are_canonical(edges, nodes):
+        raise ZooError(
+            "`edge_form` is canonical, and the edges are not both directions of each, none of them "
+            "twice, with a self-loop of each node; leave `edge_form` out."
+        )
 
 
 def _check_rows_of(key: str, values: np.ndarray | None, rows: int, kinds: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from zoo.datasets.files.edge_arrays import are_canonical
 from zoo.datasets.files.edge_columns import EdgeColumns, array_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked, plausible
 from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
@@ -87,7 +88,13 @@ def from_dgl(
     found = edges.read({key: x for key, x in graph.edata.items() if not key.startswith("_")})
     ends = np.stack([each.cpu().numpy() for each in graph.edges()], axis=1)
     arrays = from_tensors(dict(graph.ndata), ends, graph.num_nodes(), label, feature, task)
-    return arrays._replace(**found)
+    return in_form(arrays._replace(**found))
+
+
+def in_form(arrays: GraphArrays) -> GraphArrays:
+    """Return what was a DGL graph with weights as `canonical` where it is, as the zoo's own are."""
+    known = arrays.weights is not None and are_canonical(arrays.edges, len(arrays.labels))
+    return arrays._replace(form="canonical") if known else arrays
 
 
 def from_tensors(

@@ -4,7 +4,7 @@ Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or i
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
 `test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,),
 `edge_features` (E, D), `node_times` and `node_groups` (N,), `edge_relations` (E,), `relation_names`
-(K,), and `task` ().
+(K,), `edge_form` () and `task` ().
 Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are
 nodes without edges. `data/README.md` describes the format for people.
 """
@@ -77,6 +77,7 @@ def read_unchecked(path: Path) -> GraphArrays:
             relations=_given(stored, "edge_relations"),
             relation_names=_words(stored, "relation_names"),
             edge_features=_given(stored, "edge_features"),
+            form=(_words(stored, "edge_form") or (None,))[0],
         )
 
 
@@ -106,7 +107,8 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
              "edge_relations": arrays.relations,
              "edge_features": arrays.edge_features}  # fmt: skip
     content |= {key: each for key, each in given.items() if each is not None}
-    content |= {"task": np.array(arrays.task)} if arrays.task is not None else {}
+    words = {"task": arrays.task, "edge_form": arrays.form}
+    content |= {key: np.array(word) for key, word in words.items() if word is not None}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 
 

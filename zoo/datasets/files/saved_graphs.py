@@ -20,7 +20,7 @@ from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays, classes_of_graphs, set_of_graphs
 from zoo.datasets.files.node_kinds import Relation, of_tensors
-from zoo.datasets.files.objects import from_tensors
+from zoo.datasets.files.objects import from_tensors, in_form
 from zoo.errors import ZooError
 
 _HOME = str(Path(__file__).parents[3])  # of the zoo, installed or not
@@ -85,7 +85,7 @@ def read_dgl(
     ((kind, data),) = saved.nodes.items()
     ((edges, edge_data),) = saved.edges.values()
     arrays = from_tensors(data, edges, saved.counts[kind], label, feature, task)
-    return arrays._replace(**choice.read(edge_data))
+    return in_form(arrays._replace(**choice.read(edge_data)))
 
 
 def _saved(path: Path) -> Saved:
