@@ -15,6 +15,7 @@ from zoo.datasets.files.edge_arrays import (
     check_edges,
     check_weights,
 )
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 
@@ -89,6 +90,42 @@ def canonical(
     _with_features(graph, *ends, edge_features)
     graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
     return graph
+
+
+def graph_of(
+    arrays: GraphArrays, duplicates: Duplicates, direction: Direction, relations: Relations
+) -> DGLGraph:
+    """Return the canonical graph of checked arrays, with the weights and features of their edges.
+
+    Raises:
+        ZooError: kinds of edges are to be kept apart, and there is one, or directions are as well.
+    """
+    apart = relations == "separate"
+    if apart and arrays.relations is None:
+        raise ZooError("`relations: separate` is of several kinds of edges, and there is one here.")
+    if arrays.form == "undirected" and direction != "both":
+        arrays = _both_ways(arrays)
+    if arrays.form == "canonical" and direction == "both" and arrays.weights is not None:
+        direction = "in"
+    return canonical(
+        arrays.edges,
+        nodes=len(arrays.labels),
+        weights=arrays.weights,
+        duplicates=duplicates,
+        direction=direction,
+        relations=arrays.relations if apart else None,
+        edge_features=arrays.edge_features,
+    )
+
+
+def _both_ways(arrays: GraphArrays) -> GraphArrays:
+    """Return arrays with a row for each direction of an edge between two nodes."""
+    between = arrays.edges[:, 0] != arrays.edges[:, 1]
+    found = {"edges": np.concatenate([arrays.edges, arrays.edges[between, ::-1]])}
+    for key in ("weights", "relations", "edge_features"):
+        rows = getattr(arrays, key)
+        found[key] = None if rows is None else np.concatenate([rows, rows[between]])
+    return arrays._replace(**found)
 
 
 def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:

@@ -13,7 +13,7 @@ from zoo.canonical_form import FEATURE, derived
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
-from zoo.datasets.canonical import Direction, Duplicates, Relations, canonical
+from zoo.datasets.canonical import Direction, Duplicates, Relations, canonical, graph_of
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
 from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
 from zoo.datasets.from_objects import FromObjects, transformed
@@ -243,21 +243,11 @@ def make_dataset(
     """
     arrays = check_arrays(arrays._replace(task=task))
     x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
-    if arrays.form == "canonical" and arrays.weights is not None and direction == "both":
-        direction = "in"
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     return Dataset(
         name=name,
-        graph=canonical(
-            arrays.edges,
-            nodes=len(arrays.labels),
-            weights=arrays.weights,
-            duplicates=duplicates,
-            direction=direction,
-            relations=_kinds(arrays) if relations == "separate" else None,
-            edge_features=arrays.edge_features,
-        ),
+        graph=graph_of(arrays, duplicates, direction, relations),
         x=x,
         y=torch.from_numpy(arrays.labels),
         task=task,
@@ -274,12 +264,6 @@ def make_dataset(
         times=arrays.times,
         groups=arrays.groups,
     )
-
-
-def _kinds(arrays: GraphArrays) -> np.ndarray:
-    if arrays.relations is None:
-        raise ZooError("`relations: separate` is of several kinds of edges, and there is one here.")
-    return arrays.relations
 
 
 def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -> Dataset:

@@ -13,6 +13,7 @@ from zoo import Dataset, ZooError, load_graph
 from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
+from zoo.datasets.load.check_in_memory import check_graph
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
@@ -313,6 +314,73 @@ def test_without_labels_none_is_known(task, tmp_path):
     for data in found:
         known = ~data.y.isnan() if task == "node-regression" else data.y >= 0
         assert len(known) == 5 and not known.any()
+
+
+SYMMETRIC = """%%MatrixMarket matrix coordinate real symmetric
+3 3 4
+1 1 5
+2 1 2
+3 1 7
+3 2 3
+"""
+
+
+def undirected(folder):
+    """The same graph, each edge without direction and once, in all that says so."""
+    (folder / "mine.mtx").write_text(SYMMETRIC)
+    graph = networkx.Graph()
+    for a, b, weight in ((0, 0, 5.0), (1, 0, 2.0), (0, 2, 7.0), (2, 1, 3.0)):
+        graph.add_edge(a, b, w=weight, f=weight)
+    networkx.write_graphml(graph, folder / "mine.graphml")
+    networkx.write_gml(graph, folder / "mine.gml")
+    named = {"weight": "w", "edge_features": "f"}
+    write_prepared(read_graph({"name": str(folder / "mine.gml"), **named}), folder / "mine.npz")
+    yield lambda **how: Dataset.from_networkx(graph, **named, **how)
+    yield lambda **how: Dataset.from_networkx(networkx.MultiGraph(graph), **named, **how)
+    for name in ("mine.graphml", "mine.gml"):
+        yield lambda name=name, **how: load_graph(folder / name, **named, **how)
+    yield lambda **how: load_graph(folder / "mine.npz", **how)
+    yield lambda **how: load_graph(folder / "mine.mtx", weights="use", **how)
+
+
+def test_a_check_says_that_edges_have_no_direction(tmp_path):
+    assert len([*undirected(tmp_path)]) == 6
+    for name in ("mine.mtx", "mine.npz", "mine.gml"):
+        found = check_graph(read_graph({"name": str(tmp_path / name), "weights": "ignore"}))
+        [said] = [each.found for each in found if each.name == "direction"]
+        assert said == "edges have none: all lead both ways"
+
+
+@pytest.mark.parametrize("duplicates", ["mean", "sum"])
+@pytest.mark.parametrize("direction", ["both", "in", "out", "separate"])
+def test_an_edge_without_direction_leads_both_ways(direction, duplicates, tmp_path):
+    wanted = torch.tensor([[1, 2, 7], [2, 1, 3], [7, 3, 1.0]])
+    if direction == "separate":
+        wanted = torch.stack([wanted, wanted], dim=-1)
+    for read in undirected(tmp_path):
+        data = read(direction=direction, duplicates=duplicates)
+        places = data.ids.astype(int) if data.ids is not None else np.arange(3)
+        found = torch.zeros_like(wanted)
+        source, target = (places[each] for each in data.graph.edges())
+        found[source, target] = data.graph.edata["weight"]
+        assert torch.equal(found, wanted)
+        if data.edge_dim:
+            features = torch.zeros(3, 3)
+            features[source, target] = data.graph.edata["feature"][:, 0]
+            assert torch.equal(features, torch.tensor([[0, 2, 7], [2, 0, 3], [7, 3, 0.0]]))
+
+
+def test_the_other_half_of_a_matrix_may_have_the_other_sign(tmp_path):
+    path = tmp_path / "mine.mtx"
+    skew = SYMMETRIC.replace("symmetric", "skew-symmetric").replace("3 3 4\n1 1 5", "3 3 3")
+    path.write_text(skew)
+    found = load_graph(path, weights="ignore", direction="in").graph.edata["weight"]
+    assert found.tolist() == [1] * 9
+    with pytest.raises(ZooError, match="is -2 at row"):
+        load_graph(path, weights="use")
+    path.write_text(SYMMETRIC.replace("symmetric", "lower"))
+    with pytest.raises(ZooError, match="general, symmetric"):
+        load_graph(path, weights="use")
 
 
 def test_arrays():

@@ -16,25 +16,20 @@ from zoo.datasets.files.labels import unlabelled
 from zoo.errors import ZooError
 
 _COLUMNS = {b"pattern": 2, b"integer": 3, b"real": 3, b"double": 3}
+_HALVES = {b"general": None, b"symmetric": 1, b"hermitian": 1, b"skew-symmetric": -1}
+"""What the other half of a matrix is of the one in the file; None: all of it is there."""
+
 _LONGEST = 10_000  # bytes of a line
 
 
-def read_coordinates(path: Path) -> sparse.coo_array:
-    """Return the entries that the file lists; a symmetric file lists one of each pair.
+def read_coordinates(path: Path) -> tuple[sparse.coo_array, bool]:
+    """Return the entries of a matrix, and whether it is symmetric and lists one of each pair.
 
     Raises:
         ZooError: the file is no sparse matrix of numbers, is cut short or damaged.
     """
     with path.open("rb") as file:
-        banner = file.readline(_LONGEST).lower().split()
-        if banner[:3] != [b"%%matrixmarket", b"matrix", b"coordinate"] or len(banner) != 5:
-            raise ZooError(
-                "the file is damaged or no sparse Matrix Market file: its first line should be "
-                "%%MatrixMarket matrix coordinate pattern general, or real, or symmetric."
-            )
-        columns = _COLUMNS.get(banner[3])
-        if columns is None:
-            raise ZooError(f"its entries are {banner[3].decode(errors='replace')}; write pattern.")
+        columns, half = _form(file.readline(_LONGEST))
         line = file.readline(_LONGEST)
         while line.startswith(b"%") or (line and not line.strip()):
             line = file.readline(_LONGEST)
@@ -53,7 +48,27 @@ def read_coordinates(path: Path) -> sparse.coo_array:
             f"{columns} numbers; rows and columns are counted from 1."
         )
     values = table[:, 2] if columns == 3 else np.ones(count)
-    return sparse.coo_array((values, tuple(places.T)), shape=(rows, width))
+    if half == -1:
+        places = np.concatenate([places, places[:, ::-1]])
+        values = np.concatenate([values, -values])
+    return sparse.coo_array((values, tuple(places.T)), shape=(rows, width)), half == 1
+
+
+def _form(line: bytes) -> tuple[int, int | None]:
+    """Return how many numbers an entry has, and what the other half of the matrix is."""
+    banner = line.lower().split()
+    if banner[:3] != [b"%%matrixmarket", b"matrix", b"coordinate"] or len(banner) != 5:
+        raise ZooError(
+            "the file is damaged or no sparse Matrix Market file: its first line should be "
+            "%%MatrixMarket matrix coordinate pattern general, or real, or symmetric."
+        )
+    columns = _COLUMNS.get(banner[3])
+    if columns is None:
+        raise ZooError(f"its entries are {banner[3].decode(errors='replace')}; write pattern.")
+    if banner[4] not in _HALVES:
+        said = banner[4].decode(errors="replace")
+        raise ZooError(f"the matrix is {said}; write general, symmetric or skew-symmetric.")
+    return columns, _HALVES[banner[4]]
 
 
 def from_scipy(

@@ -87,7 +87,9 @@ def read_matrix_market(
         label: its column, or columns, of labels; left out, `label`.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
-    return from_scipy(read_coordinates(path), _nodes(nodes, label, task), weights, task)
+    adjacency, symmetric = read_coordinates(path)
+    arrays = from_scipy(adjacency, _nodes(nodes, label, task), weights, task)
+    return arrays._replace(form="undirected" if symmetric else None)
 
 
 def read_graphml(

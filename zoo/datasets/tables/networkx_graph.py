@@ -56,7 +56,8 @@ def from_networkx(
     arrays = node_arrays(table, choice, "the nodes")
     places = {node: place for place, node in enumerate(graph.nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
-    return arrays._replace(edges=edges, ids=ids, **found)
+    form = None if graph.is_directed() else "undirected"
+    return arrays._replace(edges=edges, ids=ids, form=form, **found)
 
 
 def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Columns]:
