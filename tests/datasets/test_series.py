@@ -10,6 +10,7 @@ from zoo.canonical_form import WEIGHT
 from zoo.datasets.load import load_data
 from zoo.datasets.load.many_graphs import series_of_json, series_of_table
 from zoo.datasets.tables.series import filled
+from zoo.datasets.tables.series_json import read_series_json
 from zoo.datasets.tables.times import Steps, time_names
 from zoo.errors import ZooError
 
@@ -327,6 +328,26 @@ def test_weights_change_in_time(tmp_path):
     graph, _ = data.batch(torch.tensor([6, 0, 3]))  # at the times 7, 1 and 4
     assert graph.edata[WEIGHT].tolist() == torch.cat([second, first, second]).tolist()
     assert third.max() == 4
+
+
+@pytest.mark.parametrize("weights", ["use", "ignore"])
+def test_a_time_without_a_mapping_has_the_last_one_before(tmp_path, weights):
+    index = {"2": EDGES[:1], "5": EDGES, "6": []}
+    told = {"2": [3], "5": [4, 5], "6": []}
+    content = {
+        "time_periods": T,
+        "y": Y,
+        "edge_mapping": {"edge_index": index, "edge_weight": told},
+    }
+    series = read_series_json(json_of(tmp_path / "own.json", content), weights=weights)
+    found = [series.edges[each].tolist() for each in series.graph_of]
+    assert found == [*2 * [[]], *3 * [EDGES[:1]], EDGES, *3 * [[]]]
+    if weights == "use":
+        found = [series.weights[each].tolist() for each in series.graph_of]
+        assert found == [*2 * [[]], *3 * [[3]], [4, 5], *3 * [[]]]
+    content["edge_mapping"] = {"edge_index": {"12": EDGES}}
+    with pytest.raises(ZooError, match="edges of no time"):
+        read_series_json(json_of(tmp_path / "own.json", content))
 
 
 def test_chickenpox(real_graph):

@@ -3,7 +3,8 @@
 Their forms: `FX`, `X`, `block` or `y`, numbers (T, N); or `time_periods` T and under "0", "1", ...
 an object with `y` (N,) and, if there are further features, `X` (N, K); or `nodes` with `y` (T,)
 each. Edges are `edges` or `links` of all times, those of each time under its number, or those of
-`edge_mapping`. `node_ids` has names of nodes as keys and their numbers as values.
+`edge_mapping`; a time that is not in there has those of the last one before. `node_ids` has names
+of nodes as keys and their numbers as values.
 """
 
 import json
@@ -146,8 +147,7 @@ def _edges(content: dict, times: int) -> tuple[list[Any], list[Any]]:
     if isinstance(mapping, dict) and isinstance(mapping.get("edge_index"), dict):
         index, told = mapping["edge_index"], mapping.get("edge_weight")
         told = told if isinstance(told, dict) else {}
-        held = [str(each) for each in range(times) if str(each) in index]
-        return [index[each] for each in held], [told.get(each) for each in held]
+        return _of_each_time(index, told, times)
     if isinstance(content.get("0"), dict) and "edges" in content["0"]:
         held = [content.get(str(each)) for each in range(times)]
         return [_of(each, "edges") for each in held], [each.get("weights") for each in held]
@@ -157,6 +157,22 @@ def _edges(content: dict, times: int) -> tuple[list[Any], list[Any]]:
         given = [[places.get(end, -1) for end in both] for both in ends]
         return [given], [[each.get("weight", 1) for each in content["links"]]]
     return [content.get("edges")], [content.get("weights")]
+
+
+def _of_each_time(index: dict, told: dict, times: int) -> tuple[list[Any], list[Any]]:
+    """Return the edges and weights of each time: of one that is not there, the last ones before.
+
+    Before the first there are none, as in a table of edges. Where no time is there, nothing is.
+    """
+    named = [*map(str, range(times))]
+    if not index.keys() & named:
+        return [], []
+    found, last = [], ([], [])
+    for time in named:
+        last = (index[time], told.get(time)) if time in index else last
+        found.append(last)
+    edges, weights = zip(*found, strict=True)
+    return list(edges), list(weights)
 
 
 def _pairs(given: Any) -> np.ndarray:
