@@ -1,8 +1,8 @@
 """A graph as a trained model reads it: features in its order, its encoding, its classes."""
 
 import dataclasses
-from collections.abc import Sequence
 import logging
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
