@@ -17,6 +17,9 @@ MANY = 40
 FIRST = 20
 """Problems of one file that are told; of the others, how many there are."""
 
+LISTED = ("dataset", "model", "recipe", "attention", "propagation", "encoding", "graph")
+"""Kinds of words that `zoo list` has."""
+
 _ZOO = Path(__file__).parent
 _INSTALLED = {Path(each).resolve() for each in (*sysconfig.get_paths().values(), sys.prefix)}
 _LONGEST = 2000  # characters of a line
@@ -111,20 +114,27 @@ def optional(module: str, extra: str, user: str) -> Any:
         ) from None
 
 
-def suggestion(word: object, words: Iterable[str]) -> str:
-    """Return `did you mean 'softmax'?` for the nearest of the words, else the list."""
+def suggestion(word: object, words: Iterable[str], kind: str = "") -> str:
+    """Return `did you mean 'softmax'?` for the nearest of the words, else the list.
+
+    Args:
+        word: what was written.
+        words: what it might have been.
+        kind: what these are, where `zoo list` has them.
+    """
     known = sorted(str(each)[:_WORD] for each in words)
     near = difflib.get_close_matches(str(word)[:_WORD].lower(), known, n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near)}?"
     if len(known) > MANY:
-        return f"there are {len(known)}, from {known[0]} to {known[-1]}; see `zoo list`."
+        see = f"; see `zoo list {kind}s`" if kind in LISTED else ""
+        return f"there are {len(known)}, from {known[0]} to {known[-1]}{see}."
     return f"choose from {', '.join(known)}." if known else "there is none to choose from."
 
 
 def unknown(kind: str, word: object, words: Iterable[str]) -> str:
     """Return the sentence that answers a word that no table holds."""
-    return f"no {kind} is called {brief(word)}; {suggestion(word, words)}"
+    return f"no {kind} is called {brief(word)}; {suggestion(word, words, kind)}"
 
 
 def brief(value: object, most: int = 80) -> str:

@@ -163,6 +163,9 @@ def _destination(name: str, suffix: str, again: bool) -> Path:
     if name in DATASETS and not (name in NAMED and NAMED[name].source is None):
         raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
     user_path(name + PARTIAL)  # as it is called meanwhile
+    if Path(name).exists() and Path.cwd().resolve() != data_folders()[0].resolve():
+        raise ZooError(f"{name} is a file or folder here, and would be read as `dataset: {name}`; "
+                       "write another name.")  # fmt: skip
     kinds = [data_folders()[0] / f"{name}{each}" for each in (suffix, *{"", ".npz"} - {suffix})]
     if kinds[1].exists():
         raise ZooError(f"{kinds[1]} has that name already; remove it, or write another name.")

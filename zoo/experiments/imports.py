@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import json
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,19 @@ def import_sources(sources: Sequence[str], folder: Path, trust: Trust = True) ->
                 importlib.import_module(source)
         except ZooError:
             raise
-        except Exception as error:  # a user's file may raise anything
-            raise ZooError(
-                f"imports: {source!r} cannot be imported: {type(error).__name__}: {error}. "
-                "Name a Python file beside the recipe, or an installed module."
-            ) from error
+        except (Exception, SystemExit) as error:  # a user's file may raise anything
+            raise ZooError(f"imports: {_failure(source, error)}") from error
     return ran
+
+
+def _failure(source: str, error: BaseException) -> str:
+    """Return why a source cannot be imported, with the line of a file that it is in."""
+    said = f"{type(error).__name__}: {error}".removesuffix(".")
+    if not source.endswith(".py") and getattr(error, "name", None) == source:
+        return f"{source!r} cannot be imported: {said}. Write a Python file, or what is installed."
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    at = "" if isinstance(error, SyntaxError) else f" in line {place.lineno} of {place.filename}"
+    return f"{source!r} cannot be imported: {said}{at}. Correct it, and call the command again."
 
 
 def absolute(source: str, folder: Path) -> str:

@@ -140,7 +140,7 @@ def numbered(model: Model, data: Dataset) -> Tensor:
     if unknown:
         raise ZooError(
             f"{data.name} has classes that the model was not trained on: {listed(unknown)}; it "
-            f"knows {listed(ours)}. Fine-tune it with `zoo finetune`, or write -1 (unknown) there."
+            f"knows {listed(ours)}. Fine-tune it with `zoo finetune`, or leave their labels out."
         )
     numbers = torch.tensor([ours.index(name) if name in ours else -1 for name in (*theirs, "")])
     return numbers[data.y]  # -1, unknown, is the last

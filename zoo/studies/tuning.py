@@ -25,7 +25,7 @@ import torch
 from zoo.config import search
 from zoo.config.metrics import gain
 from zoo.config.options import options_of
-from zoo.config.recipe import SAID, Recipe, recipe_text
+from zoo.config.recipe import SAID, Recipe, recipe_text, word
 from zoo.config.search import Range, Search, Trial
 from zoo.errors import ZooError, optional
 from zoo.experiments.compare import finished
@@ -69,8 +69,8 @@ def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
     own = {key: written[key] for key in ("imports", "start_from") if key in written}
     recipe = load_recipe({**recipe.plain(), **own}, trust=True)
     for key, each in (space := search_of(recipe)).items():
-        tried = each.low if isinstance(each, Range) else each[0]
-        load_recipe(search.changed(recipe.plain(), {key: tried}), trust=True)  # it has this option
+        for tried in [each.low, each.high] if isinstance(each, Range) else each:  # it takes them
+            load_recipe(search.changed(recipe.plain(), {key: tried}), trust=True)
     data = {key: each for key, each in recipe.plain().items() if key not in SAID}
     return {**data, "search": search.plain(space), "seeds": list(range(splits))}
 
@@ -195,14 +195,14 @@ class Tuning:
     def write(self) -> list[Path]:
         """Write the best recipe, the trials as a table, and a picture of the best score so far."""
         trials = self.trials()
-        of_state = {word: [each for each in enumerate(trials, start=1) if each[1].state == word]
-                    for word in ("complete", "pruned")}  # fmt: skip
+        of_state = {state: [each for each in enumerate(trials, start=1) if each[1].state == state]
+                    for state in ("complete", "pruned")}  # fmt: skip
         first = dropwhile(lambda each: each[1].state != "complete", enumerate(trials, start=1))
         best = accumulate(first, lambda old, new: (new[0], self._better(old[1], new[1])))
         found = {**of_state, "best so far": [*best]}
         lines = {name: ([float(number) for number, _ in each], [trial.val for _, trial in each])
                  for name, each in found.items() if each}  # fmt: skip
-        title = f"Validation {self.metric}, {self.recipe.model['name']}"
+        title = f"Validation {self.metric}, {word(self.recipe.model)}"
         note = "a point is the mean over splits (pruned: those it has seen)"
         plot = Series(title, "trials", lines, ("best so far",), True, note=note,
                       points=tuple(of_state), even=True)  # fmt: skip
@@ -219,7 +219,7 @@ class Tuning:
         Raises:
             KeyboardInterrupt: Ctrl-C has ended it.
         """
-        name = f"{self.recipe.model['name']}-tuned"
+        name = f"{word(self.recipe.model)}-tuned"
         recipe = load_recipe(self.write_best(), trust=True).model_copy(update={"name": name})
         if done := finished(resolve(recipe, trust=True), self.folder):
             return done

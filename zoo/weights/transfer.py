@@ -67,8 +67,11 @@ def rebuild(
         _check_counts(stored, counts)
         check_fit(_shapes(stored, make), stored.state)
     except ZooError as error:
-        sources = (stored.about.recipe or {}).get("imports")
-        hint = f" Its recipe imports {sources}; import that first." if sources else ""
+        sources = (stored.about.recipe or {}).get("imports") or []
+        how = " ".join(f"--import {each}" for each in sources)
+        hint = (
+            f" Its recipe imports {', '.join(sources)}: import that first, `{how}`." if how else ""
+        )
         raise ZooError(f"{stored.folder}: {error}{hint}") from None
     if not changes:
         with torch.random.fork_rng(devices=[]):  # the initial weights are replaced

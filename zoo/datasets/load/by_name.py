@@ -1,5 +1,6 @@
 """The table of data sets, and the one function that loads a graph by name or path."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +18,6 @@ from zoo.config.options import (
 from zoo.datasets.canonical import Direction, Duplicates, Relations
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.from_objects import FEATURES
@@ -28,12 +28,11 @@ from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
 from zoo.datasets.load.obtain import check_size, find, obtain, on_disk_folder, path_of
 from zoo.datasets.load.readers import KINDS, READERS, reader_of, whole_reader
-from zoo.datasets.mapped.metadata import META, is_on_disk, read_meta
+from zoo.datasets.mapped.metadata import is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
-from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
+from zoo.datasets.pairs import SentencePairs, has_pairs
 from zoo.datasets.samples import GRAPHS_SPLIT, Samples
 from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.tables.frames import SUFFIXES
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, unknown
@@ -107,6 +106,8 @@ def load_data(
         raise ZooError(f"dataset {own.get('name')!r}: " + " ".join(map(_sentence, wrong)))
     try:
         if (name := spec["name"]) in DATASETS:
+            if user_path(name).exists():
+                logging.getLogger(__name__).warning(_two_of_a_name(name))
             return pick(DATASETS, spec)
         if reader := whole_reader(path := path_of(name), spec):
             return reader(path, **_options(spec))
@@ -133,8 +134,11 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     if whole := whole_reader(path_of(spec["name"]), spec):
         kind = f"{KINDS[whole]} and no graph; `zoo train` reads it as it is."
         raise ZooError(f"{spec['name']} is {kind}")
-    if spec["name"] in DATASETS and not path_of(spec["name"]).exists():
-        raise ZooError(f"{spec['name']} is a graph of the zoo, in no file here; name a path.")
+    if (name := spec["name"]) in DATASETS:
+        if user_path(name).exists():
+            raise ZooError(_two_of_a_name(name))
+        if not path_of(name).exists():
+            raise ZooError(f"{name} is a graph of the zoo, in no file here; name a path.")
     if wrong := _file_problems(spec, (), ()):
         raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
     path = path_of(spec["name"])
@@ -152,6 +156,10 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
             f"{path}: the file is damaged, or is not what it ends in ({cause}). Write it again."
         ) from None
     return arrays._replace(task=task or arrays.task)
+
+
+def _two_of_a_name(name: str) -> str:
+    return f"{name} is a data set of the zoo; write ./{name} for the file or folder of that name."
 
 
 def own_graph(name: str, arrays: GraphArrays, **common: Any) -> Dataset:
@@ -276,24 +284,6 @@ def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _options(spec: Spec) -> dict[str, Any]:
     return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
-
-
-def own_files(spec: Spec) -> list[Path]:
-    """Return the files of one's own graph; of one on disk `meta.json`, which knows the others."""
-    spec = spec if isinstance(spec, Mapping) else {"name": spec}
-    if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
-        given = spec.get("path")  # of words for files of one's own
-        return [user_path(given)] if isinstance(given, str) and user_path(given).is_file() else []
-    path, tables = path_of(spec["name"]), ("nodes", "edges")
-    if has_pairs(path):
-        return pair_files(path, spec.get("source"), spec.get("target"))
-    if folder := tu_folder(path):
-        return sorted(folder.glob("*_*.txt"))
-    named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
-    inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
-    for start in tables if path.is_dir() else ():
-        inside += sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}"))
-    return [each for each in (*named, *(inside if path.is_dir() else [])) if each.is_file()]
 
 
 def _sentence(problem: Problem) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.datasets.dataset import Dataset
+from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.load.by_name import DATASETS, common_options, load_data
 from zoo.datasets.load.named import NAMED
@@ -20,11 +21,13 @@ from zoo.datasets.load.readers import whole_reader
 from zoo.datasets.mapped.array_folder import array_folder, is_array_folder
 from zoo.datasets.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.datasets.mapped.external_sort import ranges
+from zoo.datasets.mapped.metadata import META
 from zoo.datasets.mapped.sbm import sbm_stream
 from zoo.datasets.mapped.writer import Stream, blocks, write_on_disk
-from zoo.datasets.pairs import SentencePairs
+from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
+from zoo.datasets.tables.frames import SUFFIXES
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.system.files import user_path
@@ -195,3 +198,21 @@ def _check(kind: str, spec: Mapping[str, Any]) -> None:
     wrong += option_problems(kind, common_options, shared, ())
     if wrong:
         raise ZooError(f"{spec['name']}: " + " ".join(map(str, wrong)))
+
+
+def own_files(spec: Spec) -> list[Path]:
+    """Return the files of one's own graph; of one on disk `meta.json`, which knows the others."""
+    spec = spec if isinstance(spec, Mapping) else {"name": spec}
+    if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
+        given = spec.get("path")  # of words for files of one's own
+        return [user_path(given)] if isinstance(given, str) and user_path(given).is_file() else []
+    path, tables = path_of(spec["name"]), ("nodes", "edges")
+    if has_pairs(path):
+        return pair_files(path, spec.get("source"), spec.get("target"))
+    if folder := tu_folder(path):
+        return sorted(folder.glob("*_*.txt"))
+    named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
+    inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
+    for start in tables if path.is_dir() else ():
+        inside += sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}"))
+    return [each for each in (*named, *(inside if path.is_dir() else [])) if each.is_file()]
