@@ -210,6 +210,8 @@ def test_a_new_table_is_read_as_that_of_training(tmp_path):
         ("size", ["0,5", "1.5"], {}, "'0,5' in data row 1 and '1.5' in data row 2.*in one way"),
         ("size", ["5", "0,5"], {}, "write `decimal: comma`"),
         ("size", ["v 0,5", "1.5"], {}, "one_hot: .size"),
+        ("size", ["1,234", "950"], {}, "without commas .or `decimal: comma`, if these begin"),
+        ("size", ["0,234", "1,950"], {}, "write `decimal: comma`"),
         ("born", ["1.0.0", "2.1.0"], {}, "one_hot: .born"),
         ("a, b [x]", ["Rome", "Bonn"], {}, r"one_hot: \['a, b \[x\]'\]"),
         ("1", ["Rome", "Bonn"], {}, r"one_hot: \['1'\]"),
@@ -225,6 +227,19 @@ def test_what_is_wrong_is_said(tmp_path, column, cells, options, said):
     frame = pandas.DataFrame({"id": ["a", "b"], column: cells, "label": ["x", "y"]})
     with pytest.raises(ZooError, match=said):
         load_graph(write(tmp_path / "g", frame), **options)
+
+
+def test_dates_of_any_year_and_words_for_the_unknown(tmp_path):
+    frame = pandas.DataFrame({"id": [1, 2, 3], "until": ["9999-12-31", "2024-01-02", "0024-01-01"]})
+    x = load_graph(write(tmp_path / "g", frame.assign(label=["a", "b", "a"])), dates="until").x
+    assert x.isfinite().all() and x[0, 0] > x[1, 0] > x[2, 0]
+    frame = pandas.DataFrame({"id": range(4), "f": 1.0, "y": ["-1.0", "3", "-1", "2.5"]})
+    told = {"label": "y", "task": "node-regression", "unknown": -1, "columns": "f"}
+    assert load_graph(write(tmp_path / "h", frame), **told).y.isnan().tolist() == [1, 0, 1, 0]
+    (tmp_path / "own.csv").write_text("id;f;y\n1;1,5;2,5\n2;2;3\n")
+    told = {"label": "y", "task": "node-regression", "separator": ";", "decimal": "comma"}
+    data = load_graph(str(tmp_path / "own.csv"), **told)
+    assert data.y.tolist() == [2.5, 3.0] and data.x.flatten().tolist() == [1.5, 2.0]
 
 
 def test_vectors_and_dates_of_parquet(tmp_path):

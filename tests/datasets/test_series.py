@@ -159,7 +159,7 @@ def changed(row, value):
         (changed(5, ("2026-03-03", "", 3)), {}, "'store' is empty in 1 rows"),
         (two_stores()[:2], {}, "has one time only"),
         ([], {}, "has no rows"),
-        (two_stores()[:8], {"lags": 4}, "4 times, and 4 lags with a horizon of 1 need 7"),
+        (two_stores()[:8], {"lags": 5}, "4 times, and 5 lags are read"),
         (two_stores(), {"target": "sale"}, "no column 'sale'.*target.*did you mean 'sales'"),
         (two_stores(), {"id": None}, "data rows 1 and 2 are both at 2026-03-01.*id: COLUMN"),
         (two_stores(), {"columns": ["store"]}, "'store' is a time or an id"),

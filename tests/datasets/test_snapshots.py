@@ -182,7 +182,11 @@ def test_the_fewest_times(times, nodes):
     data = snapshots(times=times, nodes=nodes, features=1)
     assert len(data.y) >= 3
     with pytest.raises(ZooError, match="3 lags with a horizon of 2 need 7 at least"):
-        snapshots(times=6, nodes=nodes)
+        split_of(snapshots(times=6, nodes=nodes), "time-70-10-20", 0)
+    with pytest.raises(ZooError, match="has 2 times, and 3 lags are read"):
+        snapshots(times=2, nodes=nodes)
+    assert len(snapshots(times=3, nodes=nodes).y) == 0
+    assert check_series(snapshots(times=6, nodes=nodes))[0].verdict == "fix"
 
 
 def test_it_is_not_one_graph():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -17,7 +18,8 @@ from zoo.experiments.compare import compare, contestants
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.inference.forecast import as_read, forecast, rolled_out
+from zoo.inference.data_of_training import read_as_trained
+from zoo.inference.forecast import as_read, evaluate_forecasts, forecast, rolled_out
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
 from zoo.training.sample_batches import SnapshotBatches
 from zoo.weights.create import list_models
@@ -248,6 +250,25 @@ def test_accumulated_gradients_are_those_of_one_batch(place, gaps):
         found.append([each.grad.clone() for each in model.parameters()])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_recent_rows_are_enough_to_predict_in_the_steps_of_training(place):
+    summary = run_recipe(recipe(place), runs=place / "runs")
+    model, folder = zoo.load(summary["folder"]), Path(summary["folder"]) / "seed-0"
+    sales = pandas.read_csv(place / "sales.csv")
+    days = sorted(sales["date"].unique())
+    sales[sales["date"].isin(days[-7:])].to_csv(place / "recent.csv", index=False)
+    recent, _ = read_as_trained(model, folder, str(place / "recent.csv"))
+    whole, _ = read_as_trained(model, folder, str(place / "sales.csv"))
+    torch.testing.assert_close(forecast(model, recent).values, forecast(model, whole).values)
+    with pytest.raises(ZooError, match="no time whose next 2 are known after 7"):
+        evaluate_forecasts(model, recent, "all", recent.split)
+    with pytest.raises(ZooError, match="7 times, and 7 lags with a horizon of 2 need 11"):
+        evaluate_forecasts(model, recent, "test", recent.split)
+    sales[sales["date"].isin(days[::2])].to_csv(place / "other.csv", index=False)
+    other, _ = read_as_trained(model, folder, {"name": str(place / "other.csv"), "step": "2D"})
+    with pytest.raises(ZooError, match="in steps of .*2D.*trained on steps of D"):
+        forecast(model, other)
 
 
 def test_the_best_epoch_has_the_least_error(place):

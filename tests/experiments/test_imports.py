@@ -323,6 +323,24 @@ def test_without_a_home_nothing_is_signed_and_trust_is_asked_for(ran, tmp_path, 
     assert not list(tmp_path.rglob("key")) and not Path("/.local/state/zoo").exists()
 
 
+@pytest.mark.parametrize(
+    "code,said",
+    [
+        ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero in line 2 of .*own.py. Correct it"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3 in line 2 of .*own.py"),
+        ("def f(:\n", "SyntaxError: .*line 1"),
+    ],
+)
+def test_what_is_wrong_with_imported_code_names_the_line(tmp_path, code, said):
+    (tmp_path / "own.py").write_text(code)
+    (tmp_path / "r.yaml").write_text("imports: [own.py]\ndataset: karate\nmodel: mlp\n")
+    with pytest.raises(ZooError, match=said):
+        load_recipe(tmp_path / "r.yaml", trust=True)
+    (tmp_path / "r.yaml").write_text("imports: [no_such]\ndataset: karate\nmodel: mlp\n")
+    with pytest.raises(ZooError, match="No module named 'no_such'. Write a Python file"):
+        load_recipe(tmp_path / "r.yaml", trust=True)
+
+
 def test_several_processes_make_one_key(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     seen = []

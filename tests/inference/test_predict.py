@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from zoo.config.metadata import About
 from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
+from zoo.inference.data_of_training import read_as_trained
 from zoo.inference.per_class import labelled
 from zoo.training import layerwise
 
@@ -317,6 +319,25 @@ def test_answers_do_not_depend_on_what_else_is_asked(write, tmp_path):
     whole = answers(rows, "again")
     for some in (rows[1::2], rows[7:8]):
         torch.testing.assert_close(answers(some, "some"), whole[some], rtol=1e-5, atol=1e-6)
+
+
+def test_a_table_is_read_as_the_weights_need_it(tmp_path, caplog):
+    """Other separators, further columns and kinds that training had not."""
+    rows = pd.DataFrame({"x": np.arange(40) % 2, "town": ["1", "2"] * 20, "label": list("ab") * 20})
+    rows.to_csv(tmp_path / "old.csv", sep=";", index=False)
+    data = {"name": str(tmp_path / "old.csv"), "separator": ";", "one_hot": "town"}
+    recipe = {"dataset": data, "model": "mlp", "train": {"epochs": 3}, "seeds": [0]}
+    run = zoo.run_recipe(recipe, runs=tmp_path / "runs")
+    model, folder = zoo.load(run["folder"]), Path(run["folder"]) / "seed-0"
+    wanted = zoo.predict(model, zoo.load_graph(data)).values
+    other = rows.assign(note="some words")[["note", "town", "x", "label"]]
+    other.to_csv(tmp_path / "new.csv", index=False)
+    spec = {"name": str(tmp_path / "new.csv"), "separator": ","}
+    found, _ = read_as_trained(model, folder, spec)
+    assert torch.equal(zoo.predict(model, found).values, wanted) and not caplog.text
+    other.assign(town=["1.0", "2.0"] * 20).to_csv(tmp_path / "new.csv", index=False)
+    zoo.predict(model, read_as_trained(model, folder, spec)[0])
+    assert "town: 40 of 40 values are none that training had, such as '1.0', '2.0'" in caplog.text
 
 
 def test_the_number_to_predict_may_be_minus_one():

@@ -134,7 +134,7 @@ def test_settings_that_cannot_be_trained_are_left_behind(tmp_path):
     found.study.enqueue_trial({"train.lr": "1e+30"})
     found.run(3)
     assert "failed" in {each.state for each in found.trials()} and found.best().val is not None
-    never = {**RECIPE, "train": {"epochs": 4, "lr": 1e30}, "search": {"train.lr": [1e30, 2e30]}}
+    never = {**RECIPE, "train": {"epochs": 4, "lr": 1e30}, "search": {"train.lr": [1e30, 5e29]}}
     with pytest.raises(ZooError, match="smaller train.lr"):
         Tuning(tmp_path / "none", load_recipe(never), splits=1, device="cpu").run(9)
 
@@ -250,6 +250,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         (["tune", "--models", "", "--data", "karate"], "name a recipe"),
         (["tune", "--resume", str(folder), "--data", "karate"], "name a recipe"),
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),
+        (["tune", "mlp", "--data", "karate", "search={model.dim: [8, abc]}"], "not 'abc'"),
         (["tune", "--resume", str(folder), "--splits", "2"], "`--resume STUDY` alone"),
         (["tune", "--resume", "nowhere"], "no study was begun in nowhere"),
         (["tune", "--resume", str(run)], f"no study was begun in {run.name}"),

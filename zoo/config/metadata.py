@@ -116,6 +116,7 @@ class About(BaseModel):
     scaling: dict[str, list[list[float]]] | None = Field(
         None, description="of forecasts: id of a node to means and deviations of its columns"
     )
+    step: str | None = Field(None, description="of forecasts: how times go on, such as D or MS")
     seed: Seed | None = Field(None, description="the seed of the recipe that was run")
     scores: dict[str, float] | None = Field(None, description="train, val, test: best epoch")
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")

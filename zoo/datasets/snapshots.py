@@ -88,17 +88,20 @@ class Snapshots(Separate):
         direction: Direction = "both",
         duplicates: Duplicates = "mean",
     ) -> Snapshots:
-        """Cut series into samples, unscaled yet; raise ZooError where there are too few times."""
+        """Cut series into samples, unscaled yet; raise ZooError where there are too few times.
+
+        From as many as are read a forecast may go on; `need_samples` asks for what is learnt from.
+        """
         times, nodes, features = series.values.shape
-        count = times - lags - horizon + 1
-        if count < 3:
+        if times < lags:
             raise ZooError(
-                f"{name} has {times:,} times, and {lags} lags with a horizon of {horizon} need "
-                f"{lags + horizon + 2} at least: a snapshot each for training, validation and "
-                "test. Write smaller `lags`, or another `horizon`."
+                f"{name} has {times:,} times, and {lags} lags are read; write smaller `lags`."
             )
+        count = max(0, times - lags - horizon + 1)
         raw = torch.from_numpy(series.values)
-        y = raw[lags:, :, 0].unfold(0, horizon, 1)  # (S, N, horizon)
+        y = raw.new_zeros(0, nodes, horizon)
+        if count:
+            y = raw[lags:, :, 0].unfold(0, horizon, 1)  # (S, N, horizon)
         graphs = [
             canonical(each, nodes=nodes, weights=own, direction=direction, duplicates=duplicates)
             for each, own in zip(series.edges, series.weights or repeat(None), strict=False)
@@ -117,6 +120,15 @@ class Snapshots(Separate):
             spread=torch.ones(nodes, features),
             period=period or series.steps.period,
         )
+
+    def need_samples(self) -> None:
+        """Raise ZooError where there is no snapshot each for training, validation and test."""
+        if len(self.y) < 3:
+            raise ZooError(
+                f"{self.name} has {len(self.x):,} times, and {self.lags} lags with a horizon of "
+                f"{self.horizon} need {self.lags + self.horizon + 2} at least: a snapshot each for "
+                "training, validation and test. Write smaller `lags`, or another `horizon`."
+            )
 
     @property
     def inputs(self) -> int:

@@ -164,6 +164,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         if data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
         raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
+    if data.unit == "snapshots":
+        data.need_samples()
     known = {"times": data.times, "groups": data.groups, "ids": data.ids}
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
 

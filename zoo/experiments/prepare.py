@@ -173,6 +173,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         tokenizer=data.tokenizer and data.tokenizer.sha256,
         graph=plan.graph,
         scaling=data.scaling,
+        step=str(data.series.steps.size) if data.unit == "snapshots" else None,
         encoding=plan.encoding,
         recipe=plan.plain(),
         files=_files(plan) or None,

@@ -70,6 +70,8 @@ def _read(model: Model, data: Dataset) -> Dataset:
         _check_width(data, width, "")
         return data
     if about.columns is not None and data.columns is not None:
+        for each in getattr(data.columns, "unseen", lambda learnt: ())(about.columns):
+            logging.getLogger(__name__).warning("%s: %s.", data.name, each)
         data = data.with_columns(about.columns)
     data = _in_order(data, about.feature_names)
     data = _edges_in_order(data, about.edge_feature_names)

@@ -1,6 +1,6 @@
 """The data that weights were trained on, and other data read in the same way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from zoo.datasets.splits import split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
+from zoo.datasets.tables.typed_tables import kinds_of
 from zoo.datasets.texts import OF_SEQUENCES
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -57,7 +58,9 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         folder: of its weights.
         spec: of the data.
     """
-    asked, _ = divide(as_trained(spec, training_spec(folder)), ("split",))
+    asked, _ = divide(
+        as_trained(spec, training_spec(folder), columns_read(model.about)), ("split",)
+    )
     data, known = load_data(asked), training_part(model, dataset_of_run(folder))
     if known is None or same_nodes(data, known[0]):
         return data, None
@@ -105,11 +108,16 @@ def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
     return {"count": len(data.y), "ids": None if data.ids is None else data.ids.tolist()}
 
 
-def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
+def as_trained(spec: Spec, trained_on: Spec | None, read: Sequence[str] | None = None) -> Spec:
     """Return a spec of files of one's own with the options of the data of training.
 
-    What it says itself counts first. Of series it says either all or nothing. Columns that a table
-    does not have are left out. Of `texts` it is how sequences are made.
+    What it says itself counts first. Columns that a table does not have are left out. Of `texts` it
+    is how sequences are made.
+
+    Args:
+        spec: of the data.
+        trained_on: of the data of training.
+        read: the columns of a table that the weights read; others are none of its features.
 
     Raises:
         ZooError: there is no such file.
@@ -125,14 +133,17 @@ def as_trained(spec: Spec, trained_on: Spec | None) -> Spec:
     if not path.exists():
         return spec
     if whole := whole_reader(path, trained_on):
-        fits = set(trained_on) <= {"name", "split", *options_of(whole)}
-        return {**trained_on, "name": name} if fits and len(own) <= 1 else spec
+        fits = {*trained_on, *own} <= {"name", "split", *options_of(whole)}
+        return {**trained_on, **own, "name": name} if fits else spec
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
     if reader is read_tables:
-        held = set(node_columns(path, Written(kept.get("separator"))))
+        held = set(node_columns(path, Written({**kept, **own}.get("separator"))))
         kept = {key: _present(key, each, held) for key, each in kept.items()}
+        of_kinds = path.is_dir() and kinds_of(path)
+        if read and not kept.get("columns") and set(read) <= held and not of_kinds:
+            kept["columns"] = [*read]
         kept = {key: each for key, each in kept.items() if each not in (None, [])}
     return {**kept, **own, "name": name}
 
@@ -146,6 +157,11 @@ def _present(option: str, given: Any, held: set[str]) -> Any:
         return given if set(names) <= held else None
     found = [each for each in names if each in held]
     return found[0] if found and option in OF_NODES else found
+
+
+def columns_read(about: About) -> list[str] | None:
+    """Return the columns of a table of nodes that weights read, None where they do not know."""
+    return [each.name for each in about.columns] if about.columns else about.feature_names
 
 
 def of_training(about: About, spec: Spec | None) -> Spec:

@@ -12,7 +12,13 @@ from zoo.datasets.files.labels import FORECASTING, TRANSLATION
 from zoo.datasets.load import load_data
 from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError, unknown
-from zoo.inference.data_of_training import as_trained, of_training, same_nodes, training_part
+from zoo.inference.data_of_training import (
+    as_trained,
+    columns_read,
+    of_training,
+    same_nodes,
+    training_part,
+)
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
 from zoo.inference.predict import answers
@@ -64,7 +70,8 @@ def evaluate_part(
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or known else "all")
     if spec is not None:
-        spec = as_trained(spec, trained_on or (about.recipe or {}).get("dataset"))
+        known_data = trained_on or (about.recipe or {}).get("dataset")
+        spec = as_trained(spec, known_data, columns_read(about))
     spec, own = divide(of_training(about, trained_on) if spec is None else spec, ("split",))
     data = load_data(spec)
     if data.task == FORECASTING:

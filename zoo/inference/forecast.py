@@ -127,6 +127,11 @@ def as_read(model: Model, data: Snapshots) -> Snapshots:
             f"{data.name} and the weights are not both of forecasts: {data.task}, and "
             f"{about.task or 'unknown'}."
         )
+    if (step := str(data.series.steps.size)) != (about.step or step):
+        raise ZooError(
+            f"{data.name} goes on in steps of {step}, and the model was trained on steps of "
+            f"{about.step}; sum its rows up, or leave some out, for the same steps."
+        )
     if data.horizon != horizon:
         raise ZooError(
             f"{data.name} is cut for a horizon of {data.horizon}, and the model predicts {horizon} "
@@ -211,6 +216,11 @@ def answered(
     parts = None if part == "all" else split_of(data, split, 0)
     known = (~data.y.isnan()).any(dim=1).nonzero().flatten()
     chosen = known if parts is None else getattr(parts, part)
+    if len(chosen) == 0:
+        raise ZooError(
+            f"{data.name} has no time whose next {data.horizon} are known after {data.lags} that "
+            "are read, so that nothing can be measured; add rows."
+        )
     over = SnapshotBatches(data, chosen, device, size=batch_size or 1)
     model.to(device).eval()
     with torch.no_grad():

@@ -486,3 +486,12 @@ def test_a_graph_without_features_wants_an_encoding(tmp_path):
     with pytest.raises(ZooError, match="encoding: "):
         run_recipe(recipe, runs=tmp_path)
     run_recipe({**recipe, "encoding": {"name": "laplacian", "k": 2}}, runs=tmp_path)
+
+
+def test_a_file_and_a_data_set_of_one_name_are_told_apart(tmp_path, monkeypatch, caplog):
+    write_tables(tmp_path / "karate")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ZooError, match="write ./karate for the file or folder"):
+        read_graph("karate")
+    assert len(load_graph("karate").y) == 34 and "write ./karate" in caplog.text
+    assert len(load_graph("./karate").y) == len(NODES)

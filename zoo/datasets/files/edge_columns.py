@@ -74,7 +74,11 @@ def weight_name(names: Sequence[Any], weight: str | None, weights: Weights) -> s
     held = ", ".join(map(repr, map(str, names)))
     if weight is not None:
         if weight not in names:
-            fix = suggestion(weight, map(str, names)) if names else "leave `weight` out."
+            fix = (
+                suggestion(weight, map(str, names))
+                if names
+                else "leave `weight` out; or write `weights: ignore`."
+            )
             raise ZooError(f"weight: the edges have no {weight!r}; {fix}")
         return weight
     if weights == "use" and len(names) == 1:

@@ -196,3 +196,16 @@ def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
     if labels.dtype.kind == "f":
         return 1
     return len(names or ()) or int(labels.max()) + 1
+
+
+def is_word(text: np.ndarray, word: str) -> np.ndarray:
+    """Return where a text is a word, or the same number: -1.0 is -1."""
+    alike = [each for each in np.unique(text) if each == word or _number(each) == _number(word)]
+    return np.isin(text, [*alike, word])
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -68,6 +68,7 @@ def check_series(data: Snapshots) -> list[Finding]:
     edges = f"{range_of}, of {len(counts):,} graphs in time"
     edges = f"{counts[0]:,} at all times" if len(counts) == 1 else edges
     edges += "" if series.weights is None else ", with weights"
+    enough = len(data.y) >= 3
     known = [each[np.isfinite(each)] for each in y.T]
     unknown, never = int(np.isnan(y).sum()), sum(len(each) == 0 for each in known)
     constant = sum(len(each) > 0 and bool((each == each[0]).all()) for each in known)
@@ -79,7 +80,9 @@ def check_series(data: Snapshots) -> list[Finding]:
         else (np.nan, np.nan)
     )
     return [
-        Finding("size", "good", size, values={"nodes": nodes, "times": times}),
+        Finding("size", "good" if enough else "fix", size, "" if enough else
+                f"training needs {data.lags + data.horizon + 2:,} times at least",
+                {"nodes": nodes, "times": times}),
         Finding("columns", "good", told, values={"columns": list(series.names)}),
         none_of("edges", max(counts) == 0, edges, "only attention tells nodes of each other: name "
                 "a table of them, `edges: PATH`", {"edges": max(counts), "graphs": len(counts)}),

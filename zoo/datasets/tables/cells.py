@@ -163,7 +163,7 @@ def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = N
             )
         )
     found = pandas.to_datetime(found, utc=True)
-    days = (found - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)
+    days = (found - pandas.Timestamp(0, tz="UTC").as_unit("us")) / pandas.Timedelta(days=1)
     return days.to_numpy(np.float64)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
-from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
+from zoo.datasets.files.labels import REGRESSION, encode_text, is_word, unlabelled
 from zoo.datasets.tables.cells import LONGEST, dates, decoded, numbers, short, texts, vectors
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import is_text
@@ -53,6 +53,7 @@ class Columns:
         time_column: when each node came: dates, or numbers.
         group_column: which group each node is of.
         date_format: how dates are written; None: by the looks of the first.
+        decimal: what stands before a fraction, `point` or `comma`.
         unknown: what stands in the label's column where the label is unknown, beside nothing.
         task: what the labels are for; None: one class per node, or many targets.
     """
@@ -74,6 +75,7 @@ class Columns:
     group_column: str | None = None
     language_model: str | None = None
     date_format: str | None = None
+    decimal: str = "point"
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -218,7 +220,9 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
     found = [texts(table[each], whole=True) for each in names]
     for name, text in zip(names, found, strict=True):
         if choice.unknown is not None:
-            text[text == str(choice.unknown)] = ""
+            text[is_word(text, str(choice.unknown))] = ""
+        if choice.decimal == "comma" and choice.task == REGRESSION:
+            text[:] = np.char.translate(text, str.maketrans(",.", ".,"))
         classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
         values = np.unique(text).tolist() if classes else []
         doubtful = [each for each in values if each.lower() in _SUSPECT]

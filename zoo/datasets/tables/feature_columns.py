@@ -22,7 +22,7 @@ from zoo.config.learnt_columns import (
     NumberColumn,
     TextColumn,
 )
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError, brief, suggestion
 
 Numbers = Literal["raw", "standard"]
 Kind = Literal["number", "category", "text", "date"]
@@ -90,6 +90,26 @@ class FeatureColumns:
             return np.concatenate([none, *blocks], axis=1), tuple(names)
         found = sparse.hstack([sparse.csr_array(each) for each in blocks], format="csr")
         return found.astype(np.float32), tuple(names)
+
+    def unseen(self, learnt: Sequence[LearntColumn]) -> list[str]:
+        """Return, for each column of kinds of things, which of them were none that was learnt."""
+        told = []
+        for column in learnt:
+            if column.kind != "category" or column.name not in self.values:
+                continue
+            given = self.values[column.name]
+            other = given[(given != "") & ~np.isin(given, column.values)]
+            if len(other):
+                some, known = (
+                    ", ".join(map(brief, each[:3]))
+                    for each in (np.unique(other).tolist(), column.values)
+                )
+                told.append(
+                    f"{column.name}: {len(other):,} of {len(given):,} values are none that "
+                    f"training had, such as {some}; it had such as {known}, and they count as none "
+                    "of these"
+                )
+        return told
 
     def _of(self, column: LearntColumn) -> np.ndarray:
         if column.name not in self.values:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d*,\d+)(e[+-]?\d+)?\s*", re.I)
+_THOUSANDS = re.compile(r"\s*[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?\s*")
 _SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}( \d{1,2}:\d\d)?")
 _PLAIN = re.compile(r"[^\W\d_]([\w %/.()-]*[\w%)])?")
 _NO_NAMES = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -28,9 +29,7 @@ def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
     for name, column in columns.items():
         looks.setdefault(look(column), []).append(name)
     options = ", ".join(
-        "`decimal: comma`"
-        if option == "decimal"
-        else f"`{option}: [{', '.join(map(_in_yaml, found))}]`"
+        _WORDS_OF.get(option) or f"`{option}: [{', '.join(map(_in_yaml, found))}]`"
         for option, found in looks.items()
     )
     options += _slashed([columns[each] for each in looks.get("dates", [])])
@@ -43,6 +42,12 @@ def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
     )
 
 
+_WORDS_OF = {
+    "decimal": "`decimal: comma`",
+    "thousands": "the numbers without commas (or `decimal: comma`, if these begin fractions)",
+}
+
+
 def _in_yaml(name: str) -> str:
     """Return the name of a column as a recipe has it: in quotes where YAML would read another."""
     if _PLAIN.fullmatch(name) and name.lower() not in _NO_NAMES:
@@ -53,7 +58,7 @@ def _in_yaml(name: str) -> str:
 def look(column: "pyarrow.ChunkedArray") -> str:
     """Return the option of a table that fits a column of text.
 
-    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`.
+    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands`, which have none.
     """
     import pyarrow
 
@@ -62,7 +67,10 @@ def look(column: "pyarrow.ChunkedArray") -> str:
     if not is_text(column.type):
         return "one_hot"
     held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]
-    if any("," in each for each in held) and all(map(_WITH_COMMA.fullmatch, held)):
+    commas = any("," in each for each in held)
+    if commas and all(map(_THOUSANDS.fullmatch, held)):
+        return "thousands"
+    if commas and all(map(_WITH_COMMA.fullmatch, held)):
         return "decimal"
     if held and all(map(_SLASHES.fullmatch, held)):
         return "dates"

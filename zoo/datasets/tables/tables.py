@@ -99,7 +99,7 @@ def read_tables(
     written = Written(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
-                     language_model, date_format)  # fmt: skip
+                     language_model, date_format, decimal)  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     if path.is_dir() and edges is None and kinds_of(path):
         of_edges.refuse_features()
