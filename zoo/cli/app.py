@@ -134,7 +134,7 @@ def train(
     if (recipe is None) == (resume is None):
         raise ZooError(
             "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
-            "`zoo train --resume runs/sgformer-cora-20261121-120000`."
+            "`zoo train --resume runs/sgformer-cora-20261121-120000`, which takes no KEY=VALUE."
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)

@@ -8,7 +8,7 @@ import typer
 
 from zoo.cli import console
 from zoo.cli.common import AsJson, typed_path
-from zoo.cli.weights import Unverified, Weights, located
+from zoo.cli.weights import Imports, Unverified, Weights, import_first, located
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -55,6 +55,7 @@ def load(
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Measure the test score too, where the data is here.")
     ] = False,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring weights here by name, check them, and say what they are.
@@ -68,6 +69,7 @@ def load(
     from zoo.weights.folder import CARD, WEIGHTS
     from zoo.weights.load import load as load_weights
 
+    import_first(imports)
     folder = located(name)
     model = load_weights(folder)
     about, scores = model.about, model.about.scores or {}
@@ -108,6 +110,7 @@ def publish(
     together: Annotated[
         int | None, typer.Option(min=1, help="Bytes of all; what comes too late is left out.")
     ] = None,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the best seed of each run into one folder, with cards and an index.
@@ -121,6 +124,7 @@ def publish(
     from zoo.inference.publish import publish as write
     from zoo.weights.index import PRETRAINED, index
 
+    import_first(imports)
     if runs:
         for run in runs:
             need_run(run)

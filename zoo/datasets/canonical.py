@@ -101,7 +101,7 @@ def graph_of(
         ZooError: kinds of edges are to be kept apart, and there is one, or directions are as well.
     """
     apart = relations == "separate"
-    if apart and arrays.relations is None:
+    if apart and (arrays.relations is None or len(arrays.relation_names or ()) == 1):
         raise ZooError("`relations: separate` is of several kinds of edges, and there is one here.")
     if arrays.form == "undirected" and direction != "both":
         arrays = _both_ways(arrays)
