@@ -100,6 +100,28 @@ def test_prepared_files_keep_them(tmp_path):
         load_graph(path, edge_features=["km"])
 
 
+def test_features_of_edges_are_those_of_training_by_their_names(tmp_path):
+    path = table(tmp_path / "own", km=ROWS[:, 0], lanes=ROWS[:, 1])
+    recipe = {
+        "dataset": {"name": path, "edge_features": ["km", "lanes"], "split": "ratio-50-25-25"},
+        "model": {"name": "gine", "dim": 4},
+        "train": {"epochs": 1},
+        "seeds": [0],
+    }
+    run = zoo.run_recipe(recipe, runs=tmp_path / "runs")
+    model = zoo.load(run["folder"])
+    assert model.about.edge_feature_names == ["km", "lanes"]
+    zoo.predict(model, load_graph(path, edge_features=["km", "lanes"]))
+    with pytest.raises(ZooError, match=r"features of edges lanes, km.*edge_features: .km, lanes."):
+        zoo.predict(model, load_graph(path, edge_features=["lanes", "km"]))
+    swapped = {**recipe["dataset"], "edge_features": ["lanes", "km"]}
+    with pytest.raises(ZooError, match=r"`dataset.edge_features: .km, lanes.`"):
+        zoo.run_recipe(
+            {**recipe, "dataset": swapped, "start_from": {"weights": f"{run['folder']}/seed-0"}},
+            runs=tmp_path / "runs",
+        )
+
+
 def test_from_check_to_predictions_by_commands(zoo, tmp_path, caplog):
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=60)

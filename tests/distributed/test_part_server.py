@@ -125,7 +125,8 @@ def test_batches_are_those_of_neighbours(data, folder, servers):
         return pick(BATCHING, spec, data, split.train, "cpu")
 
     spread = {**spec, "name": "distributed", "config": str(folder / CONFIG)}
-    one, other = over(spec, data), over(spread, hidden)
+    one, other = over(spec, data), over(spread, data)
+    other.data = hidden  # what it gives is from the servers
     for part, twin in zip(one.parts(0), other.parts(0), strict=True):
         assert pairs(part.graph) == pairs(twin.graph)
         assert torch.equal(part.x, twin.x) and twin.x.dtype == torch.float32
@@ -145,6 +146,13 @@ def test_data_that_were_not_cut_are_refused(data, folder, monkeypatch):
     other = dataclasses.replace(data, x=torch.zeros(300, 5), transform="row")
     with pytest.raises(ZooError, match="features 2, not 5.*'raw', not 'row'.*partition"):
         open_partition(folder / CONFIG).check(other)
+    for x, edges in ((100 * data.x, data.graph), (data.x, data.with_graph("none").graph)):
+        with pytest.raises(ZooError, match="it has other edges or features"):
+            open_partition(folder / CONFIG).check(dataclasses.replace(data, x=x, graph=edges))
+    weighted = data.graph.clone()
+    weighted.edata["weight"] = torch.ones(weighted.num_edges())
+    with pytest.raises(ZooError, match="has weights, directions or features of edges.*neighbours"):
+        write_partition(dataclasses.replace(data, graph=weighted), folder.parent / "w", 2)
     monkeypatch.delenv(process_group.MEETING, raising=False)
     join.cache_clear()
     spec = {"name": "distributed", "config": str(folder / CONFIG), "fanouts": [2], "size": 9}

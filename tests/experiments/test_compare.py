@@ -190,6 +190,16 @@ def test_finished_runs_are_read_and_not_repeated(tiny, trained, tmp_path):
     assert len(trained) == 4
 
 
+def test_what_is_asked_otherwise_is_not_compared(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text("x,label\n" + "".join(f"{each},{each % 2}\n" for each in range(20)))
+    recipe = f"model: mlp\ndataset: {{name: {path}%s}}\n"
+    for name, task in (("a", ""), ("b", ", task: node-regression")):
+        (tmp_path / f"{name}.yaml").write_text(recipe % task)
+    with pytest.raises(ZooError, match="has None for `dataset.task` and .* has node-regression"):
+        contestants([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")])
+
+
 def test_a_run_of_data_that_have_changed_since_is_none_of_this_training(trained, tmp_path):
     def entries(odd):
         path, rows = tmp_path / "sales.csv", range(20)
@@ -215,7 +225,7 @@ def test_runs_and_recipes_of_two_data_sets_are_named_as_they_were_asked_for(tiny
     folder = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")["folder"]
     with pytest.raises(ZooError) as raised:
         contestants([folder, "gcn-cora"])
-    assert f"{folder} is on sbm and gcn-cora on cora" in str(raised.value)
+    assert f"{folder} has sbm for `dataset.name` and gcn-cora has cora" in str(raised.value)
 
 
 def test_an_interrupted_run_is_not_finished(tiny, tmp_path):

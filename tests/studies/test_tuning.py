@@ -65,6 +65,30 @@ def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeyp
         again.score()
 
 
+def test_every_setting_is_one_of_the_training(tmp_path):
+    recipe = {
+        **RECIPE,
+        "encoding": {"name": "laplacian", "k": 2},
+        "train": {"epochs": 1, "weight_decay": 0.0},
+        "search": {
+            "train.weight_decay": [0, 0.01],
+            "dataset.split": ["ratio-50-25-25", "ratio-80-10-10"],
+            "encoding.flip_signs": [False, True],
+        },
+    }
+    found = Tuning(tmp_path, load_recipe(recipe), splits=1, device="cpu")
+    assert found.start["train.weight_decay"] == "0"
+    sizes, flips = set(), set()
+    for split in ("ratio-50-25-25", "ratio-80-10-10"):
+        for flip in (False, True):
+            settings = {"dataset.split": split, "encoding.flip_signs": flip}
+            prepared = found._prepared(settings)
+            sizes.add((split, len(prepared.splits[0].train)))
+            flips.add((flip, getattr(prepared.augment, "func", prepared.augment).__name__))
+    assert sizes == {("ratio-50-25-25", 60), ("ratio-80-10-10", 96)}
+    assert flips == {(False, "identity"), (True, "flip_signs")}
+
+
 def test_a_study_does_not_go_on_with_other_data(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))

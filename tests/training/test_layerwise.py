@@ -3,9 +3,11 @@
 import tempfile
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
+import zoo
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph, prepare_on_disk
 from zoo.datasets.splits import make_split
@@ -69,6 +71,18 @@ def test_logits_are_those_of_the_whole_graph(name, options, data, tmp_path):
     found = asked(model, data, nodes)
     torch.testing.assert_close(found, all_logits(model, data)[nodes], rtol=1e-4, atol=1e-6)
     assert not list(tmp_path.glob("zoo-*"))  # what was written meanwhile is gone
+
+
+@pytest.mark.parametrize("direction", ["both", "in", "out"])
+@pytest.mark.parametrize("name", ["gcn", "sage", "sgformer", "polynormer"])
+def test_weights_and_directions_of_edges_count(name, direction, tmp_path):
+    random = np.random.default_rng(0)
+    edges, weights = random.integers(0, 300, (900, 2)), random.random(900) + 0.1
+    x, y = random.normal(size=(300, 6)), random.integers(0, 3, 300)
+    data = zoo.Dataset.from_arrays(edges, x, y, weights=weights, direction=direction)
+    model, nodes = create_model(name, 6, 3), torch.tensor([7, 299, 0, 7, 150])
+    found = asked(model, data, nodes)
+    torch.testing.assert_close(found, all_logits(model, data)[nodes], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("edges", [1, 200, 10**9])

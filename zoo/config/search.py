@@ -152,7 +152,7 @@ def start_of(search: Search, data: Mapping[str, Any]) -> dict[str, Any]:
     """
     now = {key: at(data, key) for key in search}
     return {
-        key: now[key] if isinstance(space, Range) else json.dumps(now[key])
+        key: now[key] if isinstance(space, Range) else json.dumps(space[space.index(now[key])])
         for key, space in search.items()
         if now[key] in space
     }

@@ -49,6 +49,7 @@ class Dataset(FromObjects):
         ids: what the user calls each node (N,), int64 or text; None: by their numbers.
         labels: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
+        edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
         moments: the means and deviations, (2, F), by which it was done; None: by none.
         own: how many of the columns of x are features, the others being encodings; None: all.
@@ -67,7 +68,6 @@ class Dataset(FromObjects):
     overlap: ClassVar[int] = 0
     scaling: ClassVar[None] = None  # of series
     tokenizer: ClassVar[None] = None  # of a data set of text
-    edge_feature_names: ClassVar[None] = None  # of a set of graphs
 
     name: str
     graph: DGLGraph
@@ -81,6 +81,7 @@ class Dataset(FromObjects):
     ids: np.ndarray | None = None
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
     moments: Tensor | None = None
     own: int | None = None
@@ -258,6 +259,7 @@ def make_dataset(
         ids=arrays.ids,
         labels=arrays.label_names,
         feature_names=arrays.feature_names,
+        edge_feature_names=arrays.edge_feature_names,
         transform=features,
         moments=moments,
         columns=arrays.columns,

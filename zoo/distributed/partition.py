@@ -8,6 +8,7 @@ folder of each part holds `neighbours.npy`, their new numbers, and `x.npy`, its 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import ArrayFile, open_mapped
 from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
+from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import clusters, lookups, ranges
 from zoo.system.disk import check_space, writing
 from zoo.system.files import draft_folder
@@ -30,6 +32,9 @@ CONFIG = "part.json"
 _NEIGHBOURS, _FEATURES = "neighbours.npy", "x.npy"
 _ROWS = 2**16
 """Rows of features that are copied at a time."""
+
+_SAMPLED = 2**12
+"""Nodes by which a graph is known again."""
 
 
 class Partition(NamedTuple):
@@ -45,6 +50,7 @@ class Partition(NamedTuple):
         new: the new number of each node, (N,).
         old: the node of each new number, (N,).
         offsets: where the neighbours of each new number begin, without its own loop, (N+1,).
+        sample: SHA-256 of edges and features of some of the nodes; None: it was not noted.
     """
 
     config: Path
@@ -56,6 +62,7 @@ class Partition(NamedTuple):
     new: Tensor
     old: Tensor
     offsets: Tensor
+    sample: str | None = None
 
     def check(self, data: Dataset) -> None:
         """Raise ZooError unless the data are those that were partitioned, without an encoding.
@@ -63,6 +70,7 @@ class Partition(NamedTuple):
         Raises:
             ZooError: names, nodes, features or what was done to them differ.
         """
+        _refuse_weights(data)
         here = (data.name, len(data.x), data.x.shape[1], data.transform)
         there = (self.name, len(self.new), self.columns, self.transform)
         kinds = ("name", "nodes", "features", "`features:`")
@@ -71,6 +79,8 @@ class Partition(NamedTuple):
             for kind, one, other in zip(kinds, there, here, strict=True)
             if one != other
         ]
+        if not differ and self.sample not in (None, _sample(data)):
+            differ = ["other edges or features"]
         if differ:
             raise ZooError(
                 f"{self.config} is not of the recipe's data: it has {', '.join(differ)}. Write it "
@@ -99,6 +109,7 @@ def write_partition(data: Dataset, folder: Path, parts: int) -> list[dict[str, i
         raise ZooError(f"{folder} is there already; remove it, or write another folder.")
     if "distributed" not in data.batching:
         raise ZooError(f"{data.name} is no graph that could be cut into parts; name one.")
+    _refuse_weights(data)
     if parts > len(data.x):
         raise ZooError(f"{len(data.x)} nodes cannot be cut into {parts} parts; write fewer.")
     with draft_folder(folder) as draft, writing(folder):
@@ -125,7 +136,7 @@ def open_partition(config: Path | str) -> Partition:
         arrays = [tensor(open_mapped(config.parent / f"{each}.npy")) for each in names]
         dtype = torch.from_numpy(np.empty(0, told["dtype"])).dtype
         about = (told["name"], told["columns"], dtype, told["transform"])
-        found = Partition(config.absolute(), *about, ends, *arrays)
+        found = Partition(config.absolute(), *about, ends, *arrays, told.get("sample"))
         lengths = [len(each) - int(ends[-1]) for each in arrays]
     except (*BROKEN, IndexError) as error:
         said = " ".join(str(error).split())
@@ -181,10 +192,31 @@ def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
         "columns": data.x.shape[1],
         "dtype": str(_numpy(data.x.dtype)),
         "transform": data.transform,
+        "sample": _sample(data),
         "ends": sizes.cumsum(0).tolist(),
     }
     (folder / CONFIG).write_text(json.dumps(told))
     return said
+
+
+def _refuse_weights(data: Dataset) -> None:
+    if data.graph.edata:
+        raise ZooError(
+            f"{data.name} has weights, directions or features of edges, and a graph in parts keeps "
+            "none; write `weights: ignore` and `direction: both` under `dataset:`, without "
+            "`edge_features`, or train by `train.batching=neighbours`."
+        )
+
+
+def _sample(data: Dataset) -> str:
+    """Return the SHA-256 of where the neighbours of some nodes begin, and of their features."""
+    count = len(data.x)
+    nodes = torch.arange(0, count, max(1, count // _SAMPLED))
+    offsets = neighbours(data.graph)[0][nodes].long()
+    found = hashlib.sha256(str(data.graph.num_edges()).encode())
+    for each in (offsets, data.x[nodes].float()):
+        found.update(each.contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _write_rows(x: Tensor, which: Tensor, path: Path) -> None:

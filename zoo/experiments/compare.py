@@ -32,6 +32,9 @@ from zoo.weights.create import list_models
 BASELINES = ("gcn", "mlp")
 """The models that stand in every comparison of models for graphs."""
 
+ASKED = ("name", "task", "label", "horizon")
+"""Options of the data that say what is predicted, and of what."""
+
 BUDGET = ("epochs", "patience", "batching")
 """Options of the training that say how many steps a model may take."""
 
@@ -198,12 +201,14 @@ def _read(source: str, overrides: Sequence[str]) -> Contestant:
 
 def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> None:
     """Refuse several data sets; recipes and runs are named as they were asked for."""
-    datasets = [each.plan.dataset["name"] for each in found]
-    for name, dataset in zip(names, datasets, strict=True):
-        if dataset != datasets[0]:
+    first = found[0].plan.dataset
+    for name, each in zip(names, found, strict=True):
+        own = each.plan.dataset
+        if other := [key for key in ASKED if own.get(key) != first.get(key)]:
+            one, two = (data.get(other[0]) for data in (first, own))
             raise ZooError(
-                f"{names[0]} is on {datasets[0]} and {name} on {dataset}; compare recipes and runs "
-                "of one data set."
+                f"{names[0]} has {one} for `dataset.{other[0]}` and {name} has {two}; compare "
+                "recipes and runs of one data set."
             )
 
 
@@ -246,7 +251,7 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
 
 def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:
     """Return a baseline on the data, the seeds and the splits of the first plan."""
-    name, data = f"{model}-{_stem(first.dataset['name'])}", first.plain()
+    name, data = f"{model}-{path_name(first.dataset['name']).partition('.')[0]}", first.plain()
     changes = [each for each in overrides if _reaches(model, each)]
     given = {"dataset": data["dataset"], "seeds": data["seeds"]}
     if tuned and name in recipe_names():
@@ -280,16 +285,10 @@ def _untuned(
 ) -> Contestant:
     """Return a model with its default options, under a name that no shipped recipe has."""
     recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
-    name = f"{model}-{_stem(word(recipe.dataset))}"
+    name = f"{model}-{path_name(word(recipe.dataset)).partition('.')[0]}"
     return contestant(
         recipe, name=f"{name}-default" if name in recipe_names() else name, tuned=False
     )
-
-
-def _stem(data: str) -> str:
-    """Return `sales` for `shop/sales.csv`."""
-    name = path_name(data)
-    return name.partition(".")[0] or name
 
 
 def _label(spec: str | dict[str, Any]) -> str:

@@ -115,7 +115,9 @@ def estimate(plan: Plan) -> Estimate:
         ZooError: something is wrong with the data, or they are not one graph.
     """
     program = _of_program(plan.train)
+    before = held_now()
     data, split = _loaded(plan)
+    read = held_now() - before  # with the libraries that read it
     load = _load(plan, data, split)
     small = ScaledDown(plan, data, split)
 
@@ -125,6 +127,7 @@ def estimate(plan: Plan) -> Estimate:
     step, evaluation, on_cuda = _measured(small, load)
     weights = COPIES * sum(each.nbytes for each in model.state_dict().values())
     arrays = _of_arrays(plan, data, load)
+    program += max(0, read - (arrays - load.made))
     held = step.at(load.batch), evaluation.at(load.asked)
     free = max(0, available_memory() - arrays - weights - max(0, step.start))
     # What a step leaves at hand fits an evaluation of the same graph, and no other.

@@ -171,10 +171,19 @@ def _in_order(data: Dataset, names: list[str] | None) -> Dataset:
 
 
 def _edges_in_order(data: Dataset | Samples, names: list[str] | None) -> Dataset | Samples:
-    """Put named features of the edges of many graphs into the order of training."""
+    """Put named features of the edges of many graphs into the order of training.
+
+    Raises:
+        ZooError: they are others; or, of one graph, in another order.
+    """
     held = data.edge_feature_names
     if names is None or held is None or list(held) == names:
         return data
+    if isinstance(data, Dataset):
+        raise ZooError(
+            f"{data.name} has the features of edges {', '.join(held)}, and the model reads "
+            f"{', '.join(names)}; write `edge_features: [{', '.join(names)}]`."
+        )
     columns = _columns(data, "features of edges", held, names)
     graphs = data.graphs.with_features(lambda features: _chosen(features, columns))
     return dataclasses.replace(data, graphs=graphs, edge_feature_names=tuple(names))

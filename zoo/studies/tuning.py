@@ -47,7 +47,7 @@ TRAINING: dict[str, Any] = {
 
 RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
 
-_DATA = ("dataset", "graph", "encoding")
+_DATA = ("dataset", "graph", "encoding", "flip_signs", "split")
 
 
 def search_of(recipe: Recipe) -> Search:
@@ -278,7 +278,7 @@ class Tuning:
         """Return the data of some settings: that of the study, unless they change it."""
         data = search.changed(self.recipe.plain(), settings)
         plan = resolve(load_recipe(data, trust=True), trust=True)
-        own = self.prepared.plan
+        own = resolve(self.recipe, trust=True)
         same = all(getattr(plan, each) == getattr(own, each) for each in _DATA)
         if same and plan.train["loss"] == own.train["loss"]:
             return self.prepared._replace(plan=plan)

@@ -146,8 +146,18 @@ def layered(model: Model, decay: float) -> Arrange:
 
 
 def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
-    """Return which of stem and head mean the same in the model and in the stored weights."""
+    """Return which of stem and head mean the same in the model and in the stored weights.
+
+    Raises:
+        ZooError: the features of edges are others.
+    """
     theirs = stored.about
+    if not _agree((about.edge_feature_names, theirs.edge_feature_names)):
+        read, held = (", ".join(each.edge_feature_names or []) for each in (theirs, about))
+        raise ZooError(
+            f"the weights read the features of edges {read}, and the data have {held}; write "
+            f"`dataset.edge_features: [{read}]`."
+        )
     known = theirs.features is not None
     stem = model.config["in_dim"] == stored.config["in_dim"] and _agree(
         (about.features, theirs.features),

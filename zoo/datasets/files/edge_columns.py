@@ -54,12 +54,18 @@ class EdgeColumns(NamedTuple):
         return weight_name(others, self.weight, self.weights)
 
     def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
-        """Return `weights` (E,) and `edge_features` (E, F) of edge data by name, or None."""
+        """Return `weights` (E,), `edge_features` (E, F) and their names of edge data, or None."""
         named = self.named(list(data))
         features = [several_columns(each, data[each]) for each in self.features]
+        names = [
+            name if each.shape[1] == 1 else f"{name}[{column}]"
+            for name, each in zip(self.features, features, strict=True)
+            for column in range(each.shape[1])
+        ]
         return {
             "weights": None if named is None else one_column(named, data[named]),
             "edge_features": np.concatenate(features, axis=1) if features else None,
+            "edge_feature_names": tuple(names) or None,
         }
 
 

@@ -51,6 +51,7 @@ class GraphArrays(NamedTuple):
         relations: (E,) which of `relation_names` each edge is; None: all are of one kind.
         relation_names: what the kinds of edges are called.
         edge_features: (E, F) numbers; None: there are none.
+        edge_feature_names: what these are called; None where they have no names.
         form: `undirected`: each row is an edge of both directions, whichever is asked for;
             `canonical`: those of a canonical graph, whose weights stand as they are where none is
             asked for; None: each row leads from its first node to its second.
@@ -71,6 +72,7 @@ class GraphArrays(NamedTuple):
     relations: np.ndarray | None = None
     relation_names: tuple[str, ...] | None = None
     edge_features: np.ndarray | None = None
+    edge_feature_names: tuple[str, ...] | None = None
     form: str | None = None
 
 
