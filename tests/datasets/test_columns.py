@@ -236,6 +236,9 @@ def test_dates_of_any_year_and_words_for_the_unknown(tmp_path):
     frame = pandas.DataFrame({"id": range(4), "f": 1.0, "y": ["-1.0", "3", "-1", "2.5"]})
     told = {"label": "y", "task": "node-regression", "unknown": -1, "columns": "f"}
     assert load_graph(write(tmp_path / "h", frame), **told).y.isnan().tolist() == [1, 0, 1, 0]
+    codes = pandas.DataFrame({"id": range(4), "f": 1.0, "label": ["0", "00", "7", "0.0"]})
+    path = write(tmp_path / "codes", codes)
+    assert load_graph(path, unknown=0).labels == ("00", "7")  # 00 is a code and no number
     (tmp_path / "own.csv").write_text("id;f;y\n1;1,5;2,5\n2;2;3\n")
     told = {"label": "y", "task": "node-regression", "separator": ";", "decimal": "comma"}
     data = load_graph(str(tmp_path / "own.csv"), **told)

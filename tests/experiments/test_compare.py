@@ -194,9 +194,11 @@ def test_what_is_asked_otherwise_is_not_compared(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text("x,label\n" + "".join(f"{each},{each % 2}\n" for each in range(20)))
     recipe = f"model: mlp\ndataset: {{name: {path}%s}}\n"
-    for name, task in (("a", ""), ("b", ", task: node-regression")):
+    for name, task in (("a", ", task: node-binary"), ("b", ", task: node-regression")):
         (tmp_path / f"{name}.yaml").write_text(recipe % task)
-    with pytest.raises(ZooError, match="has None for `dataset.task` and .* has node-regression"):
+    with pytest.raises(
+        ZooError, match="has node-binary for `dataset.task` and .* has node-regression"
+    ):
         contestants([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")])
 
 

@@ -18,7 +18,7 @@ from zoo.experiments.compare import compare, contestants
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.inference.data_of_training import read_as_trained
+from zoo.inference.data_of_training import as_trained, read_as_trained
 from zoo.inference.forecast import as_read, evaluate_forecasts, forecast, rolled_out
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
 from zoo.training.sample_batches import SnapshotBatches
@@ -265,6 +265,9 @@ def test_recent_rows_are_enough_to_predict_in_the_steps_of_training(place):
         evaluate_forecasts(model, recent, "all", recent.split)
     with pytest.raises(ZooError, match="7 times, and 7 lags with a horizon of 2 need 11"):
         evaluate_forecasts(model, recent, "test", recent.split)
+    known = {"name": str(place / "sales.csv"), "time": "date", "target": "sales"}
+    found = as_trained(str(place / "recent.csv"), known, step="B")
+    assert found == {**known, "name": str(place / "recent.csv"), "step": "B"}
     sales[sales["date"].isin(days[::2])].to_csv(place / "other.csv", index=False)
     other, _ = read_as_trained(model, folder, {"name": str(place / "other.csv"), "step": "2D"})
     with pytest.raises(ZooError, match="in steps of .*2D.*trained on steps of D"):

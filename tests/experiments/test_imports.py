@@ -336,6 +336,9 @@ def test_what_is_wrong_with_imported_code_names_the_line(tmp_path, code, said):
     (tmp_path / "r.yaml").write_text("imports: [own.py]\ndataset: karate\nmodel: mlp\n")
     with pytest.raises(ZooError, match=said):
         load_recipe(tmp_path / "r.yaml", trust=True)
+    (tmp_path / "own.py").write_text("import json\njson.loads('x')\n")
+    with pytest.raises(ZooError, match="in line 2 of .*own.py"):
+        load_recipe(tmp_path / "r.yaml", trust=True)
     (tmp_path / "r.yaml").write_text("imports: [no_such]\ndataset: karate\nmodel: mlp\n")
     with pytest.raises(ZooError, match="No module named 'no_such'. Write a Python file"):
         load_recipe(tmp_path / "r.yaml", trust=True)

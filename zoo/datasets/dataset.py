@@ -16,6 +16,7 @@ from zoo.config.recipe import word
 from zoo.datasets.canonical import Direction, Duplicates, Relations, canonical, graph_of
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
 from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
+from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, transformed
 from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
@@ -144,6 +145,8 @@ class Dataset(FromObjects):
         """Return the data set with features learnt of the columns of training nodes (n,) alone."""
         if self.columns is None:
             return self
+        if isinstance(self.columns, Texts):  # which all nodes have taught already
+            return dataclasses.replace(self, learnt=tuple(self.columns.learnt()))
         return self.with_columns(self.columns.learnt(train.numpy()))
 
     def with_columns(self, learnt: Sequence[LearntColumn]) -> "Dataset":

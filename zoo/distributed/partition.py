@@ -20,6 +20,7 @@ from torch import Tensor
 from zoo.config.options import Spec
 from zoo.datasets import Dataset
 from zoo.datasets.files.prepared import BROKEN
+from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.mapped.array_file import ArrayFile, open_mapped
 from zoo.datasets.mapped.reader import tensor
 from zoo.errors import ZooError
@@ -70,7 +71,7 @@ class Partition(NamedTuple):
         Raises:
             ZooError: names, nodes, features or what was done to them differ.
         """
-        _refuse_weights(data)
+        _refuse_others(data)
         here = (data.name, len(data.x), data.x.shape[1], data.transform)
         there = (self.name, len(self.new), self.columns, self.transform)
         kinds = ("name", "nodes", "features", "`features:`")
@@ -109,7 +110,7 @@ def write_partition(data: Dataset, folder: Path, parts: int) -> list[dict[str, i
         raise ZooError(f"{folder} is there already; remove it, or write another folder.")
     if "distributed" not in data.batching:
         raise ZooError(f"{data.name} is no graph that could be cut into parts; name one.")
-    _refuse_weights(data)
+    _refuse_others(data)
     if parts > len(data.x):
         raise ZooError(f"{len(data.x)} nodes cannot be cut into {parts} parts; write fewer.")
     with draft_folder(folder) as draft, writing(folder):
@@ -199,7 +200,13 @@ def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
     return said
 
 
-def _refuse_weights(data: Dataset) -> None:
+def _refuse_others(data: Dataset) -> None:
+    """Refuse what a graph in parts does not keep: features of each split, and weights of edges."""
+    if data.columns is not None and not isinstance(data.columns, Texts):
+        raise ZooError(
+            f"{data.name} is a table whose features are learnt of the training nodes; write them "
+            "for good, `zoo data prepare PATH NAME`, and cut that graph into parts."
+        )
     if data.graph.edata:
         raise ZooError(
             f"{data.name} has weights, directions or features of edges, and a graph in parts keeps "

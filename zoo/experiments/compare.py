@@ -134,6 +134,8 @@ def compare(
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
         summary = train_apart(entry.plan, device, runs, quiet=quiet) if known is None else known
         rows.append({**_row(entry, summary), "read": known is not None})
+    if len(metrics := sorted({each["metric"] for each in rows})) > 1:
+        raise ZooError(f"these are measured by {' and by '.join(metrics)}; compare those of one.")
     first = rows[0]["budget"]
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
     return [
@@ -181,7 +183,7 @@ def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
             begun = read_environment(folder)
         except ZooError:  # damaged, or of another version of the zoo
             continue
-        same = begun is None or begun.files == files
+        same = begun is None or not begun.files or begun.files == files
         if _training(theirs) == wanted and code == plan.code and same:
             yield folder
 
@@ -203,13 +205,11 @@ def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> Non
     """Refuse several data sets; recipes and runs are named as they were asked for."""
     first = found[0].plan.dataset
     for name, each in zip(names, found, strict=True):
-        own = each.plan.dataset
-        if other := [key for key in ASKED if own.get(key) != first.get(key)]:
-            one, two = (data.get(other[0]) for data in (first, own))
-            raise ZooError(
-                f"{names[0]} has {one} for `dataset.{other[0]}` and {name} has {two}; compare "
-                "recipes and runs of one data set."
-            )
+        for key in ASKED:
+            one, two = first.get(key), each.plan.dataset.get(key)
+            if None not in (one, two) and one != two:
+                said = f"{names[0]} has {one} for `dataset.{key}` and {name} has {two}"
+                raise ZooError(f"{said}; compare recipes and runs of one data set.")
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
@@ -251,7 +251,8 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
 
 def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:
     """Return a baseline on the data, the seeds and the splits of the first plan."""
-    name, data = f"{model}-{path_name(first.dataset['name']).partition('.')[0]}", first.plain()
+    name = f"{model}-{path_name(first.dataset['name']).lstrip('.').partition('.')[0]}"
+    data = first.plain()
     changes = [each for each in overrides if _reaches(model, each)]
     given = {"dataset": data["dataset"], "seeds": data["seeds"]}
     if tuned and name in recipe_names():
@@ -285,7 +286,7 @@ def _untuned(
 ) -> Contestant:
     """Return a model with its default options, under a name that no shipped recipe has."""
     recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
-    name = f"{model}-{path_name(word(recipe.dataset)).partition('.')[0]}"
+    name = f"{model}-{path_name(word(recipe.dataset)).lstrip('.').partition('.')[0]}"
     return contestant(
         recipe, name=f"{name}-default" if name in recipe_names() else name, tuned=False
     )

@@ -53,9 +53,12 @@ def import_sources(sources: Sequence[str], folder: Path, trust: Trust = True) ->
 def _failure(source: str, error: BaseException) -> str:
     """Return why a source cannot be imported, with the line of a file that it is in."""
     said = f"{type(error).__name__}: {error}".removesuffix(".")
-    if not source.endswith(".py") and getattr(error, "name", None) == source:
+    missing = getattr(error, "name", None)
+    if not source.endswith(".py") and missing and f"{source}.".startswith(f"{missing}."):
         return f"{source!r} cannot be imported: {said}. Write a Python file, or what is installed."
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    places = traceback.extract_tb(error.__traceback__)
+    own = [each for each in places if Path(each.filename).name == Path(source).name]
+    place = (own or places)[-1]
     at = "" if isinstance(error, SyntaxError) else f" in line {place.lineno} of {place.filename}"
     return f"{source!r} cannot be imported: {said}{at}. Correct it, and call the command again."
 

@@ -211,7 +211,12 @@ def _files(plan: Plan) -> dict[str, str]:
 def data_files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of the files of one's own data that a recipe names, by their names."""
     named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    return {path.name: sha256_of(path) for path in [*own_files(plan.dataset), *named]}
+    paths = [*own_files(plan.dataset), *(each for each in named if each.is_file())]
+    names = [path.name for path in paths]
+    return {
+        name if names.count(name) == 1 else f"{path.parent.name}/{name}": sha256_of(path)
+        for name, path in zip(names, paths, strict=True)
+    }
 
 
 def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:

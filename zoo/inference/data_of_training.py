@@ -12,6 +12,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.datasets import Dataset
+from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.load import DATASETS, load_data, own_files
 from zoo.datasets.load.by_name import common_options, whole_reader
 from zoo.datasets.load.obtain import path_of
@@ -59,7 +60,8 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         spec: of the data.
     """
     asked, _ = divide(
-        as_trained(spec, training_spec(folder), columns_read(model.about)), ("split",)
+        as_trained(spec, training_spec(folder), columns_read(model.about), model.about.step),
+        ("split",),
     )
     data, known = load_data(asked), training_part(model, dataset_of_run(folder))
     if known is None or same_nodes(data, known[0]):
@@ -108,7 +110,12 @@ def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
     return {"count": len(data.y), "ids": None if data.ids is None else data.ids.tolist()}
 
 
-def as_trained(spec: Spec, trained_on: Spec | None, read: Sequence[str] | None = None) -> Spec:
+def as_trained(
+    spec: Spec,
+    trained_on: Spec | None,
+    read: Sequence[str] | None = None,
+    step: str | None = None,
+) -> Spec:
     """Return a spec of files of one's own with the options of the data of training.
 
     What it says itself counts first. Columns that a table does not have are left out. Of `texts` it
@@ -118,6 +125,7 @@ def as_trained(spec: Spec, trained_on: Spec | None, read: Sequence[str] | None =
         spec: of the data.
         trained_on: of the data of training.
         read: the columns of a table that the weights read; others are none of its features.
+        step: of the times of training, which a few rows would not tell.
 
     Raises:
         ZooError: there is no such file.
@@ -128,13 +136,15 @@ def as_trained(spec: Spec, trained_on: Spec | None, read: Sequence[str] | None =
     own = dict(spec) if isinstance(spec, Mapping) else {}
     if name in DATASETS:
         made = OF_SEQUENCES if name == "texts" else ()
-        return {**{key: trained_on[key] for key in made if key in trained_on}, **own} or spec
+        told = {key: trained_on[key] for key in made if key in trained_on}
+        return {"name": name, **told, **own} if told else spec
     path = path_of(name)
     if not path.exists():
         return spec
     if whole := whole_reader(path, trained_on):
         fits = {*trained_on, *own} <= {"name", "split", *options_of(whole)}
-        return {**trained_on, **own, "name": name} if fits else spec
+        told = {"step": step} if step and not step.isdigit() and "step" in options_of(whole) else {}
+        return {**trained_on, **told, **own, "name": name} if fits else spec
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
@@ -145,6 +155,8 @@ def as_trained(spec: Spec, trained_on: Spec | None, read: Sequence[str] | None =
         if read and not kept.get("columns") and set(read) <= held and not of_kinds:
             kept["columns"] = [*read]
         kept = {key: each for key, each in kept.items() if each not in (None, [])}
+    if read == [Texts.name]:  # whose terms the weights hold
+        kept.pop("terms_of", None)
     return {**kept, **own, "name": name}
 
 

@@ -71,7 +71,7 @@ def evaluate_part(
     part = part or ("test" if spec is None or known else "all")
     if spec is not None:
         known_data = trained_on or (about.recipe or {}).get("dataset")
-        spec = as_trained(spec, known_data, columns_read(about))
+        spec = as_trained(spec, known_data, columns_read(about), about.step)
     spec, own = divide(of_training(about, trained_on) if spec is None else spec, ("split",))
     data = load_data(spec)
     if data.task == FORECASTING:
@@ -151,5 +151,9 @@ def forecast_of(
         ZooError: as `zoo.inference.forecast.forecast`, or nothing is known of the series.
     """
     known = divide(trained_on or (model.about.recipe or {}).get("dataset"), ("split",))[0]
-    given = of_training(model.about, known) if spec is None else as_trained(spec, known)
+    given = (
+        of_training(model.about, known)
+        if spec is None
+        else as_trained(spec, known, step=model.about.step)
+    )
     return forecast(model, load_data(given), steps, device=device)

@@ -155,7 +155,8 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
     if not _agree((about.edge_feature_names, theirs.edge_feature_names)):
         read, held = (", ".join(each.edge_feature_names or []) for each in (theirs, about))
         raise ZooError(
-            f"the weights read the features of edges {read}, and the data have {held}; write "
+            f"the weights read the features of edges {read}, and the data have {held}. Fine-tune "
+            "on data with the same ones; of a table, write "
             f"`dataset.edge_features: [{read}]`."
         )
     known = theirs.features is not None

@@ -1,5 +1,7 @@
 """Tasks and their labels, validated and encoded: classes, multi-label targets, or numbers."""
 
+import re
+
 import numpy as np
 
 from zoo.errors import ZooError, unknown
@@ -21,6 +23,7 @@ GRAPHS, SEQUENCES, ACCURACY = "graph-classification", "sequence-classification",
 FORECASTING = "node-forecasting"
 """The task of graphs in time."""
 
+_PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}
@@ -205,7 +208,5 @@ def is_word(text: np.ndarray, word: str) -> np.ndarray:
 
 
 def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    """Return the number that a text is, or the text: 007 is none."""
+    return float(text) if _PLAIN_NUMBER.fullmatch(text) else text

@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -161,7 +161,7 @@ def term_arrays(
         ) from None
     weights = TfidfTransformer(smooth_idf=False).fit(counts).idf_.tolist()
     found = counter.get_feature_names_out().tolist()
-    column = TextColumn(kind="text", name="text", terms=found, weights=weights)
+    column = TextColumn(kind="text", name=Texts.name, terms=found, weights=weights)
     texts = Texts(documents.texts, column)
     features, names = texts.features(texts.learnt())
     return GraphArrays(
@@ -184,6 +184,8 @@ class Texts:
     It is what `FeatureColumns` is of a table: weights keep what was learnt, and read others by it.
     """
 
+    name: ClassVar[str] = "text"
+
     texts: list[str]
     column: TextColumn
 
@@ -204,7 +206,7 @@ class Texts:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         column = learnt[0]
-        if len(learnt) > 1 or column.kind != "text" or column.name != self.column.name:
+        if len(learnt) > 1 or column.kind != "text" or column.name != self.name:
             names = ", ".join(repr(each.name) for each in learnt)
             raise ZooError(
                 f"it is a text in each line, and the model was trained on a table with {names}; "

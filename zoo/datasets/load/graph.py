@@ -211,7 +211,10 @@ def own_files(spec: Spec) -> list[Path]:
         return pair_files(path, spec.get("source"), spec.get("target"))
     if folder := tu_folder(path):
         return sorted(folder.glob("*_*.txt"))
-    named = [path, *(Path(spec[each]).expanduser() for each in tables if spec.get(each))]
+    named = [
+        path,
+        *(Path(spec[each]).expanduser() for each in (*tables, "terms_of") if spec.get(each)),
+    ]
     inside = [path / META, *(path / f"{each}{end}" for each in tables for end in SUFFIXES)]
     for start in tables if path.is_dir() else ():
         inside += sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}"))

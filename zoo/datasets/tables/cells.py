@@ -104,6 +104,9 @@ def _refuse_mixed(column: "pyarrow.ChunkedArray", name: str) -> None:
     cells = compute.utf8_trim_whitespace(column.fill_null(""))
     if not compute.all(compute.match_substring_regex(cells, r"^([+-]?\d*[.,]?\d*)$")).as_py():
         return
+    commas = cells.filter(compute.match_substring(cells, ","))
+    if compute.all(compute.match_substring_regex(commas, r"^[+-]?[1-9]\d{0,2},\d{3}$")).as_py():
+        return  # these part thousands
     places = [
         int(np.argmax(compute.match_substring(cells, each).to_numpy(zero_copy_only=False)))
         for each in ",."
@@ -181,7 +184,7 @@ def parsed(words: "Series", date_format: str | None) -> "Series":
     form = date_format or next(looks, "ISO8601")
     try:
         return pandas.to_datetime(words, format=form, errors="coerce", utc=True)
-    except ValueError as error:
+    except (ValueError, re.error) as error:
         raise ZooError(f"`date_format: {form!r}` is none ({error}); write %d/%m/%Y.") from None
 
 

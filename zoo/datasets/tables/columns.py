@@ -221,8 +221,10 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
     for name, text in zip(names, found, strict=True):
         if choice.unknown is not None:
             text[is_word(text, str(choice.unknown))] = ""
-        if choice.decimal == "comma" and choice.task == REGRESSION:
+        if choice.decimal == "comma" and choice.task == REGRESSION and is_text(table[name].type):
             text[:] = np.char.translate(text, str.maketrans(",.", ".,"))
+            if choice.unknown is not None:
+                text[is_word(text, str(choice.unknown).replace(",", "."))] = ""
         classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
         values = np.unique(text).tolist() if classes else []
         doubtful = [each for each in values if each.lower() in _SUSPECT]

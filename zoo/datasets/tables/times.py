@@ -97,7 +97,7 @@ def on_grid(
     import pandas
 
     present = np.unique(when)
-    if len(present) < 2:
+    if len(present) < 2 and step is None:
         raise ZooError(f"{where} has one time only; forecasts are learnt from many of them.")
     if when.dtype.kind == "M":
         steps = Steps(_named(step) if step else _usual(pandas.DatetimeIndex(present)))
