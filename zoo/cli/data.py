@@ -109,9 +109,8 @@ def prepare(
                 f"and write `dataset.{late[0]}={spec[late[0]]}` where you train on it."
             )
         parts = read_graph(spec)
-        data = own_graph(spec["name"], parts)
-        if parts.columns is not None:
-            data = learnt_once(data)
+        read = own_graph(spec["name"], parts)
+        if (data := learnt_once(read)) is not read:
             parts = parts._replace(features=data.x.numpy(), feature_names=data.feature_names)
         write_prepared(check_arrays(parts._replace(task=data.task)), written)
     word = shlex.quote(f"dataset={name}")

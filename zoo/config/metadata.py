@@ -60,6 +60,11 @@ def path_name(path: str) -> str:
     return f"{run}/{last}" if run and re.fullmatch(r"seed-\d+", last) else last
 
 
+def stem_of(path: str) -> str:
+    """Return the name of a file or folder without its ending: `sales` of `shop/sales.csv`."""
+    return path_name(path).lstrip(".").partition(".")[0]
+
+
 def is_private(text: str) -> bool:
     """Return whether a text is a path of one machine, or holds that of the user's own folder."""
     home = os.path.expanduser("~")

@@ -97,6 +97,12 @@ def graph_of(
 ) -> DGLGraph:
     """Return the canonical graph of checked arrays, with the weights and features of their edges.
 
+    Args:
+        arrays: E edges of N nodes; weights (E,) and features (E, F) where there are some.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: as that of `canonical`; rows without direction lead both ways in any case.
+        relations: `separate` keeps K kinds of edges apart, (E, K) weights.
+
     Raises:
         ZooError: kinds of edges are to be kept apart, and there is one, or directions are as well.
     """

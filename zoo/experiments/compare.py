@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.config.metadata import path_name
+from zoo.config.metadata import stem_of
 from zoo.config.metrics import beside, gain
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import SAID, Recipe, word
@@ -183,7 +183,7 @@ def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
             begun = read_environment(folder)
         except ZooError:  # damaged, or of another version of the zoo
             continue
-        same = begun is None or not begun.files or begun.files == files
+        same = begun is None or not begun.files or files.items() <= begun.files.items()
         if _training(theirs) == wanted and code == plan.code and same:
             yield folder
 
@@ -251,7 +251,7 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
 
 def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:
     """Return a baseline on the data, the seeds and the splits of the first plan."""
-    name = f"{model}-{path_name(first.dataset['name']).lstrip('.').partition('.')[0]}"
+    name = f"{model}-{stem_of(first.dataset['name'])}"
     data = first.plain()
     changes = [each for each in overrides if _reaches(model, each)]
     given = {"dataset": data["dataset"], "seeds": data["seeds"]}
@@ -286,7 +286,7 @@ def _untuned(
 ) -> Contestant:
     """Return a model with its default options, under a name that no shipped recipe has."""
     recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
-    name = f"{model}-{path_name(word(recipe.dataset)).lstrip('.').partition('.')[0]}"
+    name = f"{model}-{stem_of(word(recipe.dataset))}"
     return contestant(
         recipe, name=f"{name}-default" if name in recipe_names() else name, tuned=False
     )

@@ -227,7 +227,7 @@ def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
         plan: what is trained.
     """
     now = data_files(plan)
-    if other := sorted(name for name, sha256 in (begun or {}).items() if now.get(name) != sha256):
+    if other := sorted(name for name, sha256 in now.items() if (begun or now).get(name) != sha256):
         raise ZooError(
             f"{other[0]} is not as it was when this was begun, and its scores would be of "
             "different data. Put the former file back, or begin anew."

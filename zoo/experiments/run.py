@@ -21,7 +21,6 @@ from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import (
     Prepared,
     build,
-    data_files,
     prepare,
     same_files,
     seed_everything,
@@ -220,7 +219,7 @@ def _run(
                 record.begin_from(start)
                 begin(start)
             record.track(track, written)
-            known = {"recipe": plan.recipe.name, "files": data_files(plan)}
+            known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
             record.begin(lambda: {**known, **environment(where)})
             if not record.holds(NODES) and (nodes := nodes_of(plan.dataset, prepared.data)):
                 record.write(NODES, nodes)

@@ -205,6 +205,7 @@ class Shared(Divided):
         self.training = torch.zeros(len(data.x), dtype=torch.bool, device=self.device)
         self.training[self.train] = True
         self.known = known_numbers(self.data.y)
+        self.whole = max(1, int(self.known[self.train].sum()))
         self.fixed = self._deal(0)
 
     def parts(self, epoch: int) -> Iterator[Part]:
@@ -214,8 +215,8 @@ class Shared(Divided):
             self.shard = self._deal(1 + self.dealt)
         nodes = self.shard.nodes.to(self.device)
         rows = self.training[nodes].nonzero().squeeze(1)
-        known, whole = self.known[nodes[rows]].sum(), self.known[self.train].sum()
-        weight, share = int(known) / max(1, int(whole)), len(nodes) / len(self.data.x)
+        weight = int(self.known[nodes[rows]].sum()) / self.whole
+        share = len(nodes) / len(self.data.x)
         seed = seed_of((self.seed, process_group.rank(), epoch))
         yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
 

@@ -151,7 +151,7 @@ def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = N
         words = found
     else:
         words = pandas.Series(texts(column))
-        found = parsed(words, date_format)
+        found = parsed_dates(words, date_format)
         wrong = (found.isna() & (words != "")).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
@@ -170,7 +170,7 @@ def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = N
     return days.to_numpy(np.float64)
 
 
-def parsed(words: "Series", date_format: str | None) -> "Series":
+def parsed_dates(words: "Series", date_format: str | None) -> "Series":
     """Return the dates of a column of text, NaT where a cell is none.
 
     Args:

@@ -11,9 +11,9 @@ from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, encode_text, is_word, unlabelled
 from zoo.datasets.tables.cells import LONGEST, dates, decoded, numbers, short, texts, vectors
+from zoo.datasets.tables.column_hints import no_numbers
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import is_text
-from zoo.datasets.tables.looks import no_numbers
 from zoo.datasets.tables.sentence_vectors import sentence_vectors
 from zoo.errors import ZooError, suggestion
 

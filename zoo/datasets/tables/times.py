@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.datasets.tables.cells import parsed
+from zoo.datasets.tables.cells import parsed_dates
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def times_of(column: "Series", where: str, name: str, date_format: str | None) -
         if whole and not days and date_format is None:
             return plain.to_numpy(np.int64)
         column, date_format = column.astype(str), date_format or ("%Y%m%d" if days else None)
-    dates = parsed(column, date_format)
+    dates = parsed_dates(column, date_format)
     wrong = dates.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
