@@ -10,7 +10,9 @@ import weakref
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
+from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 
 Given = TypeVar("Given")
@@ -34,6 +36,11 @@ def remember(graph: Given) -> Given:
 def derived(graph: Given, source: object) -> Given:
     """Return a graph made of another in a way that keeps it canonical: known if the other is."""
     return remember(graph) if _is_known(source) else graph
+
+
+def subgraph(graph: DGLGraph, nodes: Tensor) -> DGLGraph:
+    """Return the graph of some nodes (n,), in their order: known if the whole is."""
+    return derived(graph.subgraph(nodes.to(graph.idtype), store_ids=False), graph)
 
 
 def check_graph(graph: object) -> None:

@@ -8,6 +8,8 @@ import torch
 
 from zoo.config.options import pick
 from zoo.datasets.load import load_data, load_graph
+from zoo.datasets.load.graph import from_dataset
+from zoo.datasets.mapped.writer import write_on_disk
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.encodings import ENCODINGS
@@ -15,6 +17,7 @@ from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
 from zoo.inference.data_of_training import read_as_trained
 from zoo.inference.evaluate import evaluate_part
+from zoo.inference.forward import features, rows
 from zoo.inference.predict import evaluate
 from zoo.training.fit import fit
 from zoo.training.full_batch import TrainingData, training_alone
@@ -100,6 +103,20 @@ def test_a_part_of_a_graph_keeps_its_own_edges():
     }
     assert found == {(a, b) for a, b in there if {a, b} <= set(nodes.tolist())}
     assert torch.equal(part.x, data.x[nodes]) and torch.equal(part.y, data.y[nodes])
+
+
+def test_a_graph_on_disk_is_trained_and_predicted_in_parts_as_in_memory(tmp_path):
+    data = load_graph("sbm", nodes=200, dim=6)
+    write_on_disk(from_dataset(data), tmp_path / "twin")
+    split, task = make_split("ratio-60-20-20", data.y, None, seed=0), pick(TASKS, data.task)
+    found = []
+    for each in (data, load_graph(tmp_path / "twin")):
+        run, weights = trained(TrainingData(each, split, task))
+        model = create_model("difformer", each.inputs, each.classes, dim=8)
+        model.load_state_dict(weights)
+        found.append((run.train, run.val, run.test, rows(model, each, features, 50, False, "cpu")[0]))
+    assert found[0][:3] == found[1][:3]
+    assert torch.equal(found[0][3], found[1][3])
 
 
 def test_what_has_nothing_to_hide_is_said():

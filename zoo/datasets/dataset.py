@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from zoo.canonical_form import FEATURE, derived
+from zoo.canonical_form import FEATURE, subgraph
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
@@ -130,7 +130,7 @@ class Dataset(FromObjects):
 
         A graph that was made of the features, and encodings, are made again of these nodes.
         """
-        graph = derived(self.graph.subgraph(nodes, store_ids=False), self.graph)
+        graph = subgraph(self.graph, nodes)
         ids = None if self.ids is None else self.ids[nodes.numpy()]
         names = self.feature_names and self.feature_names[: self.own]
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
-from zoo.canonical_form import derived
+from zoo.canonical_form import subgraph
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
@@ -69,7 +69,7 @@ def _of_nodes(
             return read(model, place(data.graph, device), x).float().cpu(), 0.0
         out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
         for number, nodes in enumerate(_parts(data, size)):
-            part = derived(data.graph.subgraph(nodes, store_ids=False), data.graph)
+            part = subgraph(data.graph, nodes)
             graph = place(part, device)
             answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
             out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
