@@ -111,6 +111,20 @@ def test_what_test_nodes_alone_hold_is_not_learnt(tmp_path):
     assert (learnt.x[40:, column : column + 3] == 0).all()
 
 
+@pytest.mark.parametrize(("missing", "age", "since"), [("mean", 30.0, 0.0), ("zero", 0.0, 0.0)])
+def test_gaps_of_another_table_alone(tmp_path, missing, age, since):
+    """They are filled by what the other table says, with what training had."""
+    frame = table(2, gaps=False).drop(columns=["about", "country", "open"])
+    frame["age"] = [20.0, 40.0]
+    whole = load_graph(write(tmp_path / "g", frame), label="kind", dates="since")
+    frame.loc[0, ["age", "since"]] = [np.nan, None]
+    other = write(tmp_path / "other", frame)
+    learnt = whole.columns.learnt()
+    asked = load_graph(other, label="kind", dates="since", missing=missing).with_columns(learnt)
+    assert asked.x[0].tolist() == [age, since, 0, 0]
+    assert torch.equal(asked.x[1], whole.x[1])
+
+
 @pytest.mark.parametrize("options", [[], ["--on-disk"]])
 def test_a_prepared_table_has_learnt_of_its_training_nodes(options, zoo, tmp_path, caplog):
     frame = table(40, gaps=False).assign(split=["train"] * 20 + ["val"] * 10 + ["test"] * 10)

@@ -57,14 +57,14 @@ def check_out(out: Path | None, suffixes: tuple[str, ...], again: bool) -> None:
 
 
 class Device(StrEnum):
-    """Where to train."""
+    """Where to compute."""
 
     auto = "auto"
     cpu = "cpu"
     cuda = "cuda"
 
 
-DeviceName = Annotated[Device, typer.Option(help="Where to train.")]
+DeviceName = Annotated[Device, typer.Option(help="Where to compute.")]
 Runs = Annotated[
     Path,
     typer.Option(help="The folder in which the run's own folder is made.", callback=typed_path),

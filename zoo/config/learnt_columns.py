@@ -19,12 +19,13 @@ class _Column(BaseModel):
 class NumberColumn(_Column):
     """Numbers, or lists of `width` of them; `fill` is what is missing, None where nothing may be.
 
-    With an `indicator` a column of 0 and 1 says where something was missing. Of each `shift` is
+    `mean` is that of training, for another table that says `missing: mean`. With an `indicator` a column of 0 and 1 says where something was missing. Of each `shift` is
     taken away, and it is divided by `spread`, where there are some.
     """
 
     kind: Literal["number"]
     width: Annotated[int, Field(ge=1)] | None = None
+    mean: list[_Finite] | None = None
     fill: list[_Finite] | None = None
     indicator: bool = False
     shift: list[_Finite] | None = None

@@ -82,7 +82,7 @@ class FeatureColumns:
         """
         blocks, names = [], []
         for column in learnt:
-            block, own = _APPLY[column.kind](column, self._of(column))
+            block, own = _APPLY[column.kind](column, self._of(column), self.missing)
             blocks.append(block)
             names += own
         if not any(sparse.issparse(each) for each in blocks):
@@ -140,17 +140,17 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
     rows, width = _rows(values), None if values.ndim == 1 else values.shape[1]
     gaps = np.isnan(rows)
     rows = np.where(np.abs(rows) <= _LARGEST, rows, np.nan)  # larger ones are refused in the check
-    told: dict[str, Any] = {}
+    known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+    told: dict[str, Any] = {"mean": (np.nansum(rows, axis=0) / known).tolist()}
     if how.missing == "mean":
         _need_values(name, not gaps.all(axis=0).any())
-        known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
-        told["fill"] = (np.nansum(rows, axis=0) / known).tolist()
+        told["fill"] = told["mean"]
     elif how.missing != "refuse":
         told["fill"] = [0.0] * rows.shape[1]
         told["indicator"] = how.missing == "indicator" and bool(gaps.any())
     if how.numbers == "standard":
-        known = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
-        told |= {"shift": known.mean(axis=0).tolist(), "spread": _spread(known).tolist()}
+        whole = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
+        told |= {"shift": whole.mean(axis=0).tolist(), "spread": _spread(whole).tolist()}
         if not np.isfinite([*told["shift"], *told["spread"]]).all():  # refused in the check too
             told = {}
     return NumberColumn(kind="number", name=name, width=width, **told)
@@ -166,7 +166,9 @@ def _rows(values: np.ndarray) -> np.ndarray:
     return values[:, None] if values.ndim == 1 else values
 
 
-def _number(column: NumberColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def _number(
+    column: NumberColumn, values: np.ndarray, missing: Missing
+) -> tuple[np.ndarray, list[str]]:
     rows = _rows(values)
     if (column.width or 1) != rows.shape[1]:
         raise ZooError(
@@ -175,8 +177,11 @@ def _number(column: NumberColumn, values: np.ndarray) -> tuple[np.ndarray, list[
         )
     names = [column.name] if column.width is None else _numbered(column.name, column.width)
     gaps = np.isnan(rows)
-    if column.fill is not None:
-        rows = np.where(gaps, np.array(column.fill), rows)
+    fill = column.fill
+    if fill is None:  # nothing was missing in training
+        fill = {"mean": column.mean, "zero": [0.0]}.get(missing)
+    if fill is not None:
+        rows = np.where(gaps, np.array(fill), rows)
     if column.shift is not None and column.spread is not None:
         rows = (rows - np.array(column.shift)) / np.array(column.spread)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
@@ -194,12 +199,14 @@ def _learn_category(name: str, values: np.ndarray, how: FeatureColumns) -> Learn
     return CategoryColumn(kind="category", name=name, values=found)
 
 
-def _category(column: CategoryColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def _category(
+    column: CategoryColumn, values: np.ndarray, missing: Missing
+) -> tuple[np.ndarray, list[str]]:
     found = (values[:, None] == np.array(column.values, str)).astype(np.float32)
     return found, [f"{column.name}={each}" for each in column.values]
 
 
-def _hashed(column: HashedColumn, values: np.ndarray) -> tuple[Any, list[str]]:
+def _hashed(column: HashedColumn, values: np.ndarray, missing: Missing) -> tuple[Any, list[str]]:
     from sklearn.feature_extraction import FeatureHasher
 
     hasher = FeatureHasher(column.columns, input_type="string", dtype=np.float32)
@@ -221,7 +228,7 @@ def _learn_text(name: str, values: np.ndarray, how: FeatureColumns) -> TextColum
     return TextColumn(kind="text", name=name, terms=words, weights=learn.idf_.tolist())
 
 
-def _text(column: TextColumn, values: np.ndarray) -> tuple[Any, list[str]]:
+def _text(column: TextColumn, values: np.ndarray, missing: Missing) -> tuple[Any, list[str]]:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     count = TfidfVectorizer(stop_words="english", vocabulary=column.terms, dtype=np.float32)
@@ -236,11 +243,11 @@ def _learn_date(name: str, values: np.ndarray, how: FeatureColumns) -> DateColum
     return DateColumn(kind="date", name=name, **told, missing=how.missing)
 
 
-def _date(column: DateColumn, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def _date(column: DateColumn, values: np.ndarray, missing: Missing) -> tuple[np.ndarray, list[str]]:
     turn = 2 * np.pi * values / _YEAR
     found = [(values - column.mean) / column.deviation, np.sin(turn), np.cos(turn)]
     names = [f"{column.name}{end}" for end in ("", " sine of year", " cosine of year")]
-    if column.missing != "refuse":  # 0 is the mean
+    if column.missing != "refuse" or missing in ("mean", "zero"):  # 0 is the mean
         found = [np.nan_to_num(each) for each in found]
     if column.missing == "indicator":
         found, names = [*found, np.isnan(values)], [*names, f"{column.name} missing"]
@@ -271,4 +278,4 @@ _APPLY: dict[str, Callable[..., tuple[Any, list[str]]]] = {
     "text": _text,
     "date": _date,
 }
-"""Kind to function `(what was learnt, values)`, which gives features (N, k) and their names."""
+"""Kind to function `(what was learnt, values, missing)`, which gives features (N, k) and names."""
