@@ -166,11 +166,11 @@ FEW = torch.arange(30) % 3
         ("per-class-20", FEW, None, ["class 0", "10", "20", "{name: per-class, train: 5}"]),
         ({"name": "per-class", "train": 5}, FEW, None, ["500", "1000", "15", "val: 5, test: 10"]),
         ("per-class-20", torch.zeros(9, 2), None, ["targets", "ratio-60-20-20"]),
-        ({"name": "ratio", "train": 60, "val": 1}, FEW, None, ["no labelled node for val", "30"]),
+        ({"name": "ratio", "train": 60, "val": 1}, FEW, None, ["labelled nodes for val", "30"]),
         ("per-class", torch.rand(40), None, ["a number", "ratio-60-20-20"]),
-        ("ratio-60-20-20", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
-        ("per-class", torch.full((9,), -1), None, ["no node", "label: COLUMN"]),
-        ("benchmark", torch.full((8,), -1), masks_of(8, 1), ["no node", "label: COLUMN"]),
+        ("ratio-60-20-20", torch.full((9,), -1), None, ["none of the nodes", "label: COLUMN"]),
+        ("per-class", torch.full((9,), -1), None, ["none of the nodes", "label: COLUMN"]),
+        ("benchmark", torch.full((8,), -1), masks_of(8, 1), ["none of the nodes", "label: COLUMN"]),
     ],
 )
 def test_a_graph_that_is_too_small_is_answered(spec, y, masks, words):

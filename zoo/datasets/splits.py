@@ -114,6 +114,7 @@ def make_split(
     times: np.ndarray | None = None,
     groups: np.ndarray | None = None,
     ids: np.ndarray | None = None,
+    unit: str = "nodes",
 ) -> Split:
     """Split the labelled nodes of a graph into training, validation and test.
 
@@ -127,6 +128,7 @@ def make_split(
         times: (N,) of the nodes, NaN where unknown.
         groups: (N,) what group each node is of, "" where it is of none.
         ids: (N,) what each node is called.
+        unit: what is split, in words.
 
     Raises:
         ZooError: the spec is wrong, or the graph has too few labelled nodes for it.
@@ -136,7 +138,7 @@ def make_split(
         raise ZooError(f"split {spec!r}: " + " ".join(each.message for each in wrong))
     if len(labelled(y.cpu().numpy())) == 0:
         raise ZooError(
-            "no node of the graph has a label, so that there is nothing to learn from; label some, "
+            f"none of the {unit} has a label, so that there is nothing to learn from; label some, "
             "or name what holds the labels (of a table its column: `label: COLUMN`)."
         )
     dealt = pick(SPLITS, spec, Known(y.cpu().numpy(), masks, seed, times, groups, ids))
@@ -149,8 +151,8 @@ def make_split(
     for part, nodes in parts.items():
         if len(nodes) == 0:
             raise ZooError(
-                f"split {spec!r} leaves no labelled node for {part}; the graph has "
-                f"{len(labelled(y.cpu().numpy()))} labelled nodes. Choose other numbers."
+                f"split {spec!r} leaves none of the {len(labelled(y.cpu().numpy())):,} labelled "
+                f"{unit} for {part}. Choose other numbers."
             )
     return Split(**{part: torch.from_numpy(parts[part]) for part in PARTS}, sha256=_hash(parts))
 
@@ -166,7 +168,7 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
     if data.unit == "snapshots":
         data.need_samples()
-    known = {"times": data.times, "groups": data.groups, "ids": data.ids}
+    known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
 
 

@@ -199,7 +199,7 @@ def test_several_columns_of_yes_and_no(tmp_path):
 def test_a_graph_without_labels_is_read_but_not_trained_on(tmp_path):
     data = load_graph(write_tables(tmp_path / "mine", nodes=NODES.drop(columns="label")))
     assert data.y.tolist() == [-1] * 5 and data.labels is None and data.ids.tolist() == IDS
-    with pytest.raises(ZooError, match="no node.*label: COLUMN"):
+    with pytest.raises(ZooError, match="none of the nodes.*label: COLUMN"):
         run_recipe({"dataset": str(tmp_path / "mine"), "model": "gcn"}, runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
