@@ -262,10 +262,10 @@ def _to_tune(source: str, overrides: list[str] | None, data: Any):
 
 def _tell_trial(trial, best) -> None:
     """Print a line on a trial that has ended."""
-    console.remark(
-        f"trial {trial.number}: {trial.state} {_score(trial)}, {trial.splits} splits, "
-        f"{trial.seconds:.1f} s; best {best.val:.4f}, trial {best.number}"
-    )
+    ended = f"{trial.state} {_score(trial)}".rstrip()
+    took = f"{trial.splits} splits, {trial.seconds:.1f} s"
+    known = f"best {best.val:.4f}, trial {best.number}"
+    console.remark(f"trial {trial.number}: {ended}, {took}; {known}")
 
 
 def _tell_study(study, summary: dict[str, Any]) -> None:
