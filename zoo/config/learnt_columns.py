@@ -19,8 +19,9 @@ class _Column(BaseModel):
 class NumberColumn(_Column):
     """Numbers, or lists of `width` of them; `fill` is what is missing, None where nothing may be.
 
-    `mean` is that of training, for another table that says `missing: mean`. With an `indicator` a column of 0 and 1 says where something was missing. Of each `shift` is
-    taken away, and it is divided by `spread`, where there are some.
+    `mean` is that of training, for another table that says `missing: mean`. With an `indicator` a
+    column of 0 and 1 says where something was missing. Of each `shift` is taken away, and it is
+    divided by `spread`, where there are some.
     """
 
     kind: Literal["number"]
