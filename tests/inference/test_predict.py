@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from pretended_cuda import pretended_cuda
 
 import zoo
 from zoo.config.metadata import About
@@ -351,3 +352,16 @@ def test_weights_without_means_and_deviations_say_so(caplog):
     model = linear([[1, 0], [0, 1]], task="node-classification", transform="standard")
     zoo.predict(model, graph(X, [0, 1, 0, 1]))
     assert "those of own" in caplog.text
+
+
+@pytest.mark.parametrize("ask", [zoo.predict, zoo.evaluate, zoo.embed])
+def test_asking_leaves_a_model_as_it_was(ask):
+    data = zoo.load_graph("karate")
+    model = zoo.create_model("gcn", data.x.shape[1], data.classes, norm="batch").double().train()
+    first = next(model.children())
+    first.eval()
+    with pretended_cuda():
+        ask(model.to("cuda"), data)
+        assert {each.device.type for each in model.parameters()} == {"cuda"}
+    assert model.training and not first.training
+    assert next(model.parameters()).dtype == torch.float64

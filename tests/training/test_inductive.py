@@ -114,7 +114,9 @@ def test_a_graph_on_disk_is_trained_and_predicted_in_parts_as_in_memory(tmp_path
         run, weights = trained(TrainingData(each, split, task))
         model = create_model("difformer", each.inputs, each.classes, dim=8)
         model.load_state_dict(weights)
-        found.append((run.train, run.val, run.test, rows(model, each, features, 50, False, "cpu")[0]))
+        found.append(
+            (run.train, run.val, run.test, rows(model, each, features, 50, False, "cpu")[0])
+        )
     assert found[0][:3] == found[1][:3]
     assert torch.equal(found[0][3], found[1][3])
 

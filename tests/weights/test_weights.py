@@ -1,5 +1,6 @@
 """Folders of weights: what is in them, how they are found, and every way to break them."""
 
+import functools
 import hashlib
 import json
 import os
@@ -144,6 +145,17 @@ def test_a_model_begins_with_weights_by_name():
     same_shape = {key for key in other if other[key].shape == source.state[key].shape}
     kept = {key for key in same_shape if torch.equal(other[key], source.state[key])}
     assert kept == {key for key in other if not key.startswith("stem")}
+
+
+def test_what_is_known_of_weights_stays_with_those_that_read_the_same():
+    known = read_folder(SHIPPED).about
+    begin = functools.partial(zoo.create_model, "gcn", pretrained="gcn-digits")
+    assert begin(in_dim=known.features).about == known
+    assert begin(dropout=0.1).about == known.model_copy(update={"scores": None})
+    fewer = begin(out_dim=3).about
+    assert fewer.labels is fewer.task is fewer.scores is None
+    assert (fewer.transform, fewer.features) == (known.transform, known.features)
+    assert begin(5).about == About()
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,11 @@ def one_relation(graph: Graph, number: int, count: int) -> dgl.DGLGraph:
             f"{has}; write `dataset.direction=separate` and `model.direction=separate`, or "
             f"`dataset.relations=separate` and `model.relations={max(held, 2)}`."
         )
-    return _one_relation(graph, number)
+    found = _one_relation(graph, number)
+    if facts(graph) or not any(each.requires_grad for each in _data(graph).values()):
+        return found
+    kept, found = _kept(graph, number), found.local_var()
+    return _with_data(found, graph, number, kept)
 
 
 @traced(lambda noted: [noted.weights])
@@ -92,39 +96,58 @@ def _on_device(graph, device: torch.device) -> Tensor:
     return upload(edges(graph).edata[WEIGHT], device)
 
 
-@traced(lambda noted: [((noted.nodes,), noted.weights[1])])
+@traced(lambda noted: [((noted.nodes,), _wide(noted.weights[1]))])
 def _sums_into(graph, device: torch.device) -> Tensor:
     return upload(_summed(graph, graph.edata[WEIGHT], False), device)
 
 
-@traced(lambda noted: [((noted.nodes,), noted.weights[1])])
+@traced(lambda noted: [((noted.nodes,), _wide(noted.weights[1]))])
 def _sums_from(graph, device: torch.device) -> Tensor:
     return upload(_summed(graph, graph.edata[WEIGHT], True), device)
 
 
 def _summed(graph, weights: Tensor, against: bool) -> Tensor:
-    at = ends(graph, weights.device)[0 if against else 1]
+    at, weights = ends(graph, weights.device)[0 if against else 1], weights.to(_wide(weights.dtype))
     return weights.new_zeros(graph.num_nodes()).index_add(0, at, weights)
+
+
+def _wide(kind: torch.dtype) -> torch.dtype:
+    """Return what weights are summed in: truth values and bfloat16 count no further than a few."""
+    return torch.promote_types(kind, torch.float32)
 
 
 @per_graph
 def _one_relation(graph, number: int) -> dgl.DGLGraph:
-    weights = graph.edata[WEIGHT][:, number]
-    kept = weights.detach().nonzero().squeeze(1)
+    kept = _kept(graph, number)
     tails, tips = (each[kept] for each in graph.edges())
     found = dgl.graph((tails, tips), num_nodes=graph.num_nodes(), device=graph.device)
-    found.edata[WEIGHT] = weights[kept]
-    if FEATURE in graph.edata:
-        found.edata[FEATURE] = graph.edata[FEATURE][kept]
+    with torch.no_grad():
+        return _with_data(found, graph, number, kept)
+
+
+@per_graph
+def _kept(graph, number: int) -> Tensor:
+    return graph.edata[WEIGHT][:, number].detach().nonzero().squeeze(1)
+
+
+def _with_data(found: dgl.DGLGraph, graph, number: int, kept: Tensor) -> dgl.DGLGraph:
+    """Give a graph of some edges of another their weights, of one kind, and features."""
+    data = _data(graph)
+    found.edata[WEIGHT] = data[WEIGHT][:, number][kept]
+    if FEATURE in data:
+        found.edata[FEATURE] = data[FEATURE][kept]
     return found
+
+
+def _data(graph) -> dict[str, Tensor]:
+    return {key: graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata}
 
 
 @per_graph
 def in_lists(graph) -> dict[str, Tensor]:
     """Return weights and features of the edges by key, (E, ...), in the order of `neighbours`."""
     numbers = graph.adj_tensors("csc")[2]
-    found = {key: graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata}
-    return {key: x[numbers.long()] if len(numbers) else x for key, x in found.items()}
+    return {key: x[numbers.long()] if len(numbers) else x for key, x in _data(graph).items()}
 
 
 def edge_features(graph: Graph, dim: int, device: torch.device | str = "cpu") -> Tensor:

@@ -54,7 +54,8 @@ def per_graph(compute: Callable) -> Callable:
             known[graph] = (state, {})
         results = known[graph][1]
         if arguments not in results:
-            results[arguments] = compute(graph, *arguments)
+            with torch.inference_mode(False):  # what is found serves training too
+                results[arguments] = compute(graph, *arguments)
         return results[arguments]
 
     _LOOK_UPS.append((look_up, known))
@@ -113,4 +114,6 @@ def _same(one: tuple, other: tuple) -> bool:
 def _state(graph: dgl.DGLGraph) -> tuple:
     """Return what is another object when nodes, edges or their data change."""
     held = [graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata]
-    return graph._graph, *held, *(each._version for each in held)
+    # Tensors of the inference mode do not tell whether they have changed.
+    versions = (object() if each.is_inference() else each._version for each in held)
+    return graph._graph, *held, *versions

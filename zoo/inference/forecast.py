@@ -19,6 +19,7 @@ from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
 from zoo.inference.align import fitted
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
+from zoo.inference.forward import answering
 from zoo.registry import Model
 from zoo.training.sample_batches import SnapshotBatches
 
@@ -102,16 +103,15 @@ def rolled_out(
     """
     if last + 1 < data.lags:
         raise ZooError(f"{data.name}: {last + 1} times are known, and {data.lags} are read.")
-    model.to(device).eval()
     room = max(0, last + 1 + steps + data.horizon - len(data.x))
     x = torch.cat([data.x, data.x[-1:].expand(room, -1, -1)])
-    for now in range(last + 1, last + 1 + steps, data.horizon):
-        kind = torch.tensor(data.series.graph_of[min(now, len(data.x)) - 1]).reshape(1)
-        graph = place(data.graphs.graphs[int(kind)], device)
-        given = data.read(x[None, now - data.lags : now], kind).to(device)
-        with torch.no_grad():
+    with answering(model, device) as dtype:
+        for now in range(last + 1, last + 1 + steps, data.horizon):
+            kind = torch.tensor(data.series.graph_of[min(now, len(data.x)) - 1]).reshape(1)
+            graph = place(data.graphs.graphs[int(kind)], device)
+            given = data.read(x[None, now - data.lags : now], kind).to(device, dtype)
             found = model(graph, given).logits.float().cpu()  # (N, horizon)
-        x[now : now + data.horizon, :, 0] = found.T
+            x[now : now + data.horizon, :, 0] = found.T
     return x[last + 1 : last + 1 + steps, :, 0] * data.spread[:, 0] + data.shift[:, 0]
 
 
@@ -222,7 +222,6 @@ def answered(
             "are read, so that nothing can be measured; add rows."
         )
     over = SnapshotBatches(data, chosen, device, size=batch_size or 1)
-    model.to(device).eval()
-    with torch.no_grad():
-        found = over.logits(lambda graph, x: model(graph, x).logits.float(), chosen).cpu()
+    with answering(model, device) as kind:
+        found = over.logits(lambda graph, x: model(graph, x.to(kind)).logits.float(), chosen).cpu()
     return data, parts, chosen, found

@@ -1,5 +1,6 @@
 """What a model makes of every row of a data set: at once, part by part, or layer by layer."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -15,6 +16,25 @@ from zoo.graphs.message_passing import place
 from zoo.inference.sample_answers import answer_samples, refuse_rows
 from zoo.registry import Model
 from zoo.training.layerwise import Layerwise
+
+
+@contextlib.contextmanager
+def answering(model: Model, device: str | torch.device) -> Iterator[torch.dtype]:
+    """Have a model answer on a device, in eval mode and without gradients; leave it as it was.
+
+    Gives the type of its numbers, which features are to have.
+    """
+    before = [(module, module.training) for module in model.modules()]
+    first = next((each for each in model.parameters() if each.is_floating_point()), torch.empty(0))
+    home = first.device
+    try:
+        model.to(device).eval()
+        with torch.no_grad():
+            yield first.dtype
+    finally:
+        model.to(home)
+        for module, training in before:
+            module.training = training
 
 
 def logits(model: Model, graph, x: Tensor) -> Tensor:
@@ -50,9 +70,12 @@ def rows(
     """
     if size is not None and size < 1:
         raise ZooError(f"batch size {size}: write a whole number from 1.")
-    model.to(device).eval()
-    with torch.no_grad():
-        return _KINDS[data.batching[0]](model, data, read, size, layerwise, device)
+    with answering(model, device) as kind:
+
+        def asked(model: Model, graph, x: Tensor) -> Tensor:
+            return read(model, graph, x.to(kind) if x.is_floating_point() else x)
+
+        return _KINDS[data.batching[0]](model, data, asked, size, layerwise, device)
 
 
 def _of_nodes(

@@ -20,6 +20,7 @@ from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.splits import PARTS
 from zoo.datasets.tokenizer import END, Tokenizer
 from zoo.errors import ZooError, printable
+from zoo.inference.forward import answering
 from zoo.registry import Model
 from zoo.system.files import user_path, write_whole
 from zoo.training.token_batches import translated
@@ -78,7 +79,7 @@ class Translator:
         for name, (kind, value) in options.items():
             for problem in value_problems(kind, value, (name,)):
                 raise ZooError(f"{problem}.")
-        self.tokenizer, self.model = Tokenizer(model.tokenizer), model.to(device).eval()
+        self.tokenizer, self.model = Tokenizer(model.tokenizer), model
         if self.tokenizer.size != model.config["in_dim"]:
             raise ZooError(
                 f"`tokenizer.json` has {self.tokenizer.size} tokens and the model reads "
@@ -96,7 +97,7 @@ class Translator:
         tokens = self.tokenizer.encode([texts[place].strip() for place in asked])
         self.cut += sum(len(each) > self.longest for each in tokens)
         sources = [torch.tensor([*each[: self.longest], END]) for each in tokens]
-        with torch.no_grad():
+        with answering(self.model, self._how["device"]):
             answers = self.tokenizer.decode(translated(self.model, sources, **self._how))
         found = [""] * len(texts)
         for place, answer in zip(asked, answers, strict=True):

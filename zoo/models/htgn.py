@@ -176,7 +176,7 @@ class HTGN(Model):
         turn = None
         if self.turned is not None:
             places = token_positions(node_counts(graph)).to(z.device)
-            turn = rotation(places, self.turned, dtype=torch.promote_types(z.dtype, torch.float32))
+            turn = rotation(places, self.turned, dtype=z.dtype)
         for layer in self.layers:
             z, weights = layer(graph, z, turn)
             found += weights

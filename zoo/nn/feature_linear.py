@@ -27,7 +27,8 @@ class FeatureLinear(Linear):
     """W Drop(x) + b for the features x of a data set: `nn.Linear`, quicker.
 
     Weights and their initialisation are those of `nn.Linear`. The sparse form of features that are
-    mostly zeros is found once and kept for as long as their tensor lives.
+    mostly zeros is found once and kept for as long as their tensor lives; it is found anew when
+    torch has written into that, which it is not told of what numpy or `x.data` write.
     """
 
     def __init__(self, in_dim: int, out_dim: int, *, bias: bool = True, dropout: float = 0.0):
@@ -87,12 +88,15 @@ def searched(x: Tensor) -> bool:
     """Return whether zeros are looked for in x: whether it is wide, and not learnt."""
     if x.dim() != 2 or x.shape[1] < WIDE or x.device.type != "cpu" or x.requires_grad:
         return False
+    if x.is_inference():  # which does not tell when it is changed
+        return False
     return x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
 
 
 _known: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
+@torch.inference_mode(False)  # what is found serves training too
 def _found(x: Tensor) -> SparseForm | None:
     if x.count_nonzero() > DENSITY * x.numel():
         return None

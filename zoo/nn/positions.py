@@ -29,10 +29,11 @@ def rotation(
         positions: (N,).
         width: D, columns of a head's queries and keys.
         base: the longest wave is that of 2 pi base positions, nearly.
-        dtype: fp32, or fp64 where queries are so.
+        dtype: of the queries; the angles are in fp32, or in fp64 where these are so.
     """
     angles = _angles(positions, width // 2, width, base)
-    return torch.complex(angles.cos().to(dtype), angles.sin().to(dtype))
+    kind = torch.promote_types(dtype, torch.float32)
+    return torch.complex(angles.cos().to(kind), angles.sin().to(kind))
 
 
 def rotate(x: Tensor, by: Tensor) -> Tensor:

@@ -159,8 +159,9 @@ def weighted_softmax(graph: Graph, scores: Tensor) -> Tensor:
     weights = edge_weights(graph, scores.device)
     if weights is not None:
         weights = weights.to(scores.dtype)
-        least = torch.finfo(scores.dtype).tiny  # of weight 0: its logarithm has no gradient
-        scores = scores + weights.clamp(min=least).log().unsqueeze(-1)
+        kind = torch.finfo(scores.dtype)  # of weight 0 the logarithm has no gradient
+        scores = scores + weights.clamp(min=kind.tiny).log().unsqueeze(-1)
+        scores = scores.masked_fill((weights <= 0).unsqueeze(-1), kind.min)
     return edge_softmax(graph, scores)
 
 

@@ -110,7 +110,12 @@ class CrossEdges(nn.Module):
     def begin(self, memory: Tensor, k: Tensor, tiles: Tiles) -> KeysAndValues:
         """Return what one token at a time has to know of the encoder's states."""
         values = split_heads(self.linear(memory), self.heads)
-        return KeysAndValues(tiles.pack(k)[0], tiles.pack(values)[0], tiles.present[0])
+        (keys,), (values,), (present,) = (
+            tiles.pack(k),
+            tiles.pack(values),
+            tiles.present_at(k.device),
+        )
+        return KeysAndValues(keys, values, present)
 
     def step(self, z: Tensor, q: Tensor, known: KeysAndValues, place: int) -> Tensor:
         """Return (R, D) for one token of each target, z (R, D)."""
@@ -229,7 +234,7 @@ class DecoderLayer(nn.Module):
             z, found = self.add["recent"](z, self.dropout(near.relu())), [(own, weights)]
         q, k = self.crossing.queries(z, at), self.crossing.keys(memory, from_)
         far = zip(tiles[1].pack(q), tiles[2].pack(k), tiles[2].pack(self.crossing.values(memory)),
-                  tiles[2].present, strict=True)  # fmt: skip
+                  tiles[2].present_at(z.device), strict=True)  # fmt: skip
         gathered = tiles[1].unpack([self.cross(*each) for each in far])
         z = self.add["cross"](z, self.crossing.join(gathered))
         if self.convolution is not None:
@@ -241,7 +246,7 @@ class DecoderLayer(nn.Module):
     def begin(self, memory: Tensor, from_: Places, tiles: Tiles) -> LayerState:
         """Return what is known before the first token, of sources in one tile."""
         k, v = self.crossing.keys(memory, from_), self.crossing.values(memory)
-        keys, values, present = tiles.pack(k)[0], tiles.pack(v)[0], tiles.present[0]
+        (keys,), (values,), (present,) = tiles.pack(k), tiles.pack(v), tiles.present_at(k.device)
         nothing = torch.zeros_like(present)
         own = Memory.of(self.kernel.keys(keys), wide(values), nothing)
         edges = self.convolution and self.convolution.begin(memory, k, tiles)

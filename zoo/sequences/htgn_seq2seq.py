@@ -269,7 +269,7 @@ class EncoderLayer(nn.Module):
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
         v = self.attending.values(z)
         if self.in_tiles:
-            sets = zip(*map(tiles.pack, (q, k, v)), tiles.present, strict=True)
+            sets = zip(*map(tiles.pack, (q, k, v)), tiles.present_at(z.device), strict=True)
             gathered = tiles.unpack([self.native(*each) for each in sets])
         else:
             gathered = self.attend(graph, q, k, v)

@@ -48,6 +48,10 @@ class Tiles:
         devices = (rows.to(x.device) for rows in self.rows)
         return [x.index_select(0, rows.flatten()).unflatten(0, rows.shape) for rows in devices]
 
+    def present_at(self, device: torch.device) -> list[Tensor]:
+        """Return which places are not empty, (n, L) bool of each tile, on a device."""
+        return [there.to(device) for there in self.present]
+
     def unpack(self, tiles: Sequence[Tensor]) -> Tensor:
         """Return the rows (N, ...) of tiles (n, L, ...), without the empty places."""
         if self._whole:

@@ -73,14 +73,19 @@ def rebuild(
             f" Its recipe imports {', '.join(sources)}: import that first, `{how}`." if how else ""
         )
         raise ZooError(f"{stored.folder}: {error}{hint}") from None
-    if not changes:
+    config = {**stored.config, **changes}
+    sizes = zip(DATA_SIZED, ("in_dim", "out_dim"), strict=True)
+    same = [part for part, size in sizes if config[size] == stored.config[size]]
+    if config == stored.config:
         with torch.random.fork_rng(devices=[]):  # the initial weights are replaced
-            model = make(stored.model, **stored.config)
+            model = make(stored.model, **config)
         model.about, model.tokenizer = stored.about, stored.tokenizer
     else:
-        model = make(stored.model, **{**stored.config, **changes})
-    sizes = zip(DATA_SIZED, ("in_dim", "out_dim"), strict=True)
-    same = [part for part, size in sizes if model.config[size] == stored.config[size]]
+        model = make(stored.model, **config)
+        if "stem" in same:  # it reads what it has read
+            answer = {} if "head" in same else dict.fromkeys(("task", "metric", "labels"))
+            model.about = stored.about.model_copy(update={"scores": None, **answer})
+            model.tokenizer = stored.tokenizer
     carry_over(model, stored.state, same)
     return model
 
