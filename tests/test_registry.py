@@ -8,8 +8,9 @@ import torch
 from preloaded import run_preloaded
 
 from zoo import registry
+from zoo.datasets.canonical import canonical
 from zoo.errors import ZooError
-from zoo.registry import MODELS, Model, register_model
+from zoo.registry import MODELS, Model, name_of, register_model
 from zoo.weights.create import create_model, list_models
 from zoo.weights.index import index
 
@@ -80,6 +81,44 @@ def test_wrong_sizes_are_answered(sizes):
 def test_a_model_remembers_how_it_was_made():
     model = create_model("gcn", 5, 3, dim=7)
     assert model.config == {"in_dim": 5, "out_dim": 3, "dim": 7}
+
+
+def test_a_model_remembers_what_it_was_given_and_not_what_became_of_it():
+    given = {"name": "rba", "size": 4}
+    model = create_model("sgformer", 5, 3, attention=given)
+    given["size"] = 8
+    assert model.config["attention"]["size"] == 4
+
+
+def test_two_models_of_one_function_have_a_name_each():
+    def make(name):
+        @register_model(name)
+        class Made(Model):
+            def __init__(self, in_dim: int, out_dim: int):
+                super().__init__()
+                self.head = torch.nn.Linear(in_dim, out_dim)
+
+        return Made
+
+    one, other = make("one"), make("other")
+    assert (name_of(one), name_of(other)) == ("one", "other")
+
+
+@pytest.mark.parametrize("name", ["transformer", "mlp", "gat", "gcn"])
+def test_rows_that_are_not_those_of_the_nodes_are_refused(name):
+    graph = canonical([[0, 1], [1, 2]], nodes=3)
+    model = create_model(name, 4, 2)
+    for _ in range(2):  # of a later call too
+        model(graph, torch.randn(3, 4))
+        with pytest.raises(ZooError, match=r"x is \(2, 4\), and has to be \(3, 4\)"):
+            model(graph, torch.randn(2, 4))
+
+
+def test_what_fails_without_a_graph_is_said():
+    with pytest.raises(ZooError, match="x has 3 features per node"):
+        create_model("difformer", 4, 2, use_graph=False)(None, torch.randn(9, 3))
+    with pytest.raises(ZooError, match="was given None for one"):
+        create_model("gcn", 4, 2)(None, torch.randn(9, 4))
 
 
 def test_filters_agree_with_building():

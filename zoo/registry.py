@@ -1,5 +1,6 @@
 """The registry of models and the contract that every one of them keeps."""
 
+import copy
 import functools
 import importlib
 import inspect
@@ -28,8 +29,9 @@ from zoo.config.options import (
     Table,
     Within,
 )
-from zoo.contract import FAILURES, Given, check_answer, check_class, check_parts, explain
+from zoo.contract import Given, check_answer, check_class, check_parts
 from zoo.errors import ZooError, file_of
+from zoo.failures import FAILURES, check_rows, explain
 from zoo.tracing import note
 
 __all__ = [
@@ -113,6 +115,7 @@ class Model(nn.Module):
     def __new__(cls, in_dim: int = 0, out_dim: int = 0, **options: Any):
         """Remember how the model was made, so that it can be saved and made again."""
         model = super().__new__(cls)
+        options = copy.deepcopy(options)  # the caller's own may change
         model.__dict__["config"] = {"in_dim": in_dim, "out_dim": out_dim, **options}
         model.__dict__["_answered"] = ()
         return model
@@ -132,6 +135,7 @@ class Model(nn.Module):
         if self._compiled_call_impl is not None:
             note(graph)
         try:
+            check_rows(self, graph, x)
             if self.training in self._answered:
                 return super().__call__(graph, x)
             return self._answer_first(graph, x)
@@ -228,8 +232,9 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
 
 def name_of(model: type[Model]) -> str | None:
     """Return the name under which a class, or an older version of it, is registered."""
-    names = (name for name, held in MODELS.items() if _identity(held) == _identity(model))
-    return next(names, None)
+    itself = [name for name, held in MODELS.items() if held is model]
+    older = [name for name, held in MODELS.items() if _identity(held) == _identity(model)]
+    return next(iter(itself or older), None)
 
 
 def discover() -> None:

@@ -102,6 +102,23 @@ def test_canonical_refuses_what_is_no_graph():
     assert canonical(np.zeros((0, 2), int), nodes=3).num_edges() == 3
 
 
+def test_canonical_keeps_graphs_side_by_side_apart():
+    apart = [dgl.graph(([0, 1], [1, 2])), dgl.graph(([], []), num_nodes=1), dgl.graph(([2], [0]))]
+    found = canonical(dgl.batch(apart))
+    for one, other in zip(dgl.unbatch(found), apart, strict=True):
+        assert edge_set(one) == edge_set(canonical(other))
+
+
+def test_canonical_takes_kinds_of_edges_of_a_dgl_graph_too():
+    edges, kinds = np.array([[0, 1], [1, 2], [2, 0]]), [0, 1, 1]
+    given = dgl.graph((edges[:, 0], edges[:, 1]))
+    wanted = canonical(edges, nodes=3, relations=kinds)
+    assert torch.equal(canonical(given, relations=kinds).edata["weight"], wanted.edata["weight"])
+    for options, words in (({"nodes": 5}, "3 nodes"), ({"direction": "in"}, "kept apart")):
+        with pytest.raises(ZooError, match=words):
+            canonical(given, relations=kinds, **options)
+
+
 def test_canonical_is_fast_on_millions_of_edges():
     edges = np.random.default_rng(0).integers(300_000, size=(2_000_000, 2))
     start = time.perf_counter()

@@ -294,3 +294,14 @@ def test_training_goes_on_from_the_best_local_weights():
     assert [bool(each["global_phase"]) for each in ended] == [False] * 30 + [True] * 6
     assert result.epoch == scores.index(max(scores))
     assert bool(model.global_phase) == (result.epoch >= 30)
+
+
+def test_weights_that_are_an_average_are_in_the_phase_of_their_buffer(tiny):
+    graph, x, _ = tiny
+    model = create_model("polynormer", 5, 3, **SMALL, local_epochs=1)
+    average = torch.optim.swa_utils.AveragedModel(model)
+    for epoch in range(3):
+        model.begin_epoch(epoch)
+        average.update_parameters(model)
+    assert average.module.head is average.module.head_global
+    torch.testing.assert_close(average.eval()(graph, x).logits, model.eval()(graph, x).logits)

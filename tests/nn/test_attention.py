@@ -599,3 +599,22 @@ def test_more_sets_than_a_grid_of_cuda_has_blocks(monkeypatch):
     at_once = found()
     monkeypatch.setattr("zoo.nn.attention.MOST_SETS", 3)
     assert all(torch.equal(*each) for each in zip(found(), at_once, strict=True))
+
+
+@pytest.mark.parametrize("recompute", [False, "auto"])
+def test_random_batches_inside_of_a_checkpoint(recompute):
+    attend = RandomBatchAttention(softmax, 5, recompute=recompute)
+    q = torch.randn(23, 2, 4, dtype=torch.double, requires_grad=True)
+    torch.manual_seed(3)
+    attend(q, q, q).square().sum().backward()
+    wanted, q.grad = q.grad, None
+    torch.manual_seed(3)
+    inside = torch.utils.checkpoint.checkpoint(lambda q: attend(q, q, q), q, use_reentrant=False)
+    inside.square().sum().backward()
+    torch.testing.assert_close(q.grad, wanted)
+
+
+def test_unknown_words_of_random_batches_are_refused():
+    for options in ({"shard": "all"}, {"recompute": "never"}):
+        with pytest.raises(ZooError, match=f"rba: {next(iter(options))}"):
+            RandomBatchAttention(softmax, 5, **options)

@@ -235,3 +235,51 @@ def test_what_a_model_says_of_weights_is_so(name):
     plain = zoo.canonical(EDGES, nodes=N)
     same = torch.equal(model(graph(), x).logits, model(plain, x).logits)
     assert same == (not model.edge_weights)
+
+
+@pytest.mark.parametrize("learnt", ["weight", "feature"])
+def test_learnt_edges_of_one_direction_keep_their_gradient(learnt):
+    made, x = graph("separate"), torch.randn(N, 5)
+    made.edata["feature"] = torch.randn(made.num_edges(), 2)
+    values = made.edata[learnt] = torch.nn.Parameter(made.edata[learnt].clone())
+    model = create_model("gat", 5, 2, direction="separate", edge_dim=2).eval()
+    with torch.no_grad():
+        before = model(made, x).logits
+    for _ in range(2):
+        values.grad = None
+        answer = model(made, x).logits
+        answer.square().sum().backward()
+        assert values.grad.abs().sum() > 0 and torch.equal(answer, before)
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.bfloat16, torch.int64])
+def test_weights_of_any_type_are_summed_in_full(kind):
+    star = zoo.canonical([[0, each] for each in range(1, 600)], nodes=600)
+    x = torch.rand(600, 3)
+    expected = gcn(star, x), mean(star, x)
+    star.edata[WEIGHT] = torch.ones(star.num_edges(), dtype=kind)
+    for found, wanted in zip((gcn(star, x), mean(star, x)), expected, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_an_edge_of_weight_0_tells_nothing(scale):
+    torch.manual_seed(0)
+    made = zoo.canonical([[0, 1]], nodes=2, direction="in")
+    x = scale * torch.rand(2, 8)
+    for _ in range(10):
+        model = create_model("gat", 8, 2, layers=1, norm="none").eval()
+        other = torch.stack([x[0], -x[1]])
+        assert torch.equal(model(made, x).logits[0], model(made, other).logits[0])
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "nodeformer", "sage"])
+def test_a_model_that_was_asked_in_inference_mode_can_be_trained(name):
+    made, x = graph("both"), torch.zeros(N, 300)
+    x[:, 3] = 1.0
+    model = create_model(name, 300, 2)
+    with torch.inference_mode():
+        fresh, more = zoo.canonical(EDGES, nodes=N, weights=[1.0] * len(EDGES)), x.clone()
+        assert model.eval()(made, x).logits.isfinite().all()
+        assert model(fresh, more).logits.isfinite().all()
+    model.train()(made, x).logits.sum().backward()

@@ -173,6 +173,15 @@ def test_weights_that_a_model_cannot_begin_with(name, options, words):
         zoo.create_model(name, pretrained="gcn-digits", **options)
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_weights_of_other_bits_are_loaded(kind, tmp_path):
+    model = zoo.create_model("gcn", 4, 2).to(kind)
+    zoo.save(model, tmp_path / "weights")
+    again = zoo.load(tmp_path / "weights").state_dict()
+    for key, each in model.state_dict().items():
+        torch.testing.assert_close(again[key], each.to(again[key].dtype))
+
+
 def test_a_model_without_weights_needs_its_sizes():
     with pytest.raises(ZooError, match="in_dim"):
         zoo.create_model("gcn")

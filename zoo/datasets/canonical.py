@@ -70,11 +70,33 @@ def canonical(
             values = _apart(values, np.asarray(relations), len(edges), direction)
         graph = _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
         return _with_features(graph, edges[:, 0], edges[:, 1], edge_features)
+    graph = _again(source, nodes, weights, duplicates, direction, relations, edge_features)
+    graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
+    if source.batch_size > 1:  # graphs side by side, which no edge joins
+        counts = source.batch_num_nodes().cpu()
+        begins = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        graph.set_batch_num_nodes(counts)
+        graph.set_batch_num_edges(torch.searchsorted(graph.edges()[0], begins).diff())
+    return graph
+
+
+def _again(
+    source: DGLGraph,
+    nodes: int | None,
+    weights: ArrayLike | None,
+    duplicates: Duplicates,
+    direction: Direction,
+    relations: ArrayLike | None,
+    edge_features: ArrayLike | None,
+) -> DGLGraph:
+    """Return the canonical graph of a DGL graph, with the data of its edges."""
     if not source.is_homogeneous:
         raise ZooError(
             "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
         )
-    ends = [each.cpu().numpy() for each in source.edges()]
+    if nodes not in (None, source.num_nodes()):
+        raise ZooError(f"the graph has {source.num_nodes():,} nodes; leave out nodes={nodes}.")
+    ends, asked = [each.cpu().numpy() for each in source.edges()], direction
     if weights is None and WEIGHT in source.edata:
         weights = source.edata[WEIGHT].detach().cpu().numpy()
         if weights.ndim == 2:
@@ -84,12 +106,14 @@ def canonical(
         values = check_weights(np.asarray(weights), source.num_edges())
         if direction == "both" and are_canonical(np.stack(ends, axis=1), source.num_nodes()):
             direction = "in"
+    if relations is not None:
+        if np.ndim(values) == 2:
+            raise ZooError("the graph keeps directions or kinds of edges apart; no `relations`.")
+        values = _apart(values, np.asarray(relations), source.num_edges(), asked)
     if edge_features is None and FEATURE in source.edata:
         edge_features = source.edata[FEATURE].detach().cpu().numpy()
     graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
-    _with_features(graph, *ends, edge_features)
-    graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
-    return graph
+    return _with_features(graph, *ends, edge_features)
 
 
 def graph_of(

@@ -161,12 +161,17 @@ def edge_features(graph: Graph, dim: int, device: torch.device | str = "cpu") ->
         device: of a model.
 
     Raises:
-        ZooError: the graph has none, or another number of them.
+        ZooError: the graph has none, or another number of them, or no row for each edge.
     """
     noted = facts(graph)
     if noted and noted.features and noted.features[0][1:] == (dim,):
         return _features(graph, torch.device(device))
     features = edges(graph).edata.get(FEATURE)
+    if features is not None and features.dim() != 2:
+        raise ZooError(
+            f"the edge data `feature` is {tuple(features.shape)}, and has to be (E, F), a row for "
+            "each edge; of one number for each write `feature.unsqueeze(1)`."
+        )
     held = 0 if features is None else features.shape[1]
     if held != dim:
         raise ZooError(

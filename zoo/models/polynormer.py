@@ -141,6 +141,7 @@ class Polynormer(Model):
         self.head_global = Linear(dim, out_dim)
         self.register_buffer("global_phase", torch.tensor(local_epochs == 0))
         self._begun = local_epochs == 0  # the buffer on the host, who need not ask a GPU for it
+        self._noted = self.global_phase._version
         self.register_load_state_dict_post_hook(_read_phase)
 
     @property
@@ -164,11 +165,14 @@ class Polynormer(Model):
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin the global phase when its time has come; it never ends, not on a new graph."""
-        if epoch >= self.local_epochs:
+        if epoch >= self.local_epochs and not self._in_global_phase():
             self.global_phase.fill_(True)
-            self._begun = True
+            self._begun, self._noted = True, self.global_phase._version
 
     def _in_global_phase(self) -> bool:
+        # The buffer is read again where it was written by others: weights that are an average.
+        if not torch.compiler.is_compiling() and self.global_phase._version != self._noted:
+            _read_phase(self)
         # Without a local head there is no local phase, whatever weights were loaded.
         return self.head_local is None or self._begun
 
@@ -181,9 +185,9 @@ class Polynormer(Model):
         return total
 
 
-def _read_phase(model: Polynormer, keys: object) -> None:
+def _read_phase(model: Polynormer, keys: object = None) -> None:
     """Take over the phase of weights that were loaded."""
-    model._begun = bool(model.global_phase)
+    model._begun, model._noted = bool(model.global_phase), model.global_phase._version
 
 
 class LocalLayer(nn.Module):

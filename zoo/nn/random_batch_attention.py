@@ -113,6 +113,9 @@ class RandomBatchAttention(nn.Module):
                 f"rba: size={size!r}, inference={inference!r}, draws={draws!r}: size and draws are "
                 "counts of at least 1, inference is 'fixed', 'full' or 'mean'."
             )
+        for key, word, known in (("shard", shard, Share), ("recompute", recompute, Recompute)):
+            for problem in value_problems(known, word, (key,)):
+                raise ZooError(f"rba: {problem}.")
         self.seeds = [seed_of((seed, layer, draw)) for draw in range(counts[inference])]
         self._kept = Kept()
 

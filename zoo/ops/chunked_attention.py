@@ -173,6 +173,8 @@ def attend_in_batches(
     device = v.device.type
     modes = {"auto": "auto" if device == "cpu" else "graph", True: "inputs", False: "graph"}
     keep = modes[recompute] if tracked else "nothing"
+    if keep in ("auto", "graph") and _kept_by_others():
+        keep = "inputs"
     widths = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
     def made(chunk: Chunk, inputs: tuple[Tensor, ...], gradient: bool):
@@ -232,6 +234,11 @@ class _InBatches(torch.autograd.Function):
             for each, room in zip(own, rooms, strict=True):
                 chunk.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
         return None, None, None, *(ctx.deal.collect(room) for room in rooms)
+
+
+def _kept_by_others() -> bool:
+    """Return whether what is kept for gradients goes to others, as in `torch.utils.checkpoint`."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
 @contextlib.contextmanager

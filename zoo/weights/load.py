@@ -7,20 +7,24 @@ registered model and plain options.
 from hashlib import sha256
 from pathlib import Path
 
+import torch
+
 from zoo.config.metadata import About
 from zoo.errors import ZooError
 from zoo.registry import Model, discover, name_of
-from zoo.weights.create import restore
+from zoo.weights.create import create_model, restore
 from zoo.weights.folder import read_folder, read_weights, write_folder
 from zoo.weights.index import locate
 from zoo.weights.model_card import card
-from zoo.weights.transfer import transfer
+from zoo.weights.transfer import outline, transfer
 
 __all__ = ["load", "read_weights", "save", "transfer"]
 
 
 def save(model: Model, folder: Path | str, about: About | None = None) -> None:
     """Write a registered model into a folder: `model.safetensors`, `config.json`, `README.md`.
+
+    Weights that were made 64 bits wide, or bfloat16, are written in the type that `load` makes.
 
     Args:
         model: any model of a registered class.
@@ -41,6 +45,9 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
     about = about.model_copy(update={"tokenizer": text and sha256(text.encode()).hexdigest()})
     # Cloned: safetensors refuses tensors that share memory.
     state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
+    if any(each.dtype in (torch.float64, torch.bfloat16) for each in state.values()):
+        own = outline(name, model.config, create_model).state_dict()
+        state = {key: each.to(own[key].dtype) for key, each in state.items()}
     config = {"model": name, **model.config, "about": about.model_dump(exclude_defaults=True)}
     write_folder(Path(folder), config, state, card(name, model, about), text)
 

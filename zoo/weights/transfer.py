@@ -65,7 +65,7 @@ def rebuild(
     """
     try:
         _check_counts(stored, counts)
-        check_fit(_shapes(stored, make), stored.state)
+        check_fit(outline(stored.model, stored.config, make), stored.state)
     except ZooError as error:
         sources = (stored.about.recipe or {}).get("imports") or []
         how = " ".join(f"--import {each}" for each in sources)
@@ -99,16 +99,20 @@ def _check_counts(stored: Stored, counts: Iterable[str]) -> None:
             raise ZooError(f"config.json says {key}: {size}, but there are {numbers:,} numbers.")
 
 
-def _shapes(stored: Stored, make: Callable[..., nn.Module]) -> nn.Module:
-    """Make the model on the meta device, without memory: a wrong size costs nothing."""
+def outline(name: str, config: dict[str, Any], make: Callable[..., nn.Module]) -> nn.Module:
+    """Make a model on the meta device, without memory: a wrong size costs nothing.
+
+    Raises:
+        ZooError: it cannot be made.
+    """
     try:
         with torch.device("meta"):
-            return make(stored.model, **stored.config)
+            return make(name, **config)
     except _UNMADE:  # a constructor that reads its own weights needs real ones
         pass
     try:
         with torch.random.fork_rng(devices=[]):
-            return make(stored.model, **stored.config)
+            return make(name, **config)
     except _UNMADE as error:
         raise ZooError(
             f"the model of config.json cannot be made ({type(error).__name__}: {error})."
