@@ -359,8 +359,9 @@ def test_the_makefile_knows_its_targets():
 
 
 def test_a_profile_names_the_dearest_operations(zoo, tiny_recipe, tmp_path):
-    done = zoo("train", tiny_recipe, "train.epochs=7", "--profile")
+    done = zoo("train", tiny_recipe, "train.epochs=7", "--profile", "--track", "csv", "--quiet")
     assert done.returncode == 0 and "ms per epoch" in done.stdout and "trace.json" in done.stderr
+    assert "seed 0" not in done.stderr and [*(tmp_path / "runs").glob("*/metrics.csv")]
     [trace] = (tmp_path / "runs").glob("*/trace.json")
     assert json.loads(trace.read_text())["traceEvents"]
     short = zoo("train", tiny_recipe, "train.epochs=3", "--profile")

@@ -1,15 +1,24 @@
 """Comparisons: who is in them, what is read instead of trained, what the table says."""
 
 import json
+import os
+import shutil
+import signal
 import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from preloaded import run_preloaded
 from scipy.stats import ttest_rel
 
+from zoo.cli import common
+from zoo.cli.common import asked_kindly
 from zoo.errors import ZooError
 from zoo.experiments import compare as comparing
+from zoo.experiments import launch
 from zoo.experiments.compare import (
     BASELINES,
     BUDGET,
@@ -347,10 +356,63 @@ def test_each_run_has_a_process_of_its_own(tiny, tmp_path):
     assert finished(resolve(load_recipe(tiny)), tmp_path / "runs")["test"] == summary["test"]
 
 
+def test_runs_from_other_weights_are_not_read(tiny, trained, tmp_path):
+    runs, weights = tmp_path / "runs", tmp_path / "weights"
+    (tmp_path / "more.yaml").write_text(TINY + f"start_from: {{weights: {weights}}}\n")
+    first = run_recipe(load_recipe(tiny), runs=tmp_path / "first")["folder"]
+    read = []
+    for seed in (3, 4, 4):
+        shutil.rmtree(weights, ignore_errors=True)
+        shutil.copytree(Path(first, f"seed-{seed}"), weights)
+        entries = contestants([str(tmp_path / "more.yaml")])[:1]
+        read.append(compare(entries, runs=runs)[0]["read"])
+    assert read == [False, False, True] and trained == ["more"] * 2
+
+
+def test_graphs_that_are_drawn_otherwise_are_other_data(tiny):
+    other = tiny.with_name("other.yaml")
+    other.write_text(TINY.replace("classes: 3", "classes: 3, homophily: 0.5"))
+    with pytest.raises(ZooError, match=r"0\.8 for `dataset.homophily` and .* has 0\.5"):
+        contestants([str(tiny), str(other)])
+
+
+def test_several_runs_of_a_recipe_are_called_by_their_folders(tiny, tmp_path, command):
+    folders = [run_recipe(load_recipe(tiny), runs=tmp_path / "runs")["folder"] for _ in "ab"]
+    entries = [each for each in contestants(folders) if each.summary]
+    assert {each["recipe"] for each in compare(entries)} == {Path(each).name for each in folders}
+    code, _, said = command("compare", *folders, "--dataset", "nothing", "train.nonsense=7")
+    assert code == 2 and "nonsense" in said
+
+
+def test_a_training_is_asked_to_end_with_what_began_it(tmp_path, monkeypatch):
+    """It has time to keep what it has, and no orphan is left."""
+    monkeypatch.setattr(common, "_came", [])
+    kept = tmp_path / "kept"
+    child = f"""if True:
+        import signal, sys, time
+        def end(*_):
+            time.sleep(0.3)
+            open({str(kept)!r}, "w").write("kept")
+            sys.exit(143)
+        signal.signal(signal.SIGTERM, end)
+        open({str(tmp_path / "ready")!r}, "w")
+        time.sleep(60)"""
+
+    def ask():
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=ask).start()
+    with pytest.raises(KeyboardInterrupt), asked_kindly():
+        launch._run([sys.executable, "-c", child], dict(os.environ))
+    assert kept.read_text() == "kept"
+
+
 @pytest.mark.parametrize("code,error", [(130, KeyboardInterrupt), (-9, ZooError), (2, ZooError)])
 def test_a_run_that_does_not_finish(tiny, monkeypatch, tmp_path, code, error):
     done = subprocess.CompletedProcess([], code, "")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(launch, "_run", lambda *_: done)
     with pytest.raises(error):
         train_apart(resolve(load_recipe(tiny)), "cpu", tmp_path)
 

@@ -381,14 +381,14 @@ def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, m
     )
     call = subprocess.run
 
-    def only_help(command, **options):
-        done = call([*command[:4], "--help"], **options)
+    def only_help(command, environment):
+        done = call([*command[:4], "--help"], env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and "compare" in done.stdout
         return subprocess.CompletedProcess(command, 0, json.dumps({"done": True}))
 
     plan = resolve(load_recipe({"dataset": "karate", "model": "gcn"}))
     with monkeypatch.context() as here:
-        here.setattr(launch.subprocess, "run", only_help)
+        here.setattr(launch, "_run", only_help)
         assert train_apart(plan, "cpu", tmp_path) == {"done": True}
     assert doctor._try("import json; print(json.dumps([]))") == (True, "[]")
     root = Path(comparing.__file__).parents[1]

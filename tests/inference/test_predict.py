@@ -365,3 +365,21 @@ def test_asking_leaves_a_model_as_it_was(ask):
         assert {each.device.type for each in model.parameters()} == {"cuda"}
     assert model.training and not first.training
     assert next(model.parameters()).dtype == torch.float64
+
+
+def test_the_data_of_training_are_divided_as_then_and_seen_is_counted(tmp_path, command):
+    recipe = {
+        **SMALL,
+        "encoding": "none",
+        "dataset": {**SMALL["dataset"], "split": "ratio-80-10-10"},
+    }
+    [row] = (run := zoo.run_recipe(recipe, runs=tmp_path / "runs"))["seeds"]
+    same = "{name: sbm, nodes: 90, classes: 3}"
+
+    def found(*words):
+        return json.loads(command("evaluate", run["folder"], "--data", *words, "--json")[1])
+
+    test = found(same, "--part", "test")
+    assert (test["score"], test["seen"]) == (row["test"], False)
+    assert found(same, "split=ratio-50-25-25", "--part", "test")["seen"]
+    assert found(same)["seen"] and not found("{name: sbm, nodes: 90, classes: 3, seed: 5}")["seen"]

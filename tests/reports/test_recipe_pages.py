@@ -43,6 +43,13 @@ def test_a_new_recipe_makes_the_pages_old(folder):
     assert "[mlp-pubmed](mlp-pubmed.yaml)" in (folder / "mlp" / "README.md").read_text()
 
 
+def test_a_file_of_someone_else_is_kept(folder):
+    (folder / "mlp" / "README.md").write_text("My notes.")
+    with pytest.raises(ZooError, match="was not written by `zoo pages`"):
+        write_pages(folder)
+    assert (folder / "mlp" / "README.md").read_text() == "My notes."
+
+
 def test_a_folder_without_a_page_is_found(folder):
     (folder / "mlp" / "README.md").unlink()
     assert list(outdated(pages(folder))) == [folder / "mlp" / "README.md"]

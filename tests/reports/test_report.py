@@ -445,6 +445,13 @@ def test_runs_of_other_data_are_not_set_against_each_other(place, tmp_path, comm
     assert {row[4] for row in page.table("Scores of the runs")} == {""}
 
 
+def test_runs_of_another_graph_of_the_same_name_are_not_either(place, tmp_path):
+    data = {**place["data"], "name": str(write_graph(tmp_path / "mine"))}
+    other = trained(tmp_path / "runs", data, "gcn", train={"epochs": 2}, seeds=[0])
+    page = Page(write_report([place["gcn"], other], tmp_path / "report.html"))
+    assert "are not set against each other" in page.text
+
+
 def test_a_report_of_nothing_is_refused():
     with pytest.raises(ZooError, match="name the folder of a run"):
         write_report([])

@@ -2,12 +2,14 @@
 
 import json
 import math
+import subprocess
 
 import pytest
 
 from zoo.cli import result_tables
 from zoo.config.recipe import Verified
 from zoo.errors import ZooError
+from zoo.experiments import launch
 from zoo.experiments.resolve import load_recipe
 from zoo.studies import reproduction
 from zoo.studies.reproduction import reproductions, training_sha256, write_verified
@@ -110,6 +112,54 @@ def test_what_was_measured_is_written_where_it_belongs(tmp_path):
         write_verified(load_recipe(path), found)
         assert load_recipe(path).verified == found
     assert path.read_text().count("verified:") == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "verified: {test: 0.1, std: 0.1, seeds: [0], date: 2026-01-02, sha256: '0123456789abcdef'}",
+        "verified:\n  test: 0.1\n\n  # of one seed\n  std: 0.1\n  seeds: [0]\n"
+        "  date: 2026-01-02\n  sha256: '0123456789abcdef'\n\n# the end",
+    ],
+)
+def test_a_measurement_of_any_form_is_replaced(end, tmp_path):
+    path, found = (
+        tmp_path / "one.yaml",
+        Verified(test=0.5, std=0.1, seeds=[0], date="2026-01-02", sha256="0" * 16),
+    )
+    path.write_text(QUICK.format(epochs=6, test=0.5) + end)
+    write_verified(load_recipe(path), found)
+    assert load_recipe(path).verified == found
+    assert ("# the end" in path.read_text()) == ("# the end" in end)
+    assert path.read_text().count("verified") == 1
+
+
+def test_a_recipe_in_one_line_is_left_as_it_is(tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text("{dataset: karate, model: gcn}\n")
+    found = Verified(test=0.5, std=0.1, seeds=[0], date="2026-01-02", sha256="0" * 16)
+    with pytest.raises(ZooError, match="a line cannot be added to"):
+        write_verified(load_recipe(path), found)
+    assert path.read_text() == "{dataset: karate, model: gcn}\n"
+
+
+def test_threads_are_those_of_the_measurement_and_an_error_is_no_success(
+    shipped, tmp_path, monkeypatch, command
+):
+    verified = (
+        "verified: {test: 0.1, std: 0.1, seeds: [0], date: 2026-01-02, threads: 3, "
+        "sha256: '0123456789abcdef'}\n"
+    )
+    shipped(one=QUICK.format(epochs=6, test=0.0) + verified)
+    asked = []
+
+    def fail(command, environment):
+        asked.append(environment["OMP_NUM_THREADS"])
+        return subprocess.CompletedProcess(command, 2, "")
+
+    monkeypatch.setattr(launch, "_run", fail)
+    code, out, _ = command("reproduce", "--all", "--json", "--within-hours", "inf")
+    assert code == 1 and json.loads(out)["state"] == "error" and asked == ["3"]
 
 
 def test_the_checksum_is_that_of_what_is_trained(tmp_path):

@@ -5,6 +5,7 @@ import functools
 import http.server
 import json
 import shutil
+import sys
 import threading
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from zoo.cli.app import main
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.publish import publish
+from zoo.training.checksums import sealed_json, unsealed_json
 from zoo.weights import index as weights_index
 from zoo.weights.folder import read_folder
-from zoo.weights.index import locate
+from zoo.weights.index import locate, read_index
 
 RECIPE = {
     "dataset": {"name": "digits", "split": "ratio-60-20-20"},
@@ -192,3 +194,57 @@ def test_a_name_is_that_of_one_run_and_of_the_weights_of_the_zoo(
             ended = error.code
         assert (ended or 0) == code
         assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("name", ["../../away", "/away", "My_Recipe 2"])
+def test_a_name_leads_nowhere_but_into_the_folder(name, run, tmp_path):
+    folder = tmp_path / "here" / "to"
+    with pytest.raises(ZooError, match="not called"):
+        list(publish({name: (locate(run).folder, None)}, folder))
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    summary = unsealed_json((copy / "summary.json").read_bytes())
+    (copy / "summary.json").write_text(sealed_json({**summary, "recipe": name}))
+    assert called("publish", copy, "--to", folder) == 0
+    assert {path.name for path in folder.parent.iterdir()} == {"to"}
+    [known] = read_index(folder / "index.json")
+    assert known in ("away", "my-recipe-2") and (folder / known / "config.json").is_file()
+    assert not (tmp_path / "away").exists()
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '{"x": {}}', "nothing"])
+def test_an_index_that_is_none_is_said(text, run, tmp_path, capsys):
+    (tmp_path / "index.json").write_text(text)
+    assert called("publish", run, "--to", tmp_path) == 2
+    assert "index.json" in capsys.readouterr().err
+    assert (tmp_path / "index.json").read_text() == text
+
+
+def test_a_run_that_was_interrupted_is_ended_first(run, tmp_path, capsys):
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    summary = unsealed_json((copy / "summary.json").read_bytes())
+    (copy / "summary.json").write_text(sealed_json({**summary, "interrupted": True}))
+    assert called("publish", copy, "--to", tmp_path / "to") == 2
+    assert "was interrupted; `zoo train --resume" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_wrong_answer_of_a_server_leaves_the_index_of_before(server, shelf, fresh, tmp_path):
+    fresh.setenv("ZOO_WEIGHTS", server[0])
+    known = (shelf / "index.json").read_text()
+    zoo.load("small-digits")
+    try:
+        (shelf / "index.json").write_text("<html>Please log in.</html>")
+        for each in (weights_index._index, weights_index._latest):
+            each.cache_clear()
+        assert zoo.load("small-digits").about.data == "digits"
+    finally:
+        (shelf / "index.json").write_text(known)
+
+
+def called(*words):
+    """Call the command and return its exit code."""
+    with pytest.MonkeyPatch.context() as here, contextlib.ExitStack() as stack:
+        here.setattr("sys.argv", ["zoo", *map(str, words)])
+        left = stack.enter_context(pytest.raises(SystemExit))
+        main()
+        sys.exit(0)
+    return left.value.code or 0

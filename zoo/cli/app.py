@@ -151,10 +151,10 @@ def train(
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
     if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host, secret))
+    how = {"trust": trust, "quiet": quiet, "track": track or ()}
     if profile:
-        _profiled(plan, device, runs, resume, trust, as_json)
+        _profiled(plan, device, runs, resume, as_json, how)
     else:
-        how = {"trust": trust, "quiet": quiet, "track": track or ()}
         tell(train_plan(plan, device, runs, resume, **how), as_json)
 
 
@@ -197,7 +197,7 @@ def list_(
 
 
 def _profiled(
-    plan, device: Device, runs: Path, resume: Path | None, trust: bool, as_json: bool
+    plan, device: Device, runs: Path, resume: Path | None, as_json: bool, how: dict[str, Any]
 ) -> None:
     """Train and print what came of it, then the dearest operations of a few epochs."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
@@ -210,7 +210,7 @@ def _profiled(
             f"`train.epochs={FIRST + EPOCHS}` or more."
         )
     profile = Profile(choose_device(device.value))
-    summary = train_plan(plan, device, runs, resume, profile.watch, trust)
+    summary = train_plan(plan, device, runs, resume, profile.watch, **how)
     profile.close()
     rows = profile.dearest()
     if rows:

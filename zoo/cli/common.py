@@ -111,7 +111,7 @@ def asked_kindly() -> Iterator[None]:
         if not first:
             first = time.monotonic()
             _came.append(number)
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
         if time.monotonic() - first > _AGAIN:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

@@ -122,13 +122,16 @@ def publish(
     """
     from zoo.experiments.run_files import need_run, read_summary
     from zoo.inference.publish import publish as write
-    from zoo.weights.index import PRETRAINED, index
+    from zoo.weights.index import PRETRAINED, as_name, index
 
     import_first(imports)
     if runs:
         for run in runs:
             need_run(run)
-        names = [read_summary(run)["recipe"] for run in runs]
+        summaries = [read_summary(run) for run in runs]
+        if begun := [run for run, each in zip(runs, summaries, strict=True) if each["interrupted"]]:
+            raise ZooError(f"{begun[0]} was interrupted; `zoo train --resume {begun[0]}` ends it.")
+        names = [as_name(each["recipe"]) for each in summaries]
         if twice := [each for each in names if names.count(each) > 1]:
             raise ZooError(f"there are several runs of {twice[0]}; publish one of them.")
         chosen = {name: _best_seed(run) for name, run in zip(names, runs, strict=True)}

@@ -16,6 +16,7 @@ from zoo.cli.common import (
     Quiet,
     Runs,
     Track,
+    asked_kindly,
     exit_code,
     spec_of,
     tell,
@@ -79,10 +80,12 @@ def compare(
     changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
     sources = [each for each in words or [] if each not in changes]
     entries = contestants(sources, changes, dataset, attention or [], tuned)
+    if changes and all(each.summary for each in entries):
+        raise ZooError(f"finished runs are as they are; leave {changes[0]} out, or name a recipe.")
+    how = {"device": device.value, "again": again, "quiet": quiet, "tell": console.remark}
     try:
-        found = run_all(
-            entries, device=device.value, runs=runs, again=again, quiet=quiet, tell=console.remark
-        )
+        with asked_kindly():
+            found = run_all(entries, runs=runs, **how)
     except KeyboardInterrupt:
         console.complain("stopped; what is finished is kept and will be read the next time.")
         sys.exit(exit_code())
@@ -214,12 +217,13 @@ def _reproduce_all(
     given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,
              "tell": console.remark}  # fmt: skip
     try:
-        for row in reproductions(hours=hours, only=only, **given):
-            passed, rows = passed and row["state"] != "FAIL", rows + 1
-            if as_json:
-                typer.echo(json.dumps(row))
-            else:
-                result_tables.reproduction(row)
+        with asked_kindly():
+            for row in reproductions(hours=hours, only=only, **given):
+                passed, rows = passed and row["state"] not in ("FAIL", "error"), rows + 1
+                if as_json:
+                    typer.echo(json.dumps(row))
+                else:
+                    result_tables.reproduction(row)
     except KeyboardInterrupt:
         console.complain("stopped; what is finished is kept, and what was begun goes on next time.")
         sys.exit(exit_code())

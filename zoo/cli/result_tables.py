@@ -273,7 +273,7 @@ def _remarks(found: list[dict[str, Any]]) -> Iterator[str]:
         "Default options, not tuned for this data set (--tuned takes shipped recipes)": [
             each for each in found if not each["tuned"]
         ],
-        f"On other splits than {best}, {without}": [
+        f"On other splits than {best}, or fewer, {without}": [
             each for each in unpaired if not each["same_splits"]
         ],
         f"Of other seeds than {best}, {without}": [

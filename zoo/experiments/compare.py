@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 from zoo.config.metadata import stem_of
 from zoo.config.metrics import beside, gain
 from zoo.config.options import Spec, options_of
+from zoo.config.question import other_question
 from zoo.config.recipe import SAID, Recipe, word
 from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.launch import train_apart
-from zoo.experiments.prepare import data_files
+from zoo.experiments.prepare import files_read
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
 from zoo.experiments.run_files import is_summarised, read_environment, read_recipe, read_summary
 from zoo.registry import MODELS, Model
@@ -31,9 +32,6 @@ from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
 """The models that stand in every comparison of models for graphs."""
-
-ASKED = ("name", "task", "label", "horizon")
-"""Options of the data that say what is predicted, and of what."""
 
 BUDGET = ("epochs", "patience", "batching")
 """Options of the training that say how many steps a model may take."""
@@ -136,6 +134,10 @@ def compare(
         rows.append({**_row(entry, summary), "read": known is not None})
     if len(metrics := sorted({each["metric"] for each in rows})) > 1:
         raise ZooError(f"these are measured by {' and by '.join(metrics)}; compare those of one.")
+    names = [each["recipe"] for each in rows]
+    for each in rows:  # several runs of a recipe are called by their folders
+        if names.count(each["recipe"]) > 1:
+            each["recipe"] = Path(each["folder"]).name
     first = rows[0]["budget"]
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
     return [
@@ -175,7 +177,7 @@ def begun(plan: Plan, runs: Path) -> Path | None:
 
 def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
     """Return the folders of runs of exactly this training, the latest first."""
-    wanted, files = _training(with_split(plan)), data_files(plan)
+    wanted, files = _training(with_split(plan)), files_read(plan)
     for folder in sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True):
         try:
             theirs = resolve(load_recipe(read_recipe(folder)[0]))
@@ -205,11 +207,10 @@ def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> Non
     """Refuse several data sets; recipes and runs are named as they were asked for."""
     first = found[0].plan.dataset
     for name, each in zip(names, found, strict=True):
-        for key in ASKED:
-            one, two = first.get(key), each.plan.dataset.get(key)
-            if None not in (one, two) and one != two:
-                said = f"{names[0]} has {one} for `dataset.{key}` and {name} has {two}"
-                raise ZooError(f"{said}; compare recipes and runs of one data set.")
+        if key := other_question(first, each.plan.dataset):
+            one, two = first[key], each.plan.dataset[key]
+            said = f"{names[0]} has {one} for `dataset.{key}` and {name} has {two}"
+            raise ZooError(f"{said}; compare recipes and runs of one data set.")
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:

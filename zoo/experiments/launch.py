@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,9 @@ from typing import Any
 from zoo.config.recipe import recipe_text, word
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan, check_processes
+
+_PATIENCE = 30.0
+"""Seconds that a training may take to end after Ctrl-C, before it is told again."""
 
 
 def to_launch(processes: int, plan: Plan, hosts: Path | None = None) -> bool:
@@ -69,8 +73,19 @@ def run_together(processes: int, words: list[str]) -> None:
     run_team(Team(processes), *words, silent=True)
 
 
-def train_apart(plan: Plan, device: str, runs: Path, *, quiet: bool = False) -> dict[str, Any]:
-    """Train a plan in a process of its own, progress on standard error; return its summary."""
+def train_apart(plan: Plan, device: str, runs: Path, **how: Any) -> dict[str, Any]:
+    """Train a plan in a process of its own, progress on standard error; return its summary.
+
+    Args:
+        plan: what is trained.
+        device: `auto`, `cpu` or `cuda`.
+        runs: where its run is written.
+        how: `quiet`: nothing is told of its progress; `threads`: as many, None as it chooses.
+
+    Raises:
+        ZooError: it has failed, or needs code that was not asked for.
+        KeyboardInterrupt: this process, or that one, was asked to end; that one has ended.
+    """
     name = plan.recipe.name
     if plan.code is None:
         raise ZooError(f"{name} imports code, {', '.join(plan.imports)}, which was not asked for.")
@@ -78,21 +93,24 @@ def train_apart(plan: Plan, device: str, runs: Path, *, quiet: bool = False) -> 
         path = Path(folder) / f"{name}.yaml"
         path.write_text(recipe_text(plan.plain()))
         words = ["train", path, "--json", "--device", device, "--runs", runs]
-        return _summary_of(name, words, runs, quiet)
+        return _summary_of(name, words, runs, **how)
 
 
-def resume_apart(folder: Path, device: str, *, quiet: bool = False) -> dict[str, Any]:
-    """Go on with a run in a process of its own; return its summary."""
+def resume_apart(folder: Path, device: str, **how: Any) -> dict[str, Any]:
+    """Go on with a run in a process of its own, as `train_apart` trains one."""
     words = ["train", "--resume", folder, "--json", "--device", device]
-    return _summary_of(folder.name, words, folder.parent, quiet)
+    return _summary_of(folder.name, words, folder.parent, **how)
 
 
-def _summary_of(name: str, words: list[Any], runs: Path, quiet: bool) -> dict[str, Any]:
+def _summary_of(
+    name: str, words: list[Any], runs: Path, quiet: bool = False, threads: int | None = None
+) -> dict[str, Any]:
     """Return what a command prints, which has to be a summary."""
     words = [*words, "--quiet"] if quiet else words
     command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode == 130:
+    own = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    done = _run(command, {**os.environ, **own})
+    if done.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
         raise KeyboardInterrupt
     if done.returncode != 0:
         how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
@@ -101,6 +119,23 @@ def _summary_of(name: str, words: list[Any], runs: Path, quiet: bool) -> dict[st
             f"{runs} and will be read, not repeated; leave {name} out, or change it."
         )
     return json.loads(done.stdout)
+
+
+def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; where this process is asked to end, that one is asked first."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            said, _ = process.communicate()
+        except KeyboardInterrupt as asked:
+            for number in asked.args:  # a terminal tells both of Ctrl-C
+                process.send_signal(number)
+            try:
+                process.communicate(timeout=None if asked.args else _PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.communicate()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, said)
 
 
 def _distributed(plan: Plan) -> bool:

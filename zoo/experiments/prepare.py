@@ -201,22 +201,22 @@ def _names_of_edges(plan: Plan, data: Dataset) -> list[str] | None:
 
 def _files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of the data, imports and weights that a recipe names, by their names."""
-    known = {path_name(path): digest for path, digest in plan.code.items()} | data_files(plan)
-    if plan.start_from is not None:
-        weights = plan.start_from["weights"]
-        known[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
-    return known
+    return {path_name(path): digest for path, digest in plan.code.items()} | files_read(plan)
 
 
-def data_files(plan: Plan) -> dict[str, str]:
-    """Return the SHA-256 of the files of one's own data that a recipe names, by their names."""
+def files_read(plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
     paths = [*own_files(plan.dataset), *(each for each in named if each.is_file())]
     names = [path.name for path in paths]
-    return {
+    found = {
         name if names.count(name) == 1 else f"{path.parent.name}/{name}": sha256_of(path)
         for name, path in zip(names, paths, strict=True)
     }
+    if plan.start_from is not None:
+        weights = plan.start_from["weights"]
+        found[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
+    return found
 
 
 def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
@@ -226,7 +226,7 @@ def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
         begun: those of the beginning; None where that is now.
         plan: what is trained.
     """
-    now = data_files(plan)
+    now = files_read(plan)
     if other := sorted(name for name, sha256 in now.items() if (begun or now).get(name) != sha256):
         raise ZooError(
             f"{other[0]} is not as it was when this was begun, and its scores would be of "

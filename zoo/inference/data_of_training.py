@@ -13,7 +13,7 @@ from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.datasets import Dataset
 from zoo.datasets.files.text_lines import Texts
-from zoo.datasets.load import DATASETS, load_data, own_files
+from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
 from zoo.datasets.load.by_name import common_options, whole_reader
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
@@ -200,6 +200,30 @@ def of_training(about: About, spec: Spec | None) -> Spec:
             f"`--data {spec}` if it is to be that one."
         )
     return spec
+
+
+def own_split(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
+    """Return the `split` of training, if it says one, where data are those of training; else None.
+
+    Args:
+        spec: of the data, without a split.
+        trained_on: of the data of training, with its split.
+    """
+    if not isinstance(trained_on, str | Mapping):
+        return None
+    theirs, own = divide(trained_on, ("split",))
+    try:
+        return own if _told(theirs) == _told(spec) else None
+    except ZooError:  # the data of training are not here
+        return None
+
+
+def _told(spec: Spec) -> dict[str, Any]:
+    """Return every option of a data set, and where its files lie."""
+    found = resolved_dataset(spec)
+    name = found["name"]
+    own = name not in DATASETS and path_of(name).exists()
+    return {**found, "name": str(path_of(name).resolve()) if own else name}
 
 
 def same_nodes(data: Dataset, other: Dataset) -> bool:

@@ -16,6 +16,7 @@ from zoo.inference.data_of_training import (
     as_trained,
     columns_read,
     of_training,
+    own_split,
     same_nodes,
     training_part,
 )
@@ -69,11 +70,12 @@ def evaluate_part(
     if not known and (beams, length_penalty) != (None, None):
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or known else "all")
+    known_data = trained_on or (about.recipe or {}).get("dataset")
     if spec is not None:
-        known_data = trained_on or (about.recipe or {}).get("dataset")
         spec = as_trained(spec, known_data, columns_read(about), about.step)
     spec, own = divide(of_training(about, trained_on) if spec is None else spec, ("split",))
-    data = load_data(spec)
+    data, theirs = load_data(spec), own_split(spec, known_data)
+    own = {**(theirs or {}), **own}
     if data.task == FORECASTING:
         if layerwise:
             raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
@@ -87,7 +89,12 @@ def evaluate_part(
         given = {key: value for key, value in given.items() if value is not None}
         found = evaluate_pairs(model, data, part, device=device, **given)
         return {**found, "seen": data.name == about.data and part in ("all", "train")}
-    rows, nodes, context = asked(model, data, own.get("split", data.split), part, trained_on)
+    split = own.get("split", data.split)
+    seen = data.name == about.data and part in ("all", "train")
+    if theirs is not None:
+        train = split_of(data, theirs.get("split", data.split), about.seed or 0).train
+        seen = bool(torch.isin(_nodes(model, data, split, part), train).any())
+    rows, nodes, context = asked(model, data, split, part, trained_on)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     found = answers(model, rows, context=context, **how)
     logits, y = found.logits[nodes], found.y[nodes]
@@ -98,7 +105,7 @@ def evaluate_part(
         "unit": data.unit,
         "metric": data.metric,
         "score": found.task.metric(logits, y),
-        "seen": data.name == about.data and part in ("all", "train"),
+        "seen": seen,
         "per_class": per_class(found.task.name, logits, y, about.labels or data.labels),
     }
 
@@ -115,9 +122,7 @@ def asked(
         part: `train`, `val`, `test` or `all`.
         trained_on: as of `evaluate_part`.
     """
-    nodes = torch.arange(len(data.y))
-    if part != "all":
-        nodes = getattr(split_of(data, split, model.about.seed or 0), part)
+    nodes = _nodes(model, data, split, part)
     known = training_part(model, trained_on)
     if known is None:
         return data, nodes, None
@@ -128,6 +133,13 @@ def asked(
     places = torch.empty(len(data.y), dtype=torch.int64)
     places[seen] = torch.arange(len(seen))
     return data.part(seen), places[nodes], None
+
+
+def _nodes(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
+    """Return the nodes (n,) of a part, as the seed of training divides them."""
+    if part == "all":
+        return torch.arange(len(data.y))
+    return getattr(split_of(data, split, model.about.seed or 0), part)
 
 
 def forecast_of(

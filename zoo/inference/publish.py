@@ -21,8 +21,8 @@ from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
 from zoo.system.files import write_whole
-from zoo.weights.folder import WEIGHTS, read_json, sha256_of
-from zoo.weights.index import FILES, INDEX, Entry
+from zoo.weights.folder import WEIGHTS, sha256_of
+from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save
 
 PARTS = ("val", "test")
@@ -49,15 +49,18 @@ def publish(
         A row for each: `name`, `bytes`, `bits`, `metric`, `test`, and `left_out`, why or None.
 
     Raises:
-        ZooError: weights are damaged, or do not score what they say they do.
+        ZooError: a name is none, weights or the index of before are damaged, or weights do not
+            score what they say they do.
     """
     path = folder / INDEX
-    entries = dict(read_json(path)) if path.is_file() else {}
+    entries = read_index(path) if path.is_file() else {}
+    if unfit := [each for each in chosen if each != as_name(each)]:
+        raise ZooError(f"weights are not called {unfit[0]!r}, but {as_name(unfit[0])!r}.")
     for name, (source, trained_on) in chosen.items():
         model = load(source)
         bits = _shrink(model, source, trained_on)
         size = sum(each.nbytes for each in model.state_dict().values())
-        held = sum(each["bytes"] for own, each in entries.items() if own != name)
+        held = sum(each.bytes for own, each in entries.items() if own != name)
         left_out = None
         if largest is not None and size > largest:
             left_out = f"larger than {largest:,} bytes"
@@ -66,10 +69,11 @@ def publish(
         about = model.about
         if left_out is None:
             save(model, folder / name, about.model_copy(update={"licence": _licence(about.data)}))
-            entries[name] = _entry(folder / name, model).model_dump(exclude_none=True)
-            text = json.dumps(dict(sorted(entries.items())), indent=2) + "\n"
+            entries[name] = _entry(folder / name, model)
+            plain = {key: each.model_dump(exclude_none=True) for key, each in entries.items()}
+            text = json.dumps(dict(sorted(plain.items())), indent=2) + "\n"
             write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
-            size = entries[name]["bytes"]
+            size = entries[name].bytes
         row = {"name": name, "bytes": size, "bits": bits, "metric": about.metric}
         yield {**row, "test": about.scores["test"], "left_out": left_out}
 

@@ -32,9 +32,13 @@ def write_pages(folder: Path) -> list[Path]:
         folder: holds a folder of recipes for each model, `sgformer/sgformer-cora.yaml`.
 
     Raises:
-        ZooError: there are no recipes, a folder is no model's, or a recipe has mistakes.
+        ZooError: there are no recipes, a folder is no model's, a recipe has mistakes, or a page is
+            in the place of another file.
     """
     changed = outdated(pages(folder))
+    for path in changed:
+        if path.exists() and _MADE not in path.read_text(encoding="utf-8"):
+            raise ZooError(f"{path} was not written by `zoo pages`; move it, and write them again.")
     for path, text in changed.items():
         write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
     return list(changed)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from zoo.config.metrics import LOWER, beside, gain, spread
+from zoo.config.question import other_question
 from zoo.config.recipe import SAID, word
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
@@ -72,8 +73,11 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:
         return paragraph("No run has come to a score yet.")
     silent = [f"{name}: no seed has come to a score yet." for name in series if name not in known]
     rows = [_summary(name, run) for name, run in known.items()]
-    if len(metrics) > 1 or len({each["data"] for each in rows}) > 1:
-        said = "The runs are of different data or metrics, and are not set against each other."
+    if len(metrics) > 1 or not _of_one_question([*known.values()]):
+        said = (
+            "The runs are of different data, or of different questions to them, and are not set "
+            "against each other."
+        )
         return sections.remarks([said, *silent]) + _table(rows, [None] * len(rows))
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
     found = [beside(each, rows[0]) for each in rows]
@@ -90,6 +94,20 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:
             f"Of other seeds or splits, and so without a difference: {', '.join(unpaired)}."
         )
     return _table(rows, found) + paragraph(note) + sections.remarks(silent)
+
+
+def _of_one_question(runs: Sequence[History]) -> bool:
+    """Return whether all runs predict the same, of the same files as far as these are known."""
+    first, files = runs[0], _files(runs[0])
+    return not any(
+        other_question(first.recipe["dataset"], run.recipe["dataset"])
+        or any(files.get(name, sha256) != sha256 for name, sha256 in _files(run).items())
+        for run in runs
+    )
+
+
+def _files(run: History) -> dict[str, str]:
+    return run.environment.files if run.environment else {}
 
 
 def _summary(name: str, run: History) -> dict[str, Any]:

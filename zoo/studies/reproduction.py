@@ -87,14 +87,38 @@ def training_sha256(recipe: Recipe) -> str:
 
 
 def write_verified(recipe: Recipe, found: Verified) -> None:
-    """Write a measurement into a recipe's file in the place of the one before; comments stay."""
+    """Write a measurement into a recipe's file in the place of the one before; comments stay.
+
+    Raises:
+        ZooError: it cannot be put there; the file is as it was.
+    """
     data = {key: value for key, value in found.model_dump().items() if value is not None}
     flow = yaml.safe_dump(data, default_flow_style=True, sort_keys=False, width=72).strip()
-    line = f"verified: {flow}\n"
     text = recipe.path.read_text(encoding="utf-8")
-    rest = re.sub(r"^verified:.*\n(?:[ ]+.*\n)*", "", text, flags=re.MULTILINE)
-    new = rest.rstrip("\n") + "\n" + line
+    new = "".join(_without(text, "verified")).rstrip("\n") + f"\nverified: {flow}\n"
+    try:
+        fits = yaml.safe_load(new) == {**yaml.safe_load(text), "verified": data}
+    except yaml.YAMLError:
+        fits = False
+    if not fits:
+        raise ZooError(
+            f"{recipe.path} is written in a way that a line cannot be added to; write into it "
+            f"yourself:\nverified: {flow}"
+        )
     write_whole(recipe.path, lambda draft: draft.write_text(new, encoding="utf-8"))
+
+
+def _without(text: str, key: str) -> list[str]:
+    """Return the lines of a YAML mapping without those of a key; comments behind it stay."""
+    lines = text.splitlines(keepends=True)
+    for name, value in yaml.compose(text).value:
+        if name.value == key:
+            first, end = name.start_mark.line, value.end_mark
+            last = end.line + (end.column > 0)
+            while last - 1 > first and re.match(r"\s*(#|$)", lines[last - 1]):
+                last -= 1
+            return lines[:first] + lines[last:]
+    return lines
 
 
 def _reproduced(
@@ -109,10 +133,12 @@ def _reproduced(
         if folder is None and hours < math.inf and (needed := _hours(plan, device)) > hours:
             return {"state": "too long", "hours": needed}
         tell(f"{name}: goes on in {folder}" if folder else name)
+        known = plan.recipe.verified
+        how = {"quiet": quiet, "threads": known and known.threads}
         if folder:
-            summary = resume_apart(folder, device, quiet=quiet)
+            summary = resume_apart(folder, device, **how)
         else:
-            summary = train_apart(plan, device, runs, quiet=quiet)
+            summary = train_apart(plan, device, runs, **how)
     passed, sentence = verdict(summary) if summary["expect"] else (None, "")
     return {
         "state": {True: "PASS", False: "FAIL", None: "done"}[passed],

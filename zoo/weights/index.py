@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from zoo.config.metrics import gain
 from zoo.config.options import Count, sentence
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError, brief, suggestion
 from zoo.system.files import cache_folder, draft_folder
 from zoo.system.http import download
 from zoo.weights.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, read_config, read_json, sha256_of
@@ -60,6 +60,40 @@ class Entry(BaseModel):
         None,
         description="of the folder, http(s) or `hub:OWNER/NAME`; left out it is beside the index",
     )
+
+
+def read_index(path: Path) -> dict[str, Entry]:
+    """Return the entries of an index file, by name.
+
+    Raises:
+        ZooError: the file is damaged.
+    """
+    data = read_json(path)
+    wrong = [] if isinstance(data, dict) else [path.name]
+    wrong = wrong or [name for name in data if not re.fullmatch(_NAME, name)]
+    try:
+        if not wrong:
+            entries = {name: Entry.model_validate(entry) for name, entry in data.items()}
+            wrong = [name for name, entry in entries.items() if not _whole(entry)]
+            if not wrong:
+                return entries
+    except ValidationError as error:
+        wrong = [sentence(error.errors()[0])]
+    raise ZooError(f"{path} is damaged ({wrong[0]}): copy it, or install the zoo, again.")
+
+
+_index = functools.cache(read_index)
+
+
+def as_name(text: str) -> str:
+    """Return what weights are called by: small letters and digits, with hyphens between.
+
+    Raises:
+        ZooError: the text has none of these.
+    """
+    if name := "-".join(re.findall("[a-z0-9]+", text.lower())):
+        return name
+    raise ZooError(f"weights cannot be called {brief(text)}: write a name with letters or digits.")
 
 
 def index() -> dict[str, Entry]:
@@ -148,11 +182,16 @@ def _elsewhere() -> Path:
 @functools.cache
 def _latest(address: str, path: Path) -> Path:
     """Download an index, once in a process; where it cannot be had, the last one is good enough."""
+    draft = path.with_suffix(f".{os.getpid()}")
     try:
-        download(address, path)
+        download(address, draft)
+        read_index(draft)
+        draft.replace(path)
     except ZooError:
         if not path.is_file():
             raise
+    finally:
+        draft.unlink(missing_ok=True)
     return path
 
 
@@ -198,22 +237,6 @@ def _checked(folder: Path, entry: Entry) -> Path:
 
 def _is_address(source: str) -> bool:
     return source.startswith(("http://", "https://"))
-
-
-@functools.cache
-def _index(path: Path) -> dict[str, Entry]:
-    data = read_json(path)
-    wrong = [] if isinstance(data, dict) else [path.name]
-    wrong = wrong or [name for name in data if not re.fullmatch(_NAME, name)]
-    try:
-        if not wrong:
-            entries = {name: Entry.model_validate(entry) for name, entry in data.items()}
-            wrong = [name for name, entry in entries.items() if not _whole(entry)]
-            if not wrong:
-                return entries
-    except ValidationError as error:
-        wrong = [sentence(error.errors()[0])]
-    raise ZooError(f"{path} is damaged ({wrong[0]}): copy it, or install the zoo, again.")
 
 
 def _whole(entry: Entry) -> bool:
