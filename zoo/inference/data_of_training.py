@@ -219,9 +219,9 @@ def own_split(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
 
 
 def _told(spec: Spec) -> dict[str, Any]:
-    """Return every option of a data set, and where its files lie."""
+    """Return every option of a data set, but what weights know of it, and where its files lie."""
     found = resolved_dataset(spec)
-    name = found["name"]
+    name, _ = found["name"], found.pop("features", None)
     own = name not in DATASETS and path_of(name).exists()
     return {**found, "name": str(path_of(name).resolve()) if own else name}
 
