@@ -32,7 +32,7 @@ FLOORS = [
     {"datasets.files"},
     {"registry", "ops"},
     {"tracing"},
-    {"contract", "canonical_form"},
+    {"contract", "failures", "canonical_form"},
     {"config", "system", "dgl"},
     {"errors"},
 ]

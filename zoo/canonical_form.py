@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 
 Given = TypeVar("Given")
@@ -38,7 +37,7 @@ def derived(graph: Given, source: object) -> Given:
     return remember(graph) if _is_known(source) else graph
 
 
-def subgraph(graph: DGLGraph, nodes: Tensor) -> DGLGraph:
+def subgraph(graph: Any, nodes: Tensor) -> Any:
     """Return the graph of some nodes (n,), in their order: known if the whole is."""
     return derived(graph.subgraph(nodes.to(graph.idtype), store_ids=False), graph)
 

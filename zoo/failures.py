@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError, file_of
 
-FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError, dgl.DGLError)
-"""What torch and DGL raise where shapes and types do not fit together."""
+FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
+"""What torch raises where shapes and types do not fit together."""
 
 SHAPES = re.compile(
     r"shapes? cannot be multiplied|must match the size|must match except|size mismatch|"
@@ -28,7 +27,8 @@ def check_rows(model: nn.Module, graph: Any, x: Any) -> None:
     Raises:
         ZooError: there are more, or fewer.
     """
-    if isinstance(graph, DGLGraph) and isinstance(x, Tensor) and len(x) != graph.num_nodes():
+    of_nodes = hasattr(graph, "adj_tensors") and isinstance(x, Tensor)
+    if of_nodes and x.shape[:1] != (graph.num_nodes(),):
         raise ZooError(f"{type(model).__name__}: {_of_input(model, graph, x)}")
 
 

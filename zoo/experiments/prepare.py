@@ -226,7 +226,7 @@ def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
         begun: those of the beginning; None where that is now.
         plan: what is trained.
     """
-    now = files_read(plan)
+    now = files_read(dataclasses.replace(plan, start_from=None))  # of weights `begin_from` tells
     if other := sorted(name for name, sha256 in now.items() if (begun or now).get(name) != sha256):
         raise ZooError(
             f"{other[0]} is not as it was when this was begun, and its scores would be of "
