@@ -44,7 +44,7 @@ def evaluate_part(
     Args:
         model: as `zoo.load` gives it.
         spec: the graph, as a recipe names it, `split` included; None is the one that the model was
-            trained on, divided as then.
+            trained on. Where it is that one, it is divided as then, unless `split` is said.
         part: `train`, `val`, `test` or `all`; None is `test` on the graph of training, else `all`.
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
@@ -55,8 +55,8 @@ def evaluate_part(
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
-        `seen`: whether some that the model was trained on may be among them, and `per_class`, as
-        `zoo.inference.per_class.per_class` gives it.
+        `seen`: whether some that the model was trained on are, or may be, among them, `per_class`,
+        as `zoo.inference.per_class.per_class` gives it.
         Of translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:
