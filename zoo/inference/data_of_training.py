@@ -221,7 +221,8 @@ def own_split(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
 def _told(spec: Spec) -> dict[str, Any]:
     """Return every option of a data set, but what weights know of it, and where its files lie."""
     found = resolved_dataset(spec)
-    name, _ = found["name"], found.pop("features", None)
+    found.pop("features", None)
+    name = found["name"]
     own = name not in DATASETS and path_of(name).exists()
     return {**found, "name": str(path_of(name).resolve()) if own else name}
 

@@ -79,7 +79,7 @@ class Translator:
         for name, (kind, value) in options.items():
             for problem in value_problems(kind, value, (name,)):
                 raise ZooError(f"{problem}.")
-        self.tokenizer, self.model = Tokenizer(model.tokenizer), model
+        self.tokenizer, self.model = Tokenizer(model.tokenizer), model.to(device)
         if self.tokenizer.size != model.config["in_dim"]:
             raise ZooError(
                 f"`tokenizer.json` has {self.tokenizer.size} tokens and the model reads "
@@ -264,12 +264,13 @@ def evaluate_pairs(
             "name pairs of these languages, or say which is which: "
             f"`{{name: {data.name}, source: {ours[0]}, target: {ours[-1]}}}`."
         )
-    answer = Translator(model, beams=beams, length_penalty=length_penalty, batch_size=batch_size,
-                        device=device)  # fmt: skip
     parts = PARTS if part == "all" else (part,)
     rows = torch.cat([data.masks[each][0].nonzero().flatten() for each in parts])
     sources = data.tokenizer.decode([data.sources[row].tolist() for row in rows.tolist()])
-    score = bleu(answer(sources), data.references(rows))
+    how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
+    with answering(model, device):
+        answer = Translator(model, device=device, **how)
+        score = bleu(answer(sources), data.references(rows))
     return {
         "data": data.name,
         "part": part,
