@@ -27,8 +27,8 @@ class FeatureLinear(Linear):
     """W Drop(x) + b for the features x of a data set: `nn.Linear`, quicker.
 
     Weights and their initialisation are those of `nn.Linear`. The sparse form of features that are
-    mostly zeros is found once and kept for as long as their tensor lives, and found anew after torch
-    has written into it. What numpy, or `x.data`, writes into its memory is not noticed.
+    mostly zeros is found once and kept for as long as their tensor lives, and found anew after
+    torch has written into it. What numpy, or `x.data`, writes into its memory is not noticed.
     """
 
     def __init__(self, in_dim: int, out_dim: int, *, bias: bool = True, dropout: float = 0.0):
