@@ -154,8 +154,34 @@ def conclude(script: str, full: bool, table: list[dict[str, str]], aims: list[Ai
     last = "; ".join(map(str, aims) if full else (f"{aim.name} {aim.value:.3g}" for aim in aims))
     aims_line = ["", f"{last}."] if aims else []
     print("\n".join([*lines, *aims_line]))
-    command = f"python benchmarks/{Path(script).name}{' --full' if full else ''}"
-    _write(command, [*lines, *aims_line])
+    _write(_command(script, full), [*lines, *aims_line])
+
+
+def measured(script: str, full: bool = False) -> list[dict[str, str]]:
+    """Return the rows of a table that results.md holds already; none where there is none."""
+    section = _sections().get(_command(script, full), "")
+    lines = [
+        [cell.strip() for cell in line[1:-1].split("|")]
+        for line in section.splitlines()
+        if line.startswith("|")
+    ]
+    return [dict(zip(lines[0], row, strict=True)) for row in lines[2:]]
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return names[0] if names else platform.processor()
+
+
+def _command(script: str, full: bool) -> str:
+    return f"python benchmarks/{Path(script).name}{' --full' if full else ''}"
+
+
+def _sections() -> dict[str, str]:
+    """Return the text of each section of results.md by its command."""
+    text = RESULTS.read_text() if RESULTS.exists() else ""
+    return dict(re.findall(r"^## `(.*?)`\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S))
 
 
 def _row(cells: list[str]) -> str:
@@ -164,8 +190,7 @@ def _row(cells: list[str]) -> str:
 
 def _write(command: str, lines: list[str]) -> None:
     """Write a section of results.md, replacing that of the same command."""
-    text = RESULTS.read_text() if RESULTS.exists() else ""
-    sections = dict(re.findall(r"^## `(.*?)`\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S))
+    sections = _sections()
     sections[command] = "\n".join(["", _machine(), "", *lines, "", ""])
     body = "".join(f"## `{name}`\n{sections[name]}" for name in sorted(sections))
     RESULTS.write_text(f"{_HEAD}\n{body}".rstrip() + "\n")
@@ -181,13 +206,10 @@ reports medians. A ratio is the time of the peer divided by that of the zoo, unl
 def _machine() -> str:
     import torch
 
-    names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) or [
-        platform.processor()
-    ]
     versions = [f"{each} {_version(each)}" for each in PACKAGES if _version(each)]
     better = installed()
     memory = f"{better.name} for the zoo" if better else "the C library's allocator"
-    return f"{names[0]}, {torch.get_num_threads()} threads; {', '.join(versions)}; {memory}."
+    return f"{processor()}, {torch.get_num_threads()} threads; {', '.join(versions)}; {memory}."
 
 
 def _version(package: str) -> str | None:

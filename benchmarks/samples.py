@@ -5,7 +5,7 @@
 `20news per-class-100`, `r8 benchmark`, `mnist10k-pixels per-class-50` and `digits per-class-10` are
 tables of docs/samples.md. Of each model the settings below are tried on the first seed, and those
 of the best validation score taken for all seeds. What is finished is kept in `runs/samples` and
-not computed again.
+not computed again; rows of results.md that are not among it stay.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from contest import conclude
+from contest import conclude, measured, processor
 
 import zoo
 from zoo.datasets.splits import make_split
@@ -170,9 +170,11 @@ def main() -> None:
     known = json.loads(kept.read_text()) if kept.exists() else {}
     for name in given.models:
         if name not in known:
-            known[name] = (of_peer if name in PEERS else of_model)(dataset, name, seeds)
+            found = (of_peer if name in PEERS else of_model)(dataset, name, seeds)
+            known[name] = found | {"processor": processor()}
             kept.write_text(json.dumps(known, indent=1))
         print(f"{name}: {known[name]}", flush=True)
+    script = f"{__file__} {given.dataset} {given.split}"
     table = [
         {
             "model": name,
@@ -180,10 +182,13 @@ def main() -> None:
             f"{statistics.stdev(each['test']) if len(each['test']) > 1 else 0:.4f}",
             "ms an epoch": f"{each['ms']:.0f}" if "ms" in each else "",
             "GiB at most": f"{each['GiB']:.2f}" if "GiB" in each else "",
+            "processor": each.get("processor", ""),
         }
-        for name, each in sorted(known.items(), key=lambda row: -statistics.fmean(row[1]["test"]))
+        for name, each in known.items()
     ]
-    conclude(f"{__file__} {given.dataset} {given.split}", False, table, [])
+    # What was measured before, and is not kept here, stays in the table.
+    table += [row for row in measured(script) if row["model"] not in known]
+    conclude(script, False, sorted(table, key=lambda row: row["test accuracy"], reverse=True), [])
 
 
 if __name__ == "__main__":
