@@ -80,10 +80,11 @@ def keys_of(data, path=()):
 
 @each_recipe
 def test_each_misspelt_key_is_refused_with_the_right_word(name):
-    for path in keys_of(raw(name)):
+    content = raw(name)
+    for path in keys_of(content):
         if path[-1] == "name" or "versions" in path[:-1]:  # of packages, whatever they are called
             continue
-        data = raw(name)
+        data = copy.deepcopy(content)
         place = data
         for key in path[:-1]:
             place = place[key]

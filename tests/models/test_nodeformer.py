@@ -355,7 +355,7 @@ def test_the_kernel_in_blocks_and_its_gradients(lead, samples, monkeypatch):
     for epsilon in (0.0, 0.1):
         kernel = functools.partial(gumbel_attention, w=w, noise=some, epsilon=epsilon)
         assert torch.autograd.gradcheck(kernel, few)
-        assert torch.autograd.gradgradcheck(kernel, few)
+        assert torch.autograd.gradgradcheck(kernel, few, fast_mode=True)
 
 
 @pytest.mark.parametrize("apart", [0.0, 40.0, 300.0])

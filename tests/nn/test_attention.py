@@ -556,7 +556,9 @@ def test_the_mean_of_linear_attentions_and_its_gradients(base, block, shape, mon
     exact = torch.einsum("...hnm,...mhd->...nhd", weights / weights.sum(-1, keepdim=True), v)
     torch.testing.assert_close(linear_mean(q, k, v, base), exact)
     assert torch.autograd.gradcheck(lambda *qkv: linear_mean(*qkv, base), (q, k, v))
-    assert torch.autograd.gradgradcheck(lambda *qkv: linear_mean(*qkv, base), (q, k, v))
+    assert torch.autograd.gradgradcheck(
+        lambda *qkv: linear_mean(*qkv, base), (q, k, v), fast_mode=True
+    )
 
 
 @pytest.mark.parametrize("n", [64, 377, 1000, 1024])

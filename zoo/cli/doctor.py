@@ -29,6 +29,13 @@ _PACKAGES = {
     "safetensors": "pip install safetensors",
     "matplotlib": "pip install matplotlib",
 }
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}
+"""By the module where the name is another."""
+_BESIDES = {
+    "torch": "torch.version.cuda, torch.cuda.is_available() and torch.cuda.get_device_name()",
+    "dgl": "zoo.dgl.STANDS_IN",
+}
+"""What is asked of a package beside its version."""
 
 
 class Diagnosis(NamedTuple):
@@ -46,57 +53,58 @@ class Diagnosis(NamedTuple):
 def examine() -> list[Diagnosis]:
     """Look at the packages, DGL's kernels, the GPU, and the folders of data and cache."""
     with ThreadPoolExecutor() as pool:  # each thread only waits for its process
-        packages = pool.map(_package, _PACKAGES, _PACKAGES.values())
-        kernels, gpu = pool.submit(_kernels), pool.submit(_gpu)
-        python = Diagnosis("python", sys.version.split()[0])
-        return [python, *packages, kernels.result(), gpu.result(), _allocator(), *_folders()]
+        found = dict(zip(_PACKAGES, pool.map(_imported, _PACKAGES), strict=True))
+    packages = [
+        Diagnosis(name, said[0], "" if works else _PACKAGES[name])
+        for name, (works, said) in found.items()
+    ]
+    broken = (False, [""])
+    kernels, gpu = _kernels(*found.get("dgl", broken)), _gpu(*found.get("torch", broken))
+    python = Diagnosis("python", sys.version.split()[0])
+    return [python, *packages, kernels, gpu, _allocator(), *_folders()]
 
 
-def _try(code: str) -> tuple[bool, str]:
-    """Run a line of Python in a new process; return whether it worked and its last line."""
-    code = f"import sys; sys.path.append({_HOME!r}); {code}"
+def _imported(name: str) -> tuple[bool, list[str]]:
+    """Import a package in a new process; return whether it worked and what was said of it.
+
+    That is its version and what `_BESIDES` asks, or the last line of an error.
+    """
+    module = "zoo.dgl" if name == "dgl" else name
+    # The metadata is read in the same process: ogb, for one, carries no __version__ attribute.
+    said = f"m.version({_DISTRIBUTIONS.get(name, name)!r}), {_BESIDES.get(name, '')}"
+    code = (
+        f"import sys; sys.path.append({_HOME!r}); import {module}, importlib.metadata as m; "
+        f"print(*({said}), sep='|')"
+    )
     environment = {**os.environ, "DGLBACKEND": "pytorch", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment
     )
-    text = done.stdout if done.returncode == 0 else done.stderr
-    lines = text.strip().splitlines() or [f"exit code {done.returncode}"]
-    return done.returncode == 0, lines[-1]
+    works = done.returncode == 0
+    lines = (done.stdout if works else done.stderr).strip().splitlines()
+    last = lines[-1] if lines else f"exit code {done.returncode}"
+    return works, last.split("|") if works else [last]
 
 
-def _package(name: str, fix: str) -> Diagnosis:
-    # The metadata is read in the same process: ogb, for one, carries no __version__ attribute.
-    module = "zoo.dgl" if name == "dgl" else name
-    code = (
-        f"import {module}, importlib.metadata as m;"
-        f"print(m.version(m.packages_distributions()[{name!r}][0]))"
-    )
-    works, line = _try(code)
-    return Diagnosis(name, line, "" if works else fix)
-
-
-def _kernels() -> Diagnosis:
-    works, line = _try("from zoo.dgl import dgl, STANDS_IN; print(STANDS_IN, dgl.__version__)")
+def _kernels(works: bool, said: list[str]) -> Diagnosis:
+    """Say what the import of DGL found of its kernels."""
     if not works:
         return Diagnosis("dgl kernels", "DGL does not import", DGL_FIX)
     wheel = (
         "CUDA wheel"
-        if "+cu" in line
+        if "+cu" in said[0]
         else "CPU wheel; on CUDA the zoo's torch kernels carry the graph work"
     )
     without = "; without graphbolt, which is for another torch and not needed"
-    return Diagnosis("dgl kernels", wheel + without * line.startswith("True"))
+    return Diagnosis("dgl kernels", wheel + without * (said[1] == "True"))
 
 
-def _gpu() -> Diagnosis:
-    works, line = _try(
-        "import torch; c = torch.cuda;"
-        "print(c.get_device_name() if c.is_available() else '', torch.version.cuda or '', sep='|')"
-    )
+def _gpu(works: bool, said: list[str]) -> Diagnosis:
+    """Say what the import of torch found of a GPU."""
     if not works:
         return Diagnosis("gpu", "torch does not import", TORCH_FIX)
-    name, _, cuda = line.partition("|")
-    if name:
+    cuda, name = said[1:]
+    if name != "False":
         return Diagnosis("gpu", f"{name}, CUDA {cuda}")
     if shutil.which("nvidia-smi"):
         return Diagnosis("gpu", "there is one, but torch does not see it", CUDA_FIX, needed=False)

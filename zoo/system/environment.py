@@ -102,6 +102,7 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@functools.cache  # of the process, as the packages that it has imported
 def installed_version(package: str) -> str | None:
     """Return the version of an installed package, of torch with its build; None where missing."""
     if package == "torch":  # its metadata need not say +cpu or +cu130
@@ -112,6 +113,7 @@ def installed_version(package: str) -> str | None:
         return None
 
 
+@functools.cache  # of the process, as the code that it has read
 def _git_state() -> dict[str, Any] | None:
     """Return the commit of the zoo's own checkout and whether files differ; None without git."""
     root = Path(__file__).parents[2]
