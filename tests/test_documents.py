@@ -25,6 +25,7 @@ SECTIONS = {
     "CONTRIBUTING.md: An attention",
     "CONTRIBUTING.md: An encoding",
     "data/README.md: A graph larger than memory",
+    "data/README.md: A graph of your own",
     "docs/forecasting.md: A table of sales",
     "docs/forecasting.md: Chickenpox",
     "docs/own-graphs.md: Many graphs with a label each",
@@ -32,7 +33,9 @@ SECTIONS = {
     "docs/predict.md: Fine-tune",
     "docs/samples.md: The graph",
     "docs/train.md: A recipe of your own",
+    "docs/tracking.md: # Trackers",
     "docs/train.md: Several processes, and graphs that are large",
+    "docs/tune.md: # Find settings for a graph",
 }
 """Sections whose commands other tests run as well, on other data: of `make slow`."""
 

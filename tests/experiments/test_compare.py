@@ -417,6 +417,7 @@ def test_a_run_that_does_not_finish(tiny, monkeypatch, tmp_path, code, error):
         train_apart(resolve(load_recipe(tiny)), "cpu", tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_table(tiny, tmp_path):
     call = ["-m", "zoo", "compare", str(tiny), "--runs", str(tmp_path)]
     table = run_preloaded(call, tmp_path).stdout

@@ -149,7 +149,7 @@ print(grown(), grown())
 @pytest.mark.skipif(not INSTALLED, reason="none is installed")
 def test_training_begins_on_the_best_allocator_and_says_so(tmp_path):
     code = "from zoo.__main__ import main; main()"
-    words = ["train", "gcn-digits", "train.epochs=1", "seeds=[0]", "--json"]
+    words = ["train", "gcn", "dataset=karate", "train.epochs=1", "seeds=[0]", "--json"]
     call = [sys.executable, "-c", code, *words]
     for more, name in (
         ({}, INSTALLED[0].name),
