@@ -10,6 +10,7 @@ from preloaded import run_preloaded
 import zoo
 from zoo.config.options import options_of
 from zoo.datasets import GraphArrays
+from zoo.dgl import dgl
 from zoo.nn.attention import ATTENTIONS
 from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
@@ -65,6 +66,12 @@ def test_every_model_has_every_promise():
     names = {each.name for each in PROMISES}
     for name in list_models(task="node-classification"):
         assert {each.name for each in PROMISES if name in each.of.split("-")} == names
+
+
+def test_a_graph_of_no_node_has_no_answer():
+    for name in list_models(task="node-classification"):
+        model = zoo.create_model(name, in_dim=5, out_dim=3, dim=8).eval()
+        assert model(dgl.graph(([], [])), torch.zeros(0, 5)).logits.shape == (0, 3), name
 
 
 def test_all_of_them_predict_the_same_in_a_new_process(tiny, tmp_path):

@@ -68,7 +68,7 @@ def log_features(
     with torch.autocast(x.device.type, enabled=False):
         x = wide(x) * x.shape[-1] ** -0.25
         along, half = x @ w.to(x).mT, x.square().sum(-1, keepdim=True) / 2
-        if not epsilon:
+        if not epsilon or not along.numel():  # of no node there is no largest
             return along - half
         least = along.new_tensor(math.log(epsilon))
         return torch.logaddexp(along - half - along.amax(over, keepdim=True), least)
