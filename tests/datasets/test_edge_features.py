@@ -93,7 +93,11 @@ def test_prepared_files_keep_them(tmp_path):
     arrays = read_tables(tmp_path / "own", None, edge_features=["km", "lanes"])
     write_prepared(arrays, tmp_path / "own.npz")
     assert np.array_equal(read_prepared(tmp_path / "own.npz").edge_features, ROWS)
-    assert torch.equal(load_graph(str(tmp_path / "own.npz")).graph.edata[FEATURE], EXPECTED)
+    data = load_graph(str(tmp_path / "own.npz"))
+    assert torch.equal(data.graph.edata[FEATURE], EXPECTED)
+    assert data.edge_feature_names == ("km", "lanes")
+    with pytest.raises(ZooError, match="`edge_feature_names` has 1 names; write 2"):
+        write_prepared(arrays._replace(edge_feature_names=("km",)), tmp_path / "own.npz")
     with pytest.raises(ZooError, match="edges of several kinds"):
         (tmp_path / "own" / "nodes.csv").rename(tmp_path / "own" / "nodes-a.csv")
         (tmp_path / "own" / "edges.csv").rename(tmp_path / "own" / "edges-a-a.csv")

@@ -104,6 +104,10 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
     checked = {"edges": edges, "labels": labels, "features": features, "masks": masks}
     if arrays.edge_features is not None:
         checked["edge_features"] = check_edge_features(arrays.edge_features, len(edges))
+        width, names = checked["edge_features"].shape[1], arrays.edge_feature_names
+        if names is not None and len(names) != width:
+            raise ZooError(f"`edge_feature_names` has {len(names)} names; write {width}, one for "
+                           "each column of `edge_features`.")  # fmt: skip
     return arrays._replace(**checked, ids=ids, weights=weights)
 
 

@@ -3,8 +3,8 @@
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
 `test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,),
-`edge_features` (E, D), `node_times` and `node_groups` (N,), `edge_relations` (E,), `relation_names`
-(K,), `edge_form` () and `task` ().
+`edge_features` (E, D), `edge_feature_names` (D,), `node_times` and `node_groups` (N,),
+`edge_relations` (E,), `relation_names` (K,), `edge_form` () and `task` ().
 Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are
 nodes without edges. `data/README.md` describes the format for people.
 """
@@ -77,6 +77,7 @@ def read_unchecked(path: Path) -> GraphArrays:
             relations=_given(stored, "edge_relations"),
             relation_names=_words(stored, "relation_names"),
             edge_features=_given(stored, "edge_features"),
+            edge_feature_names=_words(stored, "edge_feature_names"),
             form=(_words(stored, "edge_form") or (None,))[0],
         )
 
@@ -100,7 +101,8 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     content = {"edges": arrays.edges, "node_labels": arrays.labels, **_stored(arrays.features)}
     content |= {f"{part}_masks": mask for part, mask in (arrays.masks or {}).items()}
     named = {"label_names": arrays.label_names, "feature_names": arrays.feature_names,
-             "relation_names": arrays.relation_names}  # fmt: skip
+             "relation_names": arrays.relation_names,
+             "edge_feature_names": arrays.edge_feature_names}  # fmt: skip
     content |= {key: np.array(names, str) for key, names in named.items() if names is not None}
     given = {"node_ids": arrays.ids, "edge_weights": arrays.weights,
              "node_times": arrays.times, "node_groups": arrays.groups,
