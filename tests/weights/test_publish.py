@@ -19,7 +19,7 @@ from zoo.inference.evaluate import evaluate_part
 from zoo.inference.publish import publish
 from zoo.training.checksums import sealed_json, unsealed_json
 from zoo.weights import index as weights_index
-from zoo.weights.folder import read_folder
+from zoo.weights.folder import read_folder, sha256_of
 from zoo.weights.index import locate, read_index
 
 RECIPE = {
@@ -152,8 +152,29 @@ def test_a_file_server_is_asked_once(server, shelf, fresh):
     fresh.setenv("ZOO_OFFLINE", "1")
     assert zoo.load("small-digits").about.data == "digits"  # all of it is here
     (found.folder / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ZooError, match="Copy the folder again"):
+    with pytest.raises(ZooError, match="is not what index.json names, and ZOO_OFFLINE forbids"):
         zoo.load("small-digits")
+    fresh.delenv("ZOO_OFFLINE")
+    assert zoo.load("small-digits").about.data == "digits"  # what was damaged is fetched again
+
+
+def test_weights_with_another_card_are_others(server, shelf, fresh, tmp_path):
+    fresh.setenv("ZOO_WEIGHTS", server[0])
+    before = locate("small-digits").folder
+    card, index = shelf / "small-digits" / "README.md", shelf / "index.json"
+    kept = card.read_bytes(), index.read_bytes()
+    try:
+        card.write_text("A better card.\n")
+        entries = json.loads(index.read_text())
+        entries["small-digits"]["files"]["README.md"] = sha256_of(card)
+        index.write_text(json.dumps(entries))
+        weights_index._latest.cache_clear()
+        weights_index._index.cache_clear()
+        after = locate("small-digits").folder
+        assert (after / "README.md").read_text() == "A better card.\n" and before.is_dir()
+    finally:
+        card.write_bytes(kept[0])
+        index.write_bytes(kept[1])
 
 
 def test_what_changed_on_the_way_is_refused(shelf, fresh, tmp_path, server):

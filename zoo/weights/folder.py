@@ -27,7 +27,8 @@ CONFIG = "config.json"
 CARD = "README.md"
 TOKENIZER = "tokenizer.json"
 
-_LONGEST = 16 * 2**20  # largest file of text in bytes
+LONGEST = 16 * 2**20
+"""Bytes of the largest file of text."""
 
 
 class Stored(NamedTuple):
@@ -159,7 +160,7 @@ def read_json(path: Path) -> Any:
 
 def _text(path: Path) -> str:
     path = _file(path)
-    if path.stat().st_size > _LONGEST:
+    if path.stat().st_size > LONGEST:
         raise ZooError(f"{path} is too long to be the description of a model; copy it again.")
     try:
         with path.open(encoding="utf-8", newline="") as file:  # as it is: it has a checksum

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import re
+import shutil
+import threading
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -21,7 +24,16 @@ from zoo.config.options import Count, sentence
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.files import cache_folder, draft_folder
 from zoo.system.http import download
-from zoo.weights.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, read_config, read_json, sha256_of
+from zoo.weights.folder import (
+    CARD,
+    CONFIG,
+    LONGEST,
+    TOKENIZER,
+    WEIGHTS,
+    read_config,
+    read_json,
+    sha256_of,
+)
 
 INDEX = "index.json"
 
@@ -182,9 +194,9 @@ def _elsewhere() -> Path:
 @functools.cache
 def _latest(address: str, path: Path) -> Path:
     """Download an index, once in a process; where it cannot be had, the last one is good enough."""
-    draft = path.with_suffix(f".{os.getpid()}")
+    draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
-        download(address, draft)
+        download(address, draft, largest=LONGEST)
         read_index(draft)
         draft.replace(path)
     except ZooError:
@@ -200,16 +212,40 @@ def _obtained(name: str, entry: Entry) -> Path:
     source, address = _source(), entry.address
     if address is None and not _is_address(source):
         return _checked(Path(os.path.expanduser(source)) / name, entry)
-    folder = cache_folder() / "weights" / f"{name}-{entry.files[WEIGHTS][:16]}"
+    key = hashlib.sha256(json.dumps(sorted(entry.files.items())).encode()).hexdigest()
+    folder = cache_folder() / "weights" / f"{name}-{key[:16]}"
     address = address or f"{source.rstrip('/')}/{name}"
+    if _is_right(folder, entry):
+        return folder
     with draft_folder(folder, wait=True) as draft:
-        if not folder.is_dir():
-            if address.startswith(_HUB):
-                _from_hub(address.removeprefix(_HUB), draft / name)
-            for file, checksum in {} if address.startswith(_HUB) else entry.files.items():
-                download(f"{address}/{file}", draft / name / file, sha256=checksum)
-            _checked(draft / name, entry).rename(folder)
-    return _checked(folder, entry)
+        if not _is_right(folder, entry):  # another process may have fetched it meanwhile
+            try:
+                _fetch(address, draft / name, entry)
+            except ZooError as error:
+                damaged = f"{folder} is not what {INDEX} names, and " * folder.is_dir()
+                raise ZooError(f"{damaged}{error}") from None
+            shutil.rmtree(folder, ignore_errors=True)
+            (draft / name).rename(folder)
+    return folder
+
+
+def _fetch(address: str, folder: Path, entry: Entry) -> None:
+    """Download the files of an entry, and check them."""
+    if address.startswith(_HUB):
+        _from_hub(address.removeprefix(_HUB), folder)
+        _checked(folder, entry)
+        return
+    for file, checksum in entry.files.items():
+        largest = entry.bytes if file == WEIGHTS else LONGEST
+        download(f"{address}/{file}", folder / file, sha256=checksum, largest=largest)
+
+
+def _is_right(folder: Path, entry: Entry) -> bool:
+    """Whether a folder is here, and its files are what the index says."""
+    try:
+        return folder.is_dir() and bool(_checked(folder, entry))
+    except ZooError:
+        return False
 
 
 def _from_hub(repository: str, folder: Path) -> None:

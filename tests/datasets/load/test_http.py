@@ -37,7 +37,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send_error(404)
         start = 0
         asked = self.headers.get("Range")
-        if asked and server.ranges:
+        server.versions.append(self.headers.get("If-Range"))
+        now = server.more.get("ETag")
+        if asked and server.ranges and self.headers.get("If-Range") in (None, now):
             start = int(asked.removeprefix("bytes=").rstrip("-"))
             if start >= len(content):
                 return self.send_error(416)
@@ -45,6 +47,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         else:
             self.send_response(200)
+        for name, value in server.more.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         cut = server.cuts.pop(0) if server.cuts else len(content)
@@ -60,6 +64,7 @@ def server(monkeypatch):
     monkeypatch.setattr(downloading, "PAUSE", 0.0)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.files, server.cuts, server.asked, server.ranges = {}, [], [], True
+    server.more, server.versions = {}, []
     server.url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
@@ -90,12 +95,12 @@ def test_a_file_comes_whole(server, tmp_path):
 
 
 def test_a_cut_connection_is_continued(server, tmp_path):
-    server.files["/file"], server.cuts = CONTENT, [1000, 0, 100_000, 0, 5]
+    server.files["/file"], server.cuts = CONTENT, [1000, 0, 100_000, 0, 5000]
     download(f"{server.url}/file", tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
     starts = [each for _, each in server.asked]
     assert starts == [None, "bytes=1000-", "bytes=1000-", "bytes=101000-", "bytes=101000-",
-                      "bytes=101005-"]  # fmt: skip
+                      "bytes=106000-"]  # fmt: skip
 
 
 def test_a_server_without_ranges_begins_again(server, tmp_path):
@@ -114,6 +119,64 @@ def test_a_file_that_became_shorter_begins_again(ranges, server, tmp_path, monke
     monkeypatch.setattr(downloading.time, "sleep", shorten)
     download(f"{server.url}/file", tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT[:500]
+
+
+def test_a_file_that_changed_between_two_tries_is_not_glued_together(server, tmp_path, monkeypatch):
+    server.files["/file"], server.cuts, server.more = CONTENT, [150_000], {"ETag": '"one"'}
+
+    def change(seconds):
+        server.files["/file"], server.more = CONTENT[::-1], {"ETag": '"two"'}
+
+    monkeypatch.setattr(downloading.time, "sleep", change)
+    download(f"{server.url}/file", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT[::-1]
+    assert server.versions == [None, '"one"']
+
+
+@pytest.mark.parametrize("part", ["bytes 7-299999/300000", "bytes 150000-299999/299999"])
+def test_another_part_than_was_asked_for_begins_again(part, server, tmp_path, monkeypatch):
+    server.files["/file"], server.cuts = CONTENT, [150_000]
+
+    def lie(seconds):
+        server.more = {} if server.more else {"Content-Range": part}
+
+    answer = Handler.send_header  # the first of two headers of one name is read
+
+    monkeypatch.setattr(Handler, "send_header", lambda self, name, value: answer(
+        self, name, self.server.more.get(name, value)))  # fmt: skip
+    monkeypatch.setattr(downloading.time, "sleep", lie)
+    download(f"{server.url}/file", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_what_is_too_large_or_too_slow_is_given_up(server, tmp_path, monkeypatch):
+    server.files["/file"] = CONTENT
+    with pytest.raises(ZooError, match="larger than 299,999 bytes"):
+        download(f"{server.url}/file", tmp_path / "file", largest=len(CONTENT) - 1)
+    download(f"{server.url}/file", tmp_path / "file", largest=len(CONTENT))
+    monkeypatch.setattr(downloading, "TIMEOUT", 0.2)
+
+    def drip(self):
+        self.send_response(200)
+        self.end_headers()
+        for _ in range(100):
+            self.wfile.write(b"a")
+            threading.Event().wait(0.05)
+
+    monkeypatch.setattr(Handler, "do_GET", drip)
+    with pytest.raises(ZooError, match="fewer than 1,000 bytes a second"):
+        download(f"{server.url}/file", tmp_path / "other")
+
+
+def test_what_is_encrypted_is_not_sent_on_to_what_is_not():
+    follow = downloading._Redirects().redirect_request
+    for old, new in (("https://a/x", "http://b/x"), ("http://a/x", "ftp://b/x")):
+        with pytest.raises(ZooError, match=f"sends on to {new}"):
+            follow(downloading.urllib.request.Request(old), None, 302, "", {}, new)
+    kept = follow(
+        downloading.urllib.request.Request("https://a/x"), None, 302, "", {}, "https://b/x"
+    )
+    assert kept.full_url == "https://b/x"
 
 
 def test_a_server_that_never_gets_further_is_given_up(server, tmp_path):
