@@ -103,6 +103,30 @@ def test_what_is_too_large_is_left_out(run, tmp_path):
     assert first["left_out"] is None and "all together" in second["left_out"]
 
 
+BATCHES = {"batching": {"name": "random-nodes", "size": 600}, "evaluate": "batches"}
+
+
+@pytest.mark.parametrize("train", [{"precision": "bf16"}, BATCHES])
+def test_weights_that_training_measured_in_another_way_say_what_is_measured_here(train, tmp_path):
+    recipe = {**RECIPE, "train": {**RECIPE["train"], **train}, "seeds": [0]}
+    own = zoo.run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["folder"]
+    [row] = publish({"a": (locate(own).folder, None)}, tmp_path / "to")
+    model = zoo.load(tmp_path / "to" / "a")
+    found = evaluate_part(model, None, "test")["score"]
+    assert row["test"] == model.about.scores["test"] == pytest.approx(found, abs=0.5e-4)
+    if "precision" in train:
+        assert row["test"] != zoo.load(own).about.scores["test"]
+
+
+def test_two_that_publish_into_one_folder_keep_both(run, tmp_path):
+    source = (locate(run).folder, None)
+    rows = publish({"c": source, "e": source}, tmp_path)
+    next(rows)
+    [*_] = publish({"d": source}, tmp_path)
+    [*_] = rows
+    assert set(read_index(tmp_path / "index.json")) == {*"cde"}
+
+
 def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
     with pytest.raises(ZooError, match="no weights at 'small-digits'"):
         zoo.load("small-digits")

@@ -55,6 +55,7 @@ def load(
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Measure the test score too, where the data is here.")
     ] = False,
+    unverified: Unverified = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -65,13 +66,14 @@ def load(
     What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`, or its address;
     what is fetched from there is kept beside the data.
     """
+    from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import evaluate_part
     from zoo.weights.folder import CARD, WEIGHTS
     from zoo.weights.load import load as load_weights
 
     import_first(imports)
     folder = located(name)
-    model = load_weights(folder)
+    model = load_weights(folder, unverified=unverified)
     about, scores = model.about, model.about.scores or {}
     found = {
         "folder": str(folder),
@@ -85,7 +87,8 @@ def load(
         "card": str(folder / CARD),
     }
     if evaluate:
-        found["test here"] = evaluate_part(model, None, "test")["score"]
+        data = dataset_of_run(folder)
+        found["test here"] = evaluate_part(model, None, "test", trained_on=data)["score"]
     if as_json:
         typer.echo(json.dumps(found))
     else:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec
+from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
@@ -53,14 +54,14 @@ def publish(
             score what they say they do.
     """
     path = folder / INDEX
-    entries = read_index(path) if path.is_file() else {}
+    _known(path)
     if unfit := [each for each in chosen if each != as_name(each)]:
         raise ZooError(f"weights are not called {unfit[0]!r}, but {as_name(unfit[0])!r}.")
     for name, (source, trained_on) in chosen.items():
         model = load(source)
         bits = _shrink(model, source, trained_on)
         size = sum(each.nbytes for each in model.state_dict().values())
-        held = sum(each.bytes for own, each in entries.items() if own != name)
+        held = sum(each.bytes for own, each in _known(path).items() if own != name)
         left_out = None
         if largest is not None and size > largest:
             left_out = f"larger than {largest:,} bytes"
@@ -69,22 +70,35 @@ def publish(
         about = model.about
         if left_out is None:
             save(model, folder / name, about.model_copy(update={"licence": _licence(about.data)}))
-            entries[name] = _entry(folder / name, model)
+            own = _entry(folder / name, model)
+            entries = _known(path) | {name: own}  # others may have published there meanwhile
             plain = {key: each.model_dump(exclude_none=True) for key, each in entries.items()}
             text = json.dumps(dict(sorted(plain.items())), indent=2) + "\n"
             write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
-            size = entries[name].bytes
+            size = own.bytes
         row = {"name": name, "bytes": size, "bits": bits, "metric": about.metric}
         yield {**row, "test": about.scores["test"], "left_out": left_out}
 
 
+def _known(path: Path) -> dict[str, Entry]:
+    return read_index(path) if path.is_file() else {}
+
+
 def _shrink(model: Model, source: Path, trained_on: Spec | None) -> int:
-    """Round weights to 16 bits where scores stay, and return how many bits they have."""
+    """Round weights to 16 bits where scores stay, and return how many bits they have.
+
+    Where training measures in another way, in batches or in bfloat16, the weights are given the
+    scores that are measured here.
+    """
     scores = model.about.scores or {}
     if not set(PARTS) <= set(scores):
         raise ZooError(f"{source} says no scores of validation and test; train it by a recipe.")
     whole = {key: each.clone() for key, each in model.state_dict().items()}
     found = _scores(model, trained_on)
+    train = (model.about.recipe or {}).get("train", {})
+    if train.get("evaluate") == "batches" or train.get("precision") == "bf16":
+        scores = {**scores, **found}
+        model.about = model.about.model_copy(update={"scores": scores})
     if not _same(found, scores):
         raise ZooError(
             f"{source} scores {found}, and says {scores}: it was trained on other data, or with "
@@ -100,8 +114,10 @@ def _shrink(model: Model, source: Path, trained_on: Spec | None) -> int:
 
 
 def _scores(model: Model, trained_on: Spec | None) -> dict[str, float]:
+    how = {"beams": 1} if type(model).tasks == (TRANSLATION,) else {}  # as training measures
     return {
-        part: evaluate_part(model, None, part, trained_on=trained_on)["score"] for part in PARTS
+        part: evaluate_part(model, None, part, trained_on=trained_on, **how)["score"]
+        for part in PARTS
     }
 
 
