@@ -141,6 +141,10 @@ def test_weights_say_which_labels_they_read(tmp_path, model):
         ({"A": "1, 4\n2, 1\n2, 3\n4, 5\n5, 4\n"}, "the edge in row 1 joins nodes of two graphs"),
         ({"A": "1, 9\n"}, "there are 6 nodes"),
         ({"A": None}, "TINY_A.txt cannot be read"),
+        ({"A": ""}, "edge_labels.txt has 5 rows and should have 0"),
+        ({"graph_indicator": ""}, "there are 0 nodes"),
+        ({"graph_labels": ""}, "of the graphs 1 to 3, and 0 graphs have a label"),
+        ({"graph_labels": "1\n2\n1\n2\n"}, "graph 4 has no nodes"),
         ({"node_labels": "7\n8\n"}, "node_labels.txt has 2 rows and should have 6"),
         ({"node_attributes": "a\n"}, "node_attributes.txt holds something else"),
         ({"edge_attributes": "1\n"}, "edge_attributes.txt has 1 rows and should have 5"),
@@ -179,6 +183,64 @@ def test_lists_of_pyg(tmp_path):
         Dataset.from_pyg([*graphs, *of_pyg(1, x=torch.randn(3, 3))])
     with pytest.raises(ZooError, match="a class for each"):
         Dataset.from_pyg(of_pyg(3, y=torch.tensor([0.5])))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "names"),
+    [
+        ([torch.tensor(0), None, torch.tensor([[1]]), -1], [0, -1, 1, -1], None),
+        (["b", None, "a", -1, "", "-1", "a"], [1, -1, 0, -1, -1, -1, 0], ("a", "b")),
+        ([None, None], [-1, -1], None),
+        ([0, 999], [0, 999], None),
+    ],
+)
+def test_classes_of_lists_may_be_unknown(labels, classes, names):
+    graphs = of_pyg(len(labels))
+    for graph, label in zip(graphs, labels, strict=True):
+        graph.pop("y") if label is None else graph.update(y=label)
+    data = Dataset.from_pyg(graphs)
+    assert data.y.tolist() == classes and data.labels == names
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (torch.tensor([[1, 0, 1]]), r"graph 2 of the list: `y` has the shape \(1, 3\)"),
+        (torch.tensor([], dtype=int), r"`y` has the shape \(0,\)"),
+        (10**9, "graph 2 of the list has the label 1000000000; number the classes 0, 1, 2"),
+        (-2, "graph 2 of the list has the label -2"),
+        ([0, 1], "of the type int, list; write a class for each"),
+    ],
+)
+def test_what_is_no_class_of_a_graph_is_said(label, said):
+    with pytest.raises(ZooError, match=said):
+        Dataset.from_pyg([*of_pyg(2), *of_pyg(1, y=label)])
+
+
+def test_edge_data_that_is_not_read_is_said_once(caplog):
+    graphs = of_pyg(edge_weight=torch.ones(2))
+    assert Dataset.from_pyg(graphs).edge_dim == 0
+    [said] = caplog.messages
+    assert "have edge_attr and edge_weight, not read; `edge_features: edge_attr` makes" in said
+    caplog.clear()
+    assert Dataset.from_pyg(graphs, edge_features="edge_attr, edge_weight").edge_dim == 2
+    assert not caplog.messages
+
+
+def test_sets_without_edges(tmp_path):
+    bare = dict.fromkeys(("A", "edge_labels", "edge_attributes"), "")
+    data = load_data(str(write(tmp_path / "TINY", **bare)))
+    assert data.graphs.sizes.tolist() == [3, 2, 1] and data.edge_dim == 0
+    assert data.batch(torch.tensor([0, 1, 2]))[0].num_edges() == 6  # self-loops alone
+
+
+def test_empty_graphs_are_named():
+    none = {"edge_index": torch.zeros(2, 0, dtype=int), "x": torch.zeros(0, 2)}
+    for place in (0, 3, 6):
+        graphs = of_pyg()
+        graphs.insert(place, {**none, "edge_attr": torch.zeros(0, 1), "y": 0})
+        with pytest.raises(ZooError, match=rf"graph {place + 1} has no nodes \(1 such\)"):
+            Dataset.from_pyg(graphs)
 
 
 def test_from_check_to_predictions_by_commands(zoo, tmp_path):

@@ -69,11 +69,11 @@ def test_a_tenth_of_training_is_for_validation_and_alone_teaches_no_tokens(writt
 
 
 def test_only_the_text_is_needed(written):
-    labels = [{}, {"label": 3}, {"label": None}, {"label": -1}]
+    labels = [{}, {"label": 3}, {"label": None}, {"label": -1}, {"label": "-1"}, {"label": ""}]
     lines = [{"text": "a \ud800 b", **each} for each in labels]
     data = load_data(written([*lines, "", {"text": ""}]))
     assert data.split == "ratio-60-20-20" and data.masks is None and data.ids is None
-    assert data.y.tolist() == [-1, 0, -1, -1, -1] and data.labels == ("3",)
+    assert data.y.tolist() == [-1, 0, -1, -1, -1, -1, -1] and data.labels == ("3",)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,10 @@ def test_only_the_text_is_needed(written):
         ([{"text": 7}], "`text` is to be text"),
         ([{"text": "a", "label": 1.5}], "`label` is to be text, or a whole number"),
         ([{"text": "a", "label": True}], "`label` is to be"),
+        (
+            [{"text": "a", "id": 1}, {"text": "b"}, "", {"text": "c", "id": None}],
+            "2 of 3 lines have no `id`, first line 2; write one in each",
+        ),
         ([{"text": "a", "split": "dev"}], "`split` is to be train, val, test"),
         ([{"text": "a", "split": ["train"]}], "`split` is to be"),
         ([{"text": "a", "split": "train"}], "no text has the split test"),
@@ -106,6 +110,9 @@ def test_files_that_cannot_be_read_are_said(tmp_path, monkeypatch):
         load_data(spec)
     (tmp_path / "own.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}' * 99)[:-9])
     with pytest.raises(ZooError, match="cannot be read"):
+        load_data(spec)
+    (tmp_path / "own.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n{"text": "\xe4"}\n'))
+    with pytest.raises(ZooError, match="line 2 is not UTF-8; write the file in it, .*iconv"):
         load_data(spec)
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
     with pytest.raises(ZooError, match="r8.jsonl.gz is in none of.*ZOO_DATA"):
@@ -130,3 +137,14 @@ def test_r8(real_graph):
     data = real_graph("r8-tokens", vocabulary=300, longest=20)
     assert len(data.y) == 7674 and data.classes == 8
     assert [int(data.masks[part].sum()) for part in data.masks] == [4937, 548, 2189]
+
+
+def test_a_word_that_may_mean_unknown_is_a_class_and_said(tmp_path, caplog):
+    from zoo.datasets.files.text_lines import read_documents
+
+    lines = [{"text": "red house", "label": each} for each in ("none", "some", None, "-1")]
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    found = read_documents(path)
+    assert found.label_names == ("none", "some") and found.labels.tolist() == [0, 1, -1, -1]
+    assert "own.jsonl: the label 'none' is a class" in caplog.text

@@ -341,6 +341,26 @@ def test_a_table_is_read_as_the_weights_need_it(tmp_path, caplog):
     assert "town: 40 of 40 values are none that training had, such as '1.0', '2.0'" in caplog.text
 
 
+def test_rows_without_a_value_are_read_by_what_training_has_taught(tmp_path):
+    random, words = np.random.default_rng(0), ("red house", "green tree", "blue car")
+    rows = [f"{random.integers(20, 60)},2024-0{i % 9 + 1}-11,{words[i % 3]},{'ab'[i % 2]}"
+            for i in range(40)]  # fmt: skip
+    head = "age,since,about,label\n"
+    (tmp_path / "old.csv").write_text(head + "\n".join([*rows, ",,,a"]) + "\n")
+    (tmp_path / "new.csv").write_text(f"{head},,the and,\n,,,\n")
+    spec = {"name": str(tmp_path / "old.csv"), "missing": "mean", "dates": ["since"],
+            "text": ["about"]}  # fmt: skip
+    recipe = {"dataset": spec, "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}
+    model = zoo.load(zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"])
+    new = zoo.load_graph({**spec, "name": str(tmp_path / "new.csv")})
+    x = new.with_columns(model.about.columns).x
+    age = next(each for each in model.about.columns if each.name == "age")
+    assert torch.allclose(x[:, 0], torch.tensor(age.mean)) and not x[:, 1].any()
+    assert zoo.predict(model, new).values.isfinite().all()
+    with pytest.raises(zoo.ZooError, match="the column 'age' is empty in all training rows"):
+        new.columns.learnt()
+
+
 def test_the_number_to_predict_may_be_minus_one():
     y = torch.tensor([[-1.0, 0.5], [torch.nan, -1.0], [torch.nan, torch.nan]])
     assert labelled(y).tolist() == [True, True, False]

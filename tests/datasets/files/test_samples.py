@@ -76,6 +76,29 @@ def test_which_terms_count(written):
         load_graph(written([{"text": "the of"}], "new.jsonl"), share=1.0)
 
 
+def test_numbers_are_predicted_of_texts(written, tmp_path):
+    random = np.random.default_rng(0)
+    lines = [
+        {"text": " ".join(["red"] * count + list(random.choice(WORDS[1:], 6))), "label": count / 2}
+        for count in random.integers(8, size=60).tolist()
+    ]
+    lines[0]["label"], lines[1]["label"], lines[2]["label"] = None, -1, "30"
+    spec = {"name": written(lines), "task": "node-regression"}
+    data = load_graph(spec["name"], task="node-regression")
+    assert data.y[1:3].tolist() == [-1, 30] and data.y[0].isnan() and data.labels is None
+    assert data.y[3:].tolist() == [each["label"] for each in lines[3:]]
+    again = load_graph(spec["name"], task="node-regression", terms_of=spec["name"])
+    assert torch.equal(again.x, data.x)
+    recipe = {"dataset": spec, "model": "mlp", "train": {"epochs": 2}}
+    summary = run_recipe(recipe, runs=tmp_path / "runs")
+    model = load(tmp_path / "runs" / summary["folder"])
+    assert summary["metric"] == "r2" and len(predict(model, data).values) == 60
+    with pytest.raises(ZooError, match="or a whole number .with `task: node-regression` any"):
+        load_graph(spec["name"])
+    with pytest.raises(ZooError, match="the label 'many' is no number"):
+        load_graph(written([{"text": "red", "label": "many"}]), task="node-regression")
+
+
 def test_the_newsgroups_are_those_of_the_published_tables(real_graph):
     data = real_graph("20news")
     assert data.x.shape == (9607, 236) and data.classes == 10 and data.graph.num_edges() == 9607
@@ -115,6 +138,30 @@ def test_arrays_without_edges(tmp_path):
     data = load_graph(tmp_path / "images.npz")
     assert data.x.shape == (4, 12) and data.x.eq(0.2).all() and data.labels == ("cat", "dog")
     assert data.y.tolist() == [0, 1, 0, -1]
+
+
+@pytest.mark.parametrize("keys", [("x", "y"), ("images", "labels")])
+def test_what_is_said_of_arrays_without_edges(tmp_path, keys):
+    rows, classes = np.eye(6), np.arange(6) % 2
+    masks = {f"{part}_masks": np.eye(6, dtype=bool)[[n]] for n, part in enumerate(("train", "val",
+             "test"))}  # fmt: skip
+    said = {"node_ids": np.array(list("uvwxyz")), "label_names": np.array(["no", "yes"]),
+            "feature_names": np.array(list("abcdef")), "node_times": np.arange(6.0)}  # fmt: skip
+    np.savez(tmp_path / "own.npz", **dict(zip(keys, (rows, classes), strict=True)), **masks, **said)
+    data = load_graph(tmp_path / "own.npz")
+    assert [data.masks[part].nonzero()[0, 1].item() for part in data.masks] == [0, 1, 2]
+    assert data.ids.tolist() == list("uvwxyz") and data.labels == ("no", "yes")
+    assert data.feature_names == tuple("abcdef") and data.split == "benchmark"
+
+
+@pytest.mark.parametrize(
+    "key", ["edge_index", "edge_weights", "adj", "adj_indptr", "adjacency", "edge"]
+)
+def test_edges_beside_samples_are_not_passed_over(tmp_path, key):
+    arrays = {"x": np.eye(3), "y": np.zeros(3, int), key: np.zeros((2, 1), int)}
+    np.savez(tmp_path / "own.npz", **arrays)
+    with pytest.raises(ZooError, match=f"own.npz: `{key}` looks like edges, .* leave it out, or"):
+        load_graph(tmp_path / "own.npz")
 
 
 @pytest.mark.parametrize(

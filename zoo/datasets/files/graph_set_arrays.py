@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.datasets.files.edge_arrays import check_edge_features, check_edges
-from zoo.datasets.files.graph_arrays import check_features
+from zoo.datasets.files.graph_arrays import NO_EDGES, check_features
+from zoo.datasets.files.labels import GRAPHS, MOST_CLASSES, encode_text
 from zoo.errors import ZooError
 
 _INDICATOR = "_graph_indicator.txt"
@@ -77,9 +78,13 @@ def read_tu_folder(path: Path, degrees: int | None = None) -> GraphSetArrays:
             f"it has no {files['graph_labels'].name}: a class for each graph, a line each."
             " Sets whose graphs have numbers (graph_attributes) are not read."
         )
-    owners = _rows(files["graph_indicator"], np.int64)[:, 0] - 1
-    edges = check_edges(_rows(files["A"], np.int64) - 1, len(owners))
-    names, labels = np.unique(_rows(files["graph_labels"], np.int64)[:, 0], return_inverse=True)
+    owners, given = (
+        _rows(files[each], np.int64)[:, :1].ravel() for each in ("graph_indicator", "graph_labels")
+    )
+    owners = owners - 1
+    ends = _rows(files["A"], np.int64)
+    edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
+    names, labels = np.unique(given, return_inverse=True)
     columns = _columns("node", files, len(owners))
     of_edges = _columns("edge", files, len(edges))
     if degrees or not columns:
@@ -126,7 +131,7 @@ def checked_set(arrays: GraphSetArrays) -> GraphSetArrays:
         ZooError: they do not.
     """
     owners, count = arrays.owners, len(arrays.labels)
-    if not len(owners) or owners[0] != 0 or (np.diff(owners) < 0).any() or owners[-1] != count - 1:
+    if not count or (np.diff(owners) < 0).any() or not ((owners >= 0) & (owners < count)).all():
         raise ZooError(
             f"nodes are of the graphs {owners.min(initial=0) + 1:,} to "
             f"{owners.max(initial=0) + 1:,}, and {count:,} graphs have a label: number them from "
@@ -172,13 +177,15 @@ def _rows_of(path: Path, kind: type, rows: int) -> np.ndarray:
 
 
 def _rows(path: Path, kind: type) -> np.ndarray:
-    """Return a file of numbers with commas between, (R, C)."""
+    """Return a file of numbers with commas between, (R, C); an empty one as (0, 0)."""
     import pandas
 
     try:
         table = pandas.read_csv(path, header=None, skipinitialspace=True, dtype=kind)
     except OSError as error:
         raise ZooError(f"{path.name} cannot be read: {error.strerror}.") from None
+    except pandas.errors.EmptyDataError:
+        return np.zeros((0, 0), kind)
     except ValueError as error:
         cause = " ".join(str(error).split())[:120]
         what = "whole numbers" if kind is np.int64 else "numbers"
@@ -198,16 +205,37 @@ def _degree_columns(edges: np.ndarray, nodes: int, most: int) -> np.ndarray:
 def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return the classes of graphs, whole numbers from 0 or names, as numbers, and their names.
 
+    Each may be a tensor; None, -1 and "" are unknown.
+
     Raises:
-        ZooError: they are something else.
+        ZooError: they are something else, or numbers too large for so few graphs.
     """
-    found = np.array(labels)
-    if found.dtype.kind == "U" and found.ndim == 1:
-        names, numbers = np.unique(found, return_inverse=True)
-        return numbers.astype(np.int64), tuple(names.tolist())
-    if found.dtype.kind not in "iu" or found.ndim != 1 or (found < -1).any():
+    known = [_known(number, each) for number, each in enumerate(labels)]
+    kinds = {type(each) for each in known if each is not None}
+    if str in kinds and kinds <= {str, int}:
+        return encode_text(np.array(["" if each is None else str(each) for each in known]), GRAPHS)
+    if not kinds <= {int}:
+        held = ", ".join(sorted(each.__name__ for each in kinds))
         raise ZooError(
-            f"the labels of the graphs are {found.dtype} of the shape {found.shape}; write a class "
-            "for each, a whole number from 0 (-1: unknown) or a name."
+            f"the labels of the graphs are of the type {held}; write a class for each, a whole "
+            "number from 0 (-1: unknown) or a name."
         )
-    return found.astype(np.int64), None
+    most = max(len(known), MOST_CLASSES)
+    for number, each in enumerate(known):
+        if each is not None and not 0 <= each < most:
+            raise ZooError(
+                f"graph {number} of the list has the label {each}; number the classes 0, 1, 2, ... "
+                "and write -1 where the label is unknown."
+            )
+    return np.array([-1 if each is None else each for each in known], np.int64), None
+
+
+def _known(number: int, label: Any) -> Any:
+    """Return the one number or text that the label of a graph is, None where it is unknown."""
+    values = label.reshape(-1).tolist() if hasattr(label, "reshape") else [label]
+    if len(values) != 1:
+        raise ZooError(
+            f"graph {number} of the list: `y` has the shape {tuple(label.shape)}, and a graph has "
+            "one class. Write one for each graph, or leave `y` out where it is unknown."
+        )
+    return None if values[0] in (-1, "", "-1") else values[0]

@@ -6,10 +6,12 @@ Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or i
 `edge_features` (E, D), `edge_feature_names` (D,), `node_times` and `node_groups` (N,),
 `edge_relations` (E,), `relation_names` (K,), `edge_form` () and `task` ().
 Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are
-nodes without edges. `data/README.md` describes the format for people.
+nodes without edges; all that is of nodes may stand beside them. `data/README.md` describes the
+format for people.
 """
 
 import math
+import re
 import tokenize
 import zipfile
 import zlib
@@ -34,6 +36,7 @@ KEYS = "edges, node_labels, node_features"
 _CSR = ("indptr", "indices", "data", "shape")
 _SPARSE = 0.1  # share of entries that are not zero, below which features are stored sparse
 _ALONE = (("x", "y"), ("images", "labels"))  # keys of samples without edges
+_LIKE_EDGES = re.compile(r"edges?(_.*)?|adj(acency)?(_.*)?")
 BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError,
           OverflowError, TypeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile,
           zlib.error)  # fmt: skip
@@ -59,26 +62,29 @@ def read_unchecked(path: Path) -> GraphArrays:
         if (alone := next((each for each in _ALONE if {*each} <= {*stored.files}), None)) and (
             "edges" not in stored.files
         ):
-            return _without_edges(*(_array(stored, key) for key in alone))
-        labels = _array(stored, "node_labels")
-        check_plain("node_labels", labels)
-        return GraphArrays(
-            _array(stored, "edges"),
-            labels,
-            _features(stored),
-            _masks(stored),
-            _given(stored, "node_ids"),
-            _words(stored, "label_names"),
-            _words(stored, "feature_names"),
-            (_words(stored, "task") or (None,))[0],
-            _given(stored, "edge_weights"),
+            arrays = _without_edges(stored, *alone)
+        else:
+            labels = _array(stored, "node_labels")
+            check_plain("node_labels", labels)
+            arrays = GraphArrays(
+                _array(stored, "edges"),
+                labels,
+                _features(stored),
+                label_names=_words(stored, "label_names"),
+                weights=_given(stored, "edge_weights"),
+                relations=_given(stored, "edge_relations"),
+                relation_names=_words(stored, "relation_names"),
+                edge_features=_given(stored, "edge_features"),
+                edge_feature_names=_words(stored, "edge_feature_names"),
+                form=(_words(stored, "edge_form") or (None,))[0],
+            )
+        return arrays._replace(
+            masks=_masks(stored),
+            ids=_given(stored, "node_ids"),
+            feature_names=_words(stored, "feature_names"),
+            task=(_words(stored, "task") or (None,))[0],
             times=_given(stored, "node_times"),
             groups=_given(stored, "node_groups"),
-            relations=_given(stored, "edge_relations"),
-            relation_names=_words(stored, "relation_names"),
-            edge_features=_given(stored, "edge_features"),
-            edge_feature_names=_words(stored, "edge_feature_names"),
-            form=(_words(stored, "edge_form") or (None,))[0],
         )
 
 
@@ -114,8 +120,14 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 
 
-def _without_edges(x: np.ndarray, labels: np.ndarray) -> GraphArrays:
+def _without_edges(stored: NpzFile, samples: str, classes: str) -> GraphArrays:
     """Return samples (N, ...) with their labels as nodes without edges; of bytes, from 0 to 1."""
+    if edges := next(filter(_LIKE_EDGES.fullmatch, stored.files), None):
+        raise ZooError(
+            f"`{edges}` looks like edges, and `{samples}` with `{classes}` is of samples without; "
+            f"leave it out, or write {KEYS}, with `edges` of the shape (E, 2)."
+        )
+    x, labels = _array(stored, samples), _array(stored, classes)
     if x.ndim < 2 or len(x) == 0:
         raise ZooError(f"the samples have the shape {x.shape}; write (N, F), a row for each.")
     rows = x.reshape(len(x), -1)
@@ -123,7 +135,8 @@ def _without_edges(x: np.ndarray, labels: np.ndarray) -> GraphArrays:
         rows = rows.astype(np.float32) / 255
     names = None
     if labels.dtype.kind != "U":
-        check_plain("labels", labels)
+        check_plain(classes, labels)
+        names = _words(stored, "label_names")
     elif labels.ndim == 1:
         labels, names = encode_text(labels)
     return GraphArrays(NO_EDGES, labels, rows, label_names=names)

@@ -6,6 +6,7 @@ its classes: they are read where PyG is installed, with those classes allowed an
 never unpickled freely. A dict of tensors needs no PyG.
 """
 
+import logging
 import subprocess
 import sys
 import tempfile
@@ -167,22 +168,25 @@ def from_pyg_list(
     """
     if not isinstance(graphs, list | tuple) or not graphs:
         raise ZooError("there is no list of graphs; write torch.save([each.to_dict(), ...], path).")
-    labels, parts = [], []
+    choice = EdgeColumns.of(None, "ignore", edge_features)
+    labels, parts, unread = [], [], set[str]()
     for number, each in enumerate(graphs):
         data = each.to_dict() if hasattr(each, "to_dict") else each
         try:
-            arrays = from_pyg(
-                {key: x for key, x in data.items() if key != "y"},
-                edges=EdgeColumns.of(None, "ignore", edge_features),
-            )
-            label = data.get("y", -1)
-            labels.append(label.reshape(-1).tolist()[0] if hasattr(label, "reshape") else label)
+            arrays = from_pyg({key: x for key, x in data.items() if key != "y"}, edges=choice)
+            labels.append(data.get("y"))
         except (ZooError, AttributeError, IndexError) as error:
             raise ZooError(f"graph {number} of the list: {error}") from None
+        unread |= {key for key in _EDGES if data.get(key) is not None} - {*choice.features}
         count = len(arrays.labels)
         features = arrays.features if "x" in data else np.zeros((count, 0), np.float32)
         parts.append(GraphSetArrays(arrays.edges, np.zeros(count, np.int64), features,
                                     np.array([-1]), None, arrays.edge_features))  # fmt: skip
+    if unread:
+        logging.getLogger(__name__).warning(
+            "the edges of the graphs have %s, not read; `edge_features: %s` makes features of it.",
+            " and ".join(sorted(unread)), min(unread),
+        )  # fmt: skip
     known, names = classes_of_graphs(labels)
     parts = [each._replace(labels=known[place : place + 1]) for place, each in enumerate(parts)]
     return set_of_graphs(parts, degrees)._replace(label_names=names)

@@ -7,6 +7,7 @@ needed. Errors about it do not name the file.
 import dataclasses
 import gzip
 import json
+import logging
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from scipy import sparse
 from zoo.config.learnt_columns import LearntColumn, TextColumn
 from zoo.config.options import Count, Fraction
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
-from zoo.datasets.files.labels import encode_text
+from zoo.datasets.files.labels import DOUBTFUL, REGRESSION, encode_text
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 
@@ -33,6 +34,9 @@ HELD_OUT = 10
 """Percent of the training texts that are for validation, where a file has no part for it."""
 
 FORM = '{"id": "7", "split": "train", "label": "earn", "text": "..."}'
+
+_LOG = logging.getLogger(__name__)
+_NO_UTF8 = "is not UTF-8; write the file in it, for example by `iconv -f latin1 -t utf-8`."
 
 Masks = dict[str, np.ndarray] | None
 
@@ -54,10 +58,7 @@ def sentences_of(path: Path) -> list[str]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ZooError(
-            f"{path}, line {line:,}, is not UTF-8; write the file in it, for example by `iconv -f "
-            "latin1 -t utf-8`."
-        ) from None
+        raise ZooError(f"{path}, line {line:,}, {_NO_UTF8}") from None
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE:
@@ -70,9 +71,9 @@ class Documents(NamedTuple):
 
     Attributes:
         texts: what is to be read.
-        labels: classes (S,), -1 = unknown.
+        labels: classes (S,), -1 = unknown; or numbers (S,), NaN = unknown.
         label_names: of the classes, None where there are none.
-        ids: what each is called, None where some have no name.
+        ids: what each is called, None where they have no names.
         masks: `train`, `val` and `test`, (1, S) bool each; None where none is said.
     """
 
@@ -83,27 +84,32 @@ class Documents(NamedTuple):
     masks: Masks
 
 
-def read_documents(path: Path, only: Sequence[str] | None = None) -> Documents:
+def read_documents(
+    path: Path, only: Sequence[str] | None = None, task: str | None = None
+) -> Documents:
     """Read a `.jsonl` or `.jsonl.gz`; empty lines are passed over.
 
     Args:
         path: of the file.
         only: the labels of the lines that count; None: all lines.
+        task: what the labels are for; numbers of `node-regression`, else classes.
 
     Raises:
         ZooError: there is no such file, or a line is of another form: which, and what is wrong.
     """
-    lines = [each for each in _lines(path) if only is None or each.get("label") in only]
+    lines = [each for each in _lines(path, task) if only is None or each.get("label") in only]
     given = [each.get("label") for each in lines]
-    labels, names = encode_text(
-        np.array(["" if each in (None, -1) else str(each) for each in given], str)
-    )
+    unknown = (None,) if task == REGRESSION else (None, -1, "-1")
+    texts = ["" if each in unknown else str(each) for each in given]
+    labels, names = encode_text(np.array(texts, str), task)
+    for name in (each for each in names or () if each.lower() in DOUBTFUL):
+        _LOG.warning("%s: the label %r is a class; null is an unknown one.", path.name, name)
     ids = [each.get("id") for each in lines]
     return Documents(
         [each["text"].encode(errors="replace").decode() for each in lines],  # halves of UTF-16
         labels,
         names or None,
-        np.array(list(map(str, ids))) if None not in ids else None,
+        None if None in ids else np.array(list(map(str, ids))),
         _masks([each.get("split") for each in lines]),
     )
 
@@ -131,9 +137,9 @@ def read_terms(
         stop_words: `english` leaves out the most common words of English.
         terms_of: a file of texts whose terms and weights are taken, such as that of training.
     """
-    documents = read_documents(path)
-    fitted_on = read_documents(user_path(terms_of)).texts if terms_of else documents.texts
-    return term_arrays(documents, task, terms, share, stop_words, fitted_on)
+    documents = read_documents(path, task=task)
+    fitted_on = read_documents(user_path(terms_of), task=task) if terms_of else documents
+    return term_arrays(documents, task, terms, share, stop_words, fitted_on.texts)
 
 
 def term_arrays(
@@ -233,7 +239,7 @@ def _masks(parts: list[str | None]) -> Masks:
     return {part: mask[None] for part, mask in masks.items()}
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path, task: str | None) -> list[dict[str, Any]]:
     """Return what the lines of a file say, checked."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -244,23 +250,31 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         raise ZooError(f"it cannot be read ({error}); write it again.") from None
     if len(content) > LARGEST:
         raise ZooError(f"it holds more than {LARGEST:,} bytes of text; write fewer lines.")
-    found = [
-        _line(number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()
-    ]
+    lines = enumerate(content.split(b"\n"), 1)
+    found = {number: _line(number, line, task) for number, line in lines if line.strip()}
     if not found:
         raise ZooError(f"it holds no text; write lines such as {FORM}.")
-    return found
+    nameless = [number for number, each in found.items() if each.get("id") is None]
+    if 0 < len(nameless) < len(found):
+        raise ZooError(
+            f"{len(nameless):,} of {len(found):,} lines have no `id`, first line {nameless[0]:,}; "
+            "write one in each line, or in none."
+        )
+    return list(found.values())
 
 
-def _line(number: int, line: bytes) -> dict[str, Any]:
+def _line(number: int, line: bytes, task: str | None) -> dict[str, Any]:
     try:
         read = json.loads(line)
+    except UnicodeDecodeError:
+        raise ZooError(f"line {number:,} {_NO_UTF8}") from None
     except (ValueError, RecursionError):
         read = None
     wrong = (
         "a line is to be an object of JSON"
         if not isinstance(read, dict)
         else next((said for key, (fits, said) in _KEYS.items() if not fits(read.get(key))), None)
+        or _wrong_label(read.get("label"), task)
     )
     if wrong:
         shown = brief(line.decode(errors="replace"))
@@ -270,10 +284,15 @@ def _line(number: int, line: bytes) -> dict[str, Any]:
 
 _KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "text": (lambda given: isinstance(given, str), "`text` is to be text"),
-    "label": (
-        lambda given: given is None or type(given) in (str, int),
-        "`label` is to be text, or a whole number",
-    ),
     "split": (lambda given: given in (None, *PARTS), f"`split` is to be {', '.join(PARTS)}"),
 }
 """Key of a line to whether a value fits, and what is said where it does not."""
+
+
+def _wrong_label(given: Any, task: str | None) -> str | None:
+    """Return what is said of a label that does not fit the task; None of one that does."""
+    numbers = task == REGRESSION
+    if given is None or type(given) in ((str, int, float) if numbers else (str, int)):
+        return None
+    whole = "text, or a whole number; with `task: node-regression` any number"
+    return "`label` is to be " + ("a number" if numbers else whole)

@@ -181,6 +181,7 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
     for each in (
         lambda: check_rows(arrays.features, len(arrays.labels)),
         lambda: check_room(arrays.features.shape),
+        lambda: arrays.columns and arrays.columns.learnt(),
     ):
         if refused := refused_by("features", each):
             return refused

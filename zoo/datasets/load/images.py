@@ -35,6 +35,10 @@ ENCODER = Path(__file__).with_name("image_encoder.safetensors")
 _KEYS = "`images` (S, H, W) or (S, H, W, C), uint8, and `labels` (S,)"
 
 
+OF_PATCHES = ("patch", "window", "skip", "readout")
+"""Options of images as graphs of patches that weights are read with."""
+
+
 def images(
     *,
     path: str,

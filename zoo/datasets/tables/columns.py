@@ -9,7 +9,7 @@ import numpy as np
 
 from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
-from zoo.datasets.files.labels import REGRESSION, encode_text, is_word, unlabelled
+from zoo.datasets.files.labels import DOUBTFUL, REGRESSION, encode_text, is_word, unlabelled
 from zoo.datasets.tables.cells import LONGEST, dates, decoded, numbers, short, texts, vectors
 from zoo.datasets.tables.column_hints import no_numbers
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
-_SUSPECT = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 
 OF_TEXT = ("one_hot", "text", "dates", "vectors")
 """Options that name features which a CSV has as text."""
@@ -162,7 +161,8 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     groups = group and attempt(lambda: texts(table[group]))
     if told:
         raise ZooError("\n".join(told))
-    found, feature_names = features.features(features.learnt())
+    asked = dataclasses.replace(features, training=False)  # weights may know what is missing
+    found, feature_names = features.features(asked.learnt())
     columns = features if features.learns() else None
     return GraphArrays(
         NO_EDGES, labels[0], found, masks or None, ids, labels[1], feature_names, choice.task,
@@ -227,7 +227,7 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
                 text[is_word(text, str(choice.unknown).replace(",", "."))] = ""
         classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
         values = np.unique(text).tolist() if classes else []
-        doubtful = [each for each in values if each.lower() in _SUSPECT]
+        doubtful = [each for each in values if each.lower() in DOUBTFUL]
         if doubtful:
             raise ZooError(
                 f"{where}: {name!r} holds {doubtful[0]!r}, which may be a class or mean that the "

@@ -45,6 +45,8 @@ class FeatureColumns:
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
         numbers: `standard` gives them mean 0 and deviation 1.
+        training: False where they may be read by what others have taught: of a column without any
+            value nothing is learnt then, and it is not refused.
     """
 
     rows: int
@@ -53,6 +55,7 @@ class FeatureColumns:
     missing: Missing = "refuse"
     terms: int = 1000
     numbers: Numbers = "raw"
+    training: bool = True
 
     def learns(self) -> bool:
         """Return whether anything has to be learnt of them."""
@@ -143,7 +146,7 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
     known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
     told: dict[str, Any] = {"mean": (np.nansum(rows, axis=0) / known).tolist()}
     if how.missing == "mean":
-        _need_values(name, not gaps.all(axis=0).any())
+        _need_values(name, not gaps.all(axis=0).any(), how)
         told["fill"] = told["mean"]
     elif how.missing != "refuse":
         told["fill"] = [0.0] * rows.shape[1]
@@ -221,6 +224,8 @@ def _learn_text(name: str, values: np.ndarray, how: FeatureColumns) -> TextColum
     try:
         learn.fit(values.tolist())
     except ValueError:
+        if not how.training:
+            return TextColumn(kind="text", name=name, terms=[], weights=[])
         raise ZooError(
             f"the column {name!r} holds no words to learn from; leave it out of `text`."
         ) from None
@@ -231,6 +236,8 @@ def _learn_text(name: str, values: np.ndarray, how: FeatureColumns) -> TextColum
 def _text(column: TextColumn, values: np.ndarray, missing: Missing) -> tuple[Any, list[str]]:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    if not column.terms:
+        return sparse.csr_array((len(values), 0), dtype=np.float32), []
     count = TfidfVectorizer(stop_words="english", vocabulary=column.terms, dtype=np.float32)
     count.idf_ = np.array(column.weights)
     return count.transform(values.tolist()), [f"{column.name}: {each}" for each in column.terms]
@@ -238,7 +245,8 @@ def _text(column: TextColumn, values: np.ndarray, missing: Missing) -> tuple[Any
 
 def _learn_date(name: str, values: np.ndarray, how: FeatureColumns) -> DateColumn:
     known = values[~np.isnan(values)]
-    _need_values(name, len(known) > 0)
+    _need_values(name, len(known) > 0, how)
+    known = known if len(known) else np.zeros(1)
     told = {"mean": float(known.mean()), "deviation": float(_spread(known))}
     return DateColumn(kind="date", name=name, **told, missing=how.missing)
 
@@ -254,8 +262,8 @@ def _date(column: DateColumn, values: np.ndarray, missing: Missing) -> tuple[np.
     return np.stack(found, axis=1).astype(np.float32), names
 
 
-def _need_values(name: str, given: bool) -> None:
-    if not given:
+def _need_values(name: str, given: bool, how: FeatureColumns) -> None:
+    if not given and how.training:
         raise ZooError(f"the column {name!r} is empty in all training rows; leave it out.")
 
 
