@@ -212,10 +212,70 @@ def test_edges_of_a_table_change_in_time(tmp_path):
 @pytest.mark.parametrize(
     ("size", "period"),
     [("D", 7), ("B", 5), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("QS-JAN", 4), ("h", 24),
-     ("min", None), ("15min", None), ("2D", None), ("YS-JAN", None), (7, None)],
+     ("min", None), ("15min", None), ("2D", None), ("YS-JAN", None), (7, None), ("BME", 12),
+     ("CBMS", 12), ("WOM-3FRI", 12), ("SMS-15", 24), ("BQE-DEC", 4), ("BYE-DEC", None)],
 )  # fmt: skip
 def test_seasons(size, period):
     assert Steps(size).period == period
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("zone", "freq", "step", "size", "first"),
+    [
+        ("Europe/Berlin", "D", None, "D", "2026-03-20T00:00:00"),  # the clock changes on the 29th
+        ("Europe/Berlin", "MS", None, "MS", "2026-04-01T00:00:00"),
+        ("Europe/Berlin", "h", None, "h", "2026-03-19T23:00:00"),
+        ("UTC", "D", None, "D", "2026-03-20T00:00:00"),
+        ("Europe/Berlin", "D", "h", "h", "2026-03-19T23:00:00"),
+    ],
+)
+def test_times_with_a_zone(tmp_path, kind, zone, freq, step, size, first):
+    """Days and months are those of the calendar there, and hours go on in UTC."""
+    import pandas
+
+    times = pandas.date_range("2026-03-20", periods=1 if step else 400, freq=freq, tz=zone)
+    frame = pandas.DataFrame({"t": times, "y": 1.0})
+    path = tmp_path / f"zone.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    series = series_of_table(path, time="t", target="y", lags=1, step=step).series
+    assert (series.steps.size, len(series.times)) == (size, len(times))
+    assert str(series.times[0]) == first and np.isfinite(series.values).all()
+
+
+def test_an_offset_of_its_own_form(tmp_path):
+    rows = [(f"{day}/03/2026 00:00 +0{1 + (day > 29)}00", 1) for day in range(25, 32)]
+    path = write(tmp_path / "one.csv", rows, "t,y")
+    form = "%d/%m/%Y %H:%M %z"
+    data = series_of_table(path, time="t", target="y", lags=2, date_format=form)
+    assert time_names(data.series.times)[0] == "2026-03-25" and data.series.steps.size == "D"
+
+
+def test_edges_in_time_are_of_the_clock_of_their_nodes(tmp_path):
+    hours = [(f"2026-03-01T{hour:02}:00+01:00", store, 1) for hour in range(9)
+             for store in ("north", "south")]  # fmt: skip
+    path = write(tmp_path / "sales.csv", hours)
+    roads = write(tmp_path / "roads.csv", [(hours[4][0], "north", "south")], "date,source,target")
+    assert read(path, edges=str(roads)).series.graph_of.tolist() == [0] * 2 + [1] * 7
+
+
+def test_steps_of_whole_numbers_may_be_told(tmp_path):
+    """Of a few rows they are not seen: those of training are."""
+    path = write(tmp_path / "one.csv", [(400, 1), (420, 2)], "t,y")
+    options = {"time": "t", "target": "y", "lags": 1}
+    with pytest.raises(ZooError, match=r"3 times in steps of 10 1 have no row \(410\)"):
+        series_of_table(path, step="10", **options)
+    data = series_of_table(path, step="10", missing="unknown", **options)
+    assert data.series.times.tolist() == [400, 410, 420] and data.series.steps.size == 10
+    assert series_of_table(path, **options).series.steps.size == 20
+    for step in ("D", "0"):
+        with pytest.raises(ZooError, match=f"'{step}' is none of whole numbers.*such as 1"):
+            series_of_table(path, step=step, **options)
+    path = write(tmp_path / "one.csv", [(400, 1)], "t,y")
+    assert series_of_table(path, step="10", **options).series.steps.size == 10
+    path = write(tmp_path / "one.csv", [(day, 1) for day in DAYS], "t,y")
+    with pytest.raises(ZooError, match="step: 10 is one of whole numbers.*D or MS"):
+        series_of_table(path, step="10", **options)
 
 
 def test_what_is_unknown_is_what_was_last_known():
@@ -297,6 +357,10 @@ def test_it_is_read_by_its_path(tmp_path):
         ({**FORMS["nodes"], "links": [{"source": 7, "target": 8, "weight": 2}]}, "weights: ignore"),
         ({"edges": EDGES, "time_periods": 3, "0": {"y": [1, 2, 3]}}, "`time_periods` is|object of"),
         ({"edges": EDGES, "time_periods": 1, "0": {}}, "no `y`"),
+        ({"FX": Y, "links": [{"source": 7, "target": 8}]}, "`links` are between `nodes`.*`FX`"),
+        ({"FX": Y, "nodes": [1, 2, 3], "links": []}, "`links` are between `nodes`.*`FX`"),
+        ({**FORMS["nodes"], "links": [{"source": [7], "target": 8}]}, "called by a list.*`FX`"),
+        ({"FX": Y, "nodes": 3}, "no pairs of numbers"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_said(tmp_path, content, said):

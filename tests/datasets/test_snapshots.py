@@ -130,6 +130,25 @@ def test_the_scale_is_that_of_what_is_known_in_training():
     assert scaled.scaling["3"][1][0] == 1.0
 
 
+def test_what_is_unknown_in_training_is_scaled_as_the_others_are(caplog):
+    values = 50 + 20 * snapshots().series.values
+    values[:20, 1, 0] = values[:20, 3, 1] = NAN
+    data = snapshots(values=values, scale="standard")
+    scaled = data.trained_on(torch.arange(10))
+    known = values[: 9 + data.lags + data.horizon].astype(np.float64)
+    for node, column in ((1, 0), (3, 1)):
+        others = np.delete(known[:, :, column], node, axis=1)
+        assert scaled.shift[node, column] == pytest.approx(others.mean(), rel=1e-5)
+        assert scaled.spread[node, column] == pytest.approx(others.std(), rel=1e-5)
+    assert scaled.shift[1, 1] == pytest.approx(known[:, 1, 1].mean(), rel=1e-5)
+    assert scaled.trained_on(torch.arange(10)) is scaled  # a second seed
+    [record] = caplog.records
+    assert "no known value at 2 of 4 nodes, the first of them 1;" in record.getMessage()
+    values[:20] = NAN
+    nothing = snapshots(values=values, scale="standard").trained_on(torch.arange(10))
+    assert nothing.shift.eq(0).all() and nothing.spread.eq(1).all()
+
+
 @pytest.mark.parametrize("horizon", [1, 4])
 @pytest.mark.parametrize("gap", [0, 2])
 def test_targets_of_two_parts_never_overlap(horizon, gap):
@@ -183,7 +202,7 @@ def test_the_fewest_times(times, nodes):
     assert len(data.y) >= 3
     with pytest.raises(ZooError, match="3 lags with a horizon of 2 need 7 at least"):
         split_of(snapshots(times=6, nodes=nodes), "time-70-10-20", 0)
-    with pytest.raises(ZooError, match="has 2 times, and 3 lags are read"):
+    with pytest.raises(ZooError, match="has 2 times, and 3 lags are read; give 3 at least, or"):
         snapshots(times=2, nodes=nodes)
     assert len(snapshots(times=3, nodes=nodes).y) == 0
     assert check_series(snapshots(times=6, nodes=nodes))[0].verdict == "fix"

@@ -1,6 +1,7 @@
 """Forecasts from recipe to roll-out, by the commands, on series of one's own."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
@@ -212,6 +213,37 @@ def test_baselines_are_their_formulas(place):
     weights = np.linalg.solve(centred.T @ centred + np.eye(7), centred.T @ (targets - mean))
     wanted = (data.batch(chosen)[1].double().numpy() - middle) @ weights + mean
     np.testing.assert_allclose(found.reshape(-1, 2), wanted, rtol=1e-3)
+
+
+def test_ridge_is_fitted_where_each_step_is_known(command, place):
+    """Closed on a day of each week, so that no horizon of a week is known as a whole."""
+    days = [(number, store) for number in range(0, 80, 7) for store in ("north", "south", "west")]
+    write_sales(place / "sales.csv", unknown=set(days))
+    given = recipe(place)
+    split = {"name": "time", "train": 50, "val": 25, "test": 25}
+    given["dataset"] |= {"horizon": 7, "split": split}
+    given["train"]["epochs"] = 1
+    summary = run_recipe(given, runs=place / "runs")
+    code, said, failed = command("evaluate", summary["folder"], "--json")
+    assert code == 0, failed
+    found = json.loads(said.splitlines()[-1])["baselines"]
+    assert 0 < found["ridge on lags"]["mse"] < found["last value"]["mse"]
+    data = prepare(resolve(load_recipe(given))).data
+    never = torch.where(torch.arange(21) % 7 == 3, torch.nan, data.y)  # a step of each node
+    data = dataclasses.replace(data, y=never)
+    assert ridge_on_lags(data, torch.arange(30), torch.arange(5)) is None
+
+
+def test_further_columns_are_read_by_a_gru_at_their_times(place):
+    given = recipe(place)
+    given["dataset"]["columns"] = ["price"]
+    given["train"]["epochs"] = 1
+    summary = run_recipe(given, runs=place / "runs")
+    model = load(f"{summary['folder']}/seed-0")
+    assert model.columns == model.config["columns"] == 2 and model.config["in_dim"] == 14
+    assert len(forecast(model, load_data(given["dataset"])).ids) == 3
+    with pytest.raises(ZooError, match="9 features .*An encoding is none of them; leave it out"):
+        run_recipe(recipe(place, encoding={"name": "laplacian", "k": 2}), runs=place / "runs")
 
 
 def test_steps_are_taken_for_each_snapshot_or_for_all(place):

@@ -1,12 +1,17 @@
 """GRU and GCN-GRU against slow twins of their equations, and the promises of every model."""
 
+import numpy as np
 import pytest
 import torch
 
 from zoo.config.options import options_of
+from zoo.datasets.snapshots import Snapshots
+from zoo.datasets.tables.series import NodeSeries
+from zoo.datasets.tables.times import Steps
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph
 from zoo.registry import MODELS
+from zoo.sequences.gru import with_columns
 from zoo.testing import model_promises, promises
 from zoo.weights.create import create_model
 
@@ -22,6 +27,14 @@ def built(name, **more):
 def values():
     torch.manual_seed(4)
     return torch.randn(NODES, TIMES * COLUMNS, dtype=torch.double, requires_grad=True)
+
+
+def snapshots(features, lags=4, nodes=4):
+    drawn = np.random.default_rng(0).normal(size=(20, nodes, features)).astype(np.float32)
+    names = tuple(map(str, range(features)))
+    series = NodeSeries(np.arange(20), Steps(1), drawn, names, None, [np.zeros((0, 2), np.int64)],
+                        np.zeros(20, np.int64))  # fmt: skip
+    return Snapshots.of("random", series, lags=lags, horizon=2)
 
 
 def slow_gru(model, x):
@@ -97,7 +110,23 @@ def test_the_last_values_come_last():
 def test_columns_have_to_divide_what_is_read(name):
     with pytest.raises(ZooError, match=f"{name}: 7 features .* not 3 at each .*`columns`"):
         create_model(name, 7, 1, columns=3)
-    assert options_of(MODELS[name])["columns"].default == 1
+    assert options_of(MODELS[name])["columns"].default is None
+    assert create_model(name, 7, 1).columns == 1
+
+
+@pytest.mark.parametrize("name", ["gru", "gcn-gru"])
+def test_columns_are_those_of_the_data(name):
+    data = snapshots(lags=4, features=2)
+    assert with_columns(name, {"dim": 8}, data) == {"dim": 8, "columns": 2}
+    assert with_columns(name, {"columns": None}, data) == {"columns": 2}
+    assert with_columns(name, {"columns": 2}, data) == {"columns": 2}
+    assert with_columns("mlp", {"dim": 8}, data) == {"dim": 8}
+    assert with_columns(name, {}, snapshots(features=1)) == {"columns": 1}
+    with pytest.raises(ZooError, match=f"{name}: 8 features .* not 1 at each of 4 times"):
+        with_columns(name, {"columns": 1}, data)
+    encoded = data.encoded(lambda graph: torch.zeros(4, 2))
+    with pytest.raises(ZooError, match="10 features .* not 2 .*An encoding is none of them"):
+        with_columns(name, {}, encoded)
 
 
 @promises(model_promises("gru"))

@@ -8,6 +8,7 @@ and nothing that its inputs are scaled by, is of a later time than what it learn
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable
 from itertools import repeat
 from typing import ClassVar, Literal
@@ -95,7 +96,8 @@ class Snapshots(Separate):
         times, nodes, features = series.values.shape
         if times < lags:
             raise ZooError(
-                f"{name} has {times:,} times, and {lags} lags are read; write smaller `lags`."
+                f"{name} has {times:,} times, and {lags} lags are read; give {lags} at least, or, "
+                "where a model is to be trained, write smaller `lags`."
             )
         count = max(0, times - lags - horizon + 1)
         raw = torch.from_numpy(series.values)
@@ -166,15 +168,33 @@ class Snapshots(Separate):
         )
 
     def trained_on(self, train: Tensor) -> Snapshots:
-        """Return the data scaled by what is known at the times of training samples (m,)."""
+        """Return the data scaled by what is known at the times of training samples (m,).
+
+        A node of which nothing is known there is scaled by the values of all others.
+        """
         if self.scale == "none":
             return self
         end = int(train.max()) + self.lags + self.horizon  # of the last one's targets
         known = torch.from_numpy(self.series.values[:end]).double()
-        shift = known.nanmean(dim=0).nan_to_num(0)
-        spread = (known - shift).square().nanmean(dim=0).sqrt().nan_to_num(0)
-        spread = torch.where(spread > 1e-6 * shift.abs().clamp(min=1e-30), spread, 1.0)
-        return self.scaled(shift.float(), spread.float())
+        unknown = known.isnan().all(dim=0)  # (N, F)
+        shift, spread = (
+            torch.where(unknown, of_all, own).float()
+            for own, of_all in zip(_moments(known), _moments(known.flatten(0, 1)), strict=True)
+        )
+        if torch.equal(shift, self.shift) and torch.equal(spread, self.spread):
+            return self
+        self._warn_of(unknown.any(dim=1).nonzero().flatten().tolist())
+        return self.scaled(shift, spread)
+
+    def _warn_of(self, nodes: list[int]) -> None:
+        """Say of which nodes nothing is known in training."""
+        if nodes:
+            first = nodes[0] if self.ids is None else str(self.ids[nodes[0]])
+            logging.getLogger(__name__).warning(
+                "%s: in training a column has no known value at %d of %d nodes, the first of them "
+                "%r; it is scaled there by the mean and deviation of the other nodes.",
+                self.name, len(nodes), len(self.shift), first,
+            )  # fmt: skip
 
     def scaled(self, shift: Tensor, spread: Tensor) -> Snapshots:
         """Return the data with each feature of each node scaled by these, (N, F) each."""
@@ -212,3 +232,10 @@ class Snapshots(Separate):
         """Return the targets of some samples (B,), as they are scaled, (B, N * horizon)."""
         y = self.y[chosen].unflatten(1, (len(self.shift), -1))
         return ((y - self.shift[:, :1]) / self.spread[:, :1]).flatten(1)
+
+
+def _moments(known: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and the deviation over the first axis, 0 and 1 where there is none."""
+    shift = known.nanmean(dim=0).nan_to_num(0)
+    spread = (known - shift).square().nanmean(dim=0).sqrt().nan_to_num(0)
+    return shift, torch.where(spread > 1e-6 * shift.abs().clamp(min=1e-30), spread, 1.0)

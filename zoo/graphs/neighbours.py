@@ -68,7 +68,8 @@ def knn(
     points = _points(x, "knn")
     if k >= len(points):
         raise ZooError(
-            f"graph knn: k is {k:,}, and there are {len(points):,} nodes; write a smaller k."
+            f"graph knn: k is {k:,}, and there are {len(points):,} nodes; give at least "
+            f"{k + 1:,}, or, where a model is to be trained, write a smaller k."
         )
     exact = search == "exact" or (search == "auto" and len(points) <= EXACT)
     find = _exact if exact else _approximate

@@ -102,7 +102,9 @@ def rolled_out(
         device: where.
     """
     if last + 1 < data.lags:
-        raise ZooError(f"{data.name}: {last + 1} times are known, and {data.lags} are read.")
+        raise ZooError(
+            f"{data.name}: {last + 1} times are known, and {data.lags} are read; give as many."
+        )
     room = max(0, last + 1 + steps + data.horizon - len(data.x))
     x = torch.cat([data.x, data.x[-1:].expand(room, -1, -1)])
     with answering(model, device) as dtype:
@@ -168,7 +170,8 @@ def evaluate_forecasts(
         model: of forecasts.
         data: series as `zoo.load_data` gives them.
         part: `train`, `val`, `test` or `all`.
-        split: which says what these are. Ridge is fitted on its training part, and left out of all.
+        split: which says what these are. Ridge is fitted on its training part, and left out of all
+            and where a step of the horizon is never known in training.
         batch_size: snapshots at a time, which changes nothing but the memory it takes.
         device: where.
 
@@ -181,8 +184,9 @@ def evaluate_forecasts(
     answers = {"last value": last_value(data, chosen)}
     if data.period is not None:
         answers[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
-    if parts is not None:
-        answers["ridge on lags"] = ridge_on_lags(data, parts.train, chosen)
+    ridge = None if parts is None else ridge_on_lags(data, parts.train, chosen)
+    if ridge is not None:
+        answers["ridge on lags"] = ridge
     measures, y = {task.metric_name: task.metric, **task.beside}, data.y[chosen]
     return {
         "data": data.name,

@@ -29,10 +29,11 @@ def seasonal_value(data: Snapshots, chosen: Tensor, period: int) -> Tensor:
     return _at(data, chosen, back)
 
 
-def ridge_on_lags(data: Snapshots, train: Tensor, chosen: Tensor) -> Tensor:
+def ridge_on_lags(data: Snapshots, train: Tensor, chosen: Tensor) -> Tensor | None:
     """Return linear forecasts from what a model reads, fitted on training samples by ridge.
 
-    One regression for all nodes, with an intercept, on scaled values.
+    One regression of each step to come for all nodes, with an intercept, on scaled values; it is
+    fitted where the value of this step is known.
 
     Args:
         data: what is read, encodings included.
@@ -40,16 +41,20 @@ def ridge_on_lags(data: Snapshots, train: Tensor, chosen: Tensor) -> Tensor:
         chosen: samples that are predicted, (B,).
 
     Returns:
-        (B, N * horizon), in the unit of the series.
+        (B, N * horizon), in the unit of the series; None where a step is never known in training.
     """
     from sklearn.linear_model import Ridge
 
     inputs, y = data.batch(train)[1].numpy(), data.scaled_targets(train)
     targets = y.reshape(len(inputs), -1).numpy()
-    known = np.isfinite(targets).all(axis=1)
-    fitted = Ridge(alpha=PENALTY).fit(inputs[known], targets[known])
-    found = fitted.predict(data.batch(chosen)[1].numpy()).reshape(-1, data.horizon)
-    return data.reader(chosen)(torch.from_numpy(found))
+    known = np.isfinite(targets)
+    if not known.any(axis=0).all():
+        return None
+    asked, found = data.batch(chosen)[1].numpy(), []
+    for rows, step in zip(known.T, targets.T, strict=True):
+        fitted = Ridge(alpha=PENALTY).fit(inputs[rows], step[rows])
+        found.append(fitted.predict(asked))
+    return data.reader(chosen)(torch.from_numpy(np.stack(found, axis=1)))
 
 
 def _at(data: Snapshots, chosen: Tensor, back) -> Tensor:

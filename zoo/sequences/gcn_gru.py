@@ -28,7 +28,8 @@ class GCNGRU(Model):
         in_dim: L * F numbers of a node, those of a time after those of the time before.
         out_dim: values that are predicted.
         dim: width of h.
-        columns: F, the numbers of a node at one time.
+        columns: F, the numbers of a node at one time; left out, as many as the data have, and 1
+            where there are none to look at.
         propagation: S.
         dropout: before the head.
     """
@@ -43,11 +44,12 @@ class GCNGRU(Model):
         out_dim: int,
         *,
         dim: Count = 32,
-        columns: Count = 1,
+        columns: Count | None = None,
         propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
         dropout: Rate = 0.0,
     ):
         super().__init__()
+        columns = 1 if columns is None else columns
         check_columns("gcn-gru", in_dim, columns)
         self.columns, self.dim, self.dropout = columns, dim, Dropout(dropout)
         self.near_input = build_propagation(propagation, columns)

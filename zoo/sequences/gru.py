@@ -5,10 +5,14 @@
 from the paper: torch applies the reset gate after the product with the weights, not before.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
+from zoo.config.options import options_of
+from zoo.datasets.snapshots import Snapshots
 from zoo.nn import Dropout, Linear
-from zoo.registry import Count, Few, Model, Rate, ZooError, register_model
+from zoo.registry import MODELS, Count, Few, Model, Rate, ZooError, register_model
 
 
 @register_model("gru")
@@ -24,7 +28,8 @@ class GRU(Model):
         out_dim: values that are predicted.
         dim: width of h.
         layers: number of such networks, each over the outputs of the one before.
-        columns: F, the numbers of a node at one time.
+        columns: F, the numbers of a node at one time; left out, as many as the data have, and 1
+            where there are none to look at.
         dropout: between layers, and before the head.
     """
 
@@ -39,10 +44,11 @@ class GRU(Model):
         *,
         dim: Count = 32,
         layers: Few = 1,
-        columns: Count = 1,
+        columns: Count | None = None,
         dropout: Rate = 0.0,
     ):
         super().__init__()
+        columns = 1 if columns is None else columns
         check_columns("gru", in_dim, columns)
         self.columns, self.dropout = columns, Dropout(dropout)
         between = dropout if layers > 1 else 0.0
@@ -55,15 +61,30 @@ class GRU(Model):
         return self.dropout(found[:, -1])
 
 
-def check_columns(model: str, in_dim: int, columns: int) -> None:
+def check_columns(model: str, in_dim: int, columns: int, times: int | None = None) -> None:
     """Refuse features of nodes that are not so many numbers at each of some times.
 
     Raises:
         ZooError: they are not.
     """
-    if in_dim % columns:
+    if in_dim % columns if times is None else in_dim != columns * times:
         raise ZooError(
-            f"{model}: {in_dim} features of a node are not {columns} at each of some times; write "
-            "`columns`, those of one time: 1, and one for each further column that is read. An "
-            "encoding is none of them; leave it out."
+            f"{model}: {in_dim} features of a node are not {columns} at each of {times or 'some'} "
+            "times; write `columns`, those of one time: 1, and one for each further column that is "
+            "read. An encoding is none of them; leave it out."
         )
+
+
+def with_columns(name: str, options: dict[str, Any], data: Any) -> dict[str, Any]:
+    """Return the options of a model with how many numbers a node has at one time, if it reads them.
+
+    Raises:
+        ZooError: the options say another number, or an encoding stands beside these numbers.
+    """
+    option = options_of(MODELS[name]).get("columns")
+    if option is None or option.default is not None or not isinstance(data, Snapshots):
+        return options
+    told = options.get("columns")
+    columns = data.x.shape[2] if told is None else told
+    check_columns(name, data.inputs, columns, data.lags)
+    return {**options, "columns": columns}

@@ -113,7 +113,7 @@ def read_series_table(
     table = read_table(path, only, only, written)
     if table.num_rows == 0:
         raise ZooError(f"{path.name} has no rows; write one for each node and time.")
-    when = times_of(table[time].to_pandas(), path.name, time, date_format)
+    when = times_of(table[time].to_pandas(), path.name, time, date_format, step)
     place, grid, steps = on_grid(when, path.name, step, missing)
     ids, node = None, np.zeros(len(when), np.int64)
     if id is not None:
@@ -141,7 +141,8 @@ def read_series_table(
             counts = check_weights(counts, len(pairs))
         if timed:
             column = read_table(where, timed, timed, written)[time].to_pandas()
-            place = _places(times_of(column, where.name, time, date_format), grid, where.name)
+            of_edges = times_of(column, where.name, time, date_format, steps.size)
+            place = _places(of_edges, grid, where.name)
             graphs = _in_time(pairs, counts, place, len(grid))
         else:
             graphs = graphs._replace(edges=[pairs], weights=None if counts is None else [counts])

@@ -152,11 +152,28 @@ def _edges(content: dict, times: int) -> tuple[list[Any], list[Any]]:
         held = [content.get(str(each)) for each in range(times)]
         return [_of(each, "edges") for each in held], [each.get("weights") for each in held]
     if isinstance(content.get("links"), list):
-        places = {each.get("bus_stop"): place for place, each in enumerate(content["nodes"])}
+        places = {each: place for place, each in enumerate(_stops(content))}
         ends = [(_of(each, "source"), _of(each, "target")) for each in content["links"]]
-        given = [[places.get(end, -1) for end in both] for both in ends]
+        given = [[places.get(_name(end), -1) for end in both] for both in ends]
         return [given], [[each.get("weight", 1) for each in content["links"]]]
     return [content.get("edges")], [content.get("weights")]
+
+
+def _stops(content: dict) -> list[Any]:
+    """Return what the nodes are called that links are between."""
+    nodes = content.get("nodes")
+    if not isinstance(nodes, list) or not all(isinstance(each, dict) for each in nodes):
+        raise ZooError(
+            "`links` are between `nodes`, a list of objects with a `bus_stop` each, and there is "
+            f"no such list; {_FORM}"
+        )
+    return [_name(each.get("bus_stop")) for each in nodes]
+
+
+def _name(given: Any) -> Any:
+    if isinstance(given, dict | list):
+        raise ZooError(f"a node is called by a {type(given).__name__}, and no text; {_FORM}")
+    return given
 
 
 def _of_each_time(index: dict, told: dict, times: int) -> tuple[list[Any], list[Any]]:
@@ -214,7 +231,8 @@ def _ids(content: dict[str, Any], nodes: int) -> np.ndarray | None:
         map(str, range(nodes))
     ):
         return np.array(sorted(given, key=lambda each: int(given[each])), dtype=str)
-    stops = [each.get("bus_stop") for each in content.get("nodes") or () if isinstance(each, dict)]
-    if len(stops) == nodes and None not in stops and len(set(stops)) == nodes:
+    held = content.get("nodes") if isinstance(content.get("nodes"), list) else []
+    stops = [each.get("bus_stop") for each in held if isinstance(each, dict)]
+    if len(stops) == nodes and None not in stops and len(set(map(str, stops))) == nodes:
         return np.array(list(map(str, stops)))
     return None

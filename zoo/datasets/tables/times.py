@@ -12,8 +12,17 @@ from zoo.errors import ZooError, brief
 if TYPE_CHECKING:
     from pandas import DatetimeIndex, Series
 
-PERIODS = {"h": 24, "D": 7, "B": 5, "W": 52, "M": 12, "Q": 4}
-"""Steps after which a season comes again, by how pandas abbreviates the length of one."""
+PERIODS = {
+    "h": 24, "D": 7, "B": 5, "W": 52, "SM": 24, "M": 12, "BM": 12, "CBM": 12, "WOM": 12, "LWOM": 12,
+    "Q": 4, "BQ": 4,
+}  # fmt: skip
+"""Steps after which a season comes again, by how pandas abbreviates the length of one.
+
+It may add S or E, the start or the end, and after a line a day or a month.
+"""
+
+_OFFSET = r"(:\d\d[.,:\d]*)\s*(?:Z|[+-]\d\d(?::?\d\d)?)\s*$"
+"""The end of a time that says its distance from UTC, after a group of what says it not."""
 
 _SPARSE = 20
 """Times of a grid for each that is there, from which it is none."""
@@ -40,11 +49,11 @@ class Steps(NamedTuple):
     def period(self) -> int | None:
         """Steps to the next year, week or day, where they are months, days or hours, or the like.
 
-        >>> Steps("MS").period, Steps("W-MON").period, Steps(1).period
-        (12, 52, None)
+        >>> Steps("MS").period, Steps("BQE-DEC").period, Steps("W-MON").period, Steps(1).period
+        (12, 4, 52, None)
         """
-        size = str(self.size)
-        return PERIODS.get(size if size in PERIODS else size[:1].replace("m", ""))
+        size = str(self.size).partition("-")[0]
+        return PERIODS.get(size) or PERIODS.get(size.removesuffix("S").removesuffix("E"))
 
 
 def time_names(times: np.ndarray) -> list[str]:
@@ -59,8 +68,14 @@ def time_names(times: np.ndarray) -> list[str]:
     return [str(each) for each in times.astype("datetime64[D]" if days else "datetime64[s]")]
 
 
-def times_of(column: "Series", where: str, name: str, date_format: str | None) -> np.ndarray:
-    """Return a column of times as whole numbers, or as datetime64 without a time zone."""
+def times_of(
+    column: "Series", where: str, name: str, date_format: str | None, step: Any = None
+) -> np.ndarray:
+    """Return a column of times as whole numbers, or as datetime64 without a time zone.
+
+    Times with a zone are in UTC; where all are of one hour by their own clocks, as days, weeks and
+    months are, they are as these show them, unless the step is known to be shorter than a day.
+    """
     import pandas
 
     empty = column.isna() | (column.astype(str).str.strip() == "")
@@ -87,44 +102,84 @@ def times_of(column: "Series", where: str, name: str, date_format: str | None) -
             f"is not {wanted}, nor are all whole numbers. Write how dates are written, such as "
             "`date_format: '%d/%m/%Y'`."
         )
+    clock = None if _within_a_day(step) else _own_clock(column, date_format)
+    if clock is not None and (clock - clock.dt.normalize()).nunique(dropna=False) == 1:
+        dates = clock
     return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
 
 
+def _own_clock(column: "Series", date_format: str | None) -> "Series | None":
+    """Return times as their own clocks show them, None where some have no zone."""
+    if column.dtype.kind == "M":
+        return None if column.dt.tz is None else column.dt.tz_localize(None)
+    if column.dtype.kind == "f" or (date_format and not date_format.endswith("%z")):
+        return None
+    plain = column.str.replace(_OFFSET, r"\1", regex=True)
+    if (plain == column).any():
+        return None
+    form = date_format and date_format.removesuffix("%z").rstrip()
+    return parsed_dates(plain, form).dt.tz_localize(None)
+
+
+def _within_a_day(step: Any) -> bool:
+    """Return whether a step of dates is shorter than a day."""
+    if not step or str(step).isdigit():
+        return False
+    import pandas
+
+    two = pandas.date_range("2026-01-01", periods=2, freq=_named(step)).to_numpy()
+    return bool(two[1] - two[0] < np.timedelta64(1, "D"))
+
+
 def on_grid(
-    when: np.ndarray, where: str, step: str | None, missing: str
+    when: np.ndarray, where: str, step: str | int | None, missing: str
 ) -> tuple[np.ndarray, np.ndarray, Steps]:
-    """Return the place of each row's time among all times (R,), these (T,), and their steps."""
+    """Return the place of each row's time among all times (R,), these (T,), and their steps.
+
+    A step is one of dates, or the difference of whole numbers, in digits.
+    """
     import pandas
 
     present = np.unique(when)
     if len(present) < 2 and step is None:
-        raise ZooError(f"{where} has one time only; forecasts are learnt from many of them.")
+        raise ZooError(
+            f"{where} has one time only; forecasts are learnt from many of them. Add rows, or, "
+            "where a trained model reads one time, write the `step` of its training."
+        )
     if when.dtype.kind == "M":
         steps = Steps(_named(step) if step else _usual(pandas.DatetimeIndex(present)))
         dates = _between(present, steps.size, where)
         grid = dates.to_numpy().astype(present.dtype)
     else:
-        if step is not None:
-            raise ZooError("`step` is one of dates, and the times are whole numbers; leave it out.")
-        steps = Steps(int(np.gcd.reduce(np.diff(present))))
+        steps = Steps(_whole(step) if step else int(np.gcd.reduce(np.diff(present))))
         _refuse_sparse((present[-1] - present[0]) / steps.size, present, where)
         grid = np.arange(present[0], present[-1] + 1, steps.size)
+    _refuse_uneven(present, grid, steps, where, missing)
+    return np.searchsorted(grid, when), grid, steps
+
+
+def _refuse_uneven(
+    present: np.ndarray, grid: np.ndarray, steps: Steps, where: str, missing: str
+) -> None:
+    """Refuse times that are none of equal steps, and steps without a time."""
+    numbers = isinstance(steps.size, int)
     strange = present[~np.isin(present, grid)]
     if len(strange):
+        days = "" if numbers else ", such as D, B (working days), W-MON, MS or h"
         raise ZooError(
             f"{where}: times have to go on in equal steps, these seem to be {steps.size!r}, and "
             f"{time_names(strange[:1])[0]} is at none of them ({len(strange):,} such times). Write "
-            "another `step`, such as D, B (working days), W-MON, MS or h; or sum up the rows."
+            f"another `step`{days}; or sum up the rows."
         )
     lost = grid[~np.isin(grid, present)]
     if len(lost) and missing == "refuse":
         shown = ", ".join(time_names(grid)[each] for each in np.searchsorted(grid, lost[:3]))
+        days = "" if numbers else ", such as B: working days"
         raise ZooError(
             f"{where}: of {len(grid):,} times in steps of {steps.size!r} {len(lost):,} have no row "
             f"({shown}{', ...' if len(lost) > 3 else ''}). Add rows for them, empty where nothing "
-            "is known; or write `missing: unknown`, or another `step`, such as B: working days."
+            f"is known; or write `missing: unknown`, or another `step`{days}."
         )
-    return np.searchsorted(grid, when), grid, steps
 
 
 def _usual(dates: "DatetimeIndex") -> Any:
@@ -144,15 +199,29 @@ def _usual(dates: "DatetimeIndex") -> Any:
     return pandas.tseries.frequencies.to_offset(pandas.Timedelta(gaps[0][0])).freqstr
 
 
-def _named(step: str) -> str:
+def _whole(step: str | int) -> int:
+    if not str(step).isdigit() or int(step) == 0:
+        raise ZooError(
+            f"step: {brief(str(step))} is none of whole numbers, which the times are; write their "
+            "difference, such as 1, or leave it out. A model that was trained on dates reads dates."
+        )
+    return int(step)
+
+
+def _named(step: str | int) -> str:
     import pandas
 
+    if str(step).isdigit():
+        raise ZooError(
+            f"step: {step} is one of whole numbers, and the times are dates; write one of dates, "
+            "such as D or MS, or leave it out. A model that was trained on numbers reads numbers."
+        )
     try:
         return pandas.tseries.frequencies.to_offset(step).freqstr
     except (ValueError, TypeError, AttributeError):
         raise ZooError(
-            f"step: {brief(step)} is no step of dates; write D (days), B (working days), W-MON "
-            "(weeks of Mondays), MS (months, from their first day), h (hours), or 15min."
+            f"step: {brief(str(step))} is no step of dates; write D (days), B (working days), "
+            "W-MON (weeks of Mondays), MS (months, from their first day), h (hours), or 15min."
         ) from None
 
 
