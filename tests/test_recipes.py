@@ -12,7 +12,7 @@ from zoo.config.metrics import gain
 from zoo.config.recipe import word
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
-from zoo.experiments.prepare import of_other_data
+from zoo.experiments.launch import of_other_data
 from zoo.experiments.resolve import load_recipe, write_out
 from zoo.experiments.run import run_recipe
 from zoo.studies.reproduction import training_sha256

@@ -1,12 +1,15 @@
 """Settings are chosen by validation; what was tried is kept, whatever ends the study."""
 
 import json
+import shutil
 import sqlite3
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+import zoo
 from zoo.cli.app import main
 from zoo.config.options import options_of, value_problems
 from zoo.config.search import Search, changed, start_of
@@ -251,6 +254,40 @@ def ended(words, monkeypatch, capsys):
     except SystemExit as error:
         code = error.code
     return code, capsys.readouterr()
+
+
+def test_a_trial_is_trained_as_the_recipe_is(tmp_path):
+    """With weights to start from: they are scored as they come, and learn layer by layer."""
+    start = {"weights": "gcn-digits", "lr_decay": 0.1}
+    recipe = {"dataset": "digits", "model": zoo.load("gcn-digits").about.recipe["model"],
+              "train": {"epochs": 1, "lr": 9.0}, "start_from": start, "seeds": [0],
+              "search": {"train.lr": [9.0, 8.0], "train.weight_decay": [0.0, 0.1]}}  # fmt: skip
+    found = Tuning(tmp_path / "study?x{y}", load_recipe(recipe), splits=1, device="cpu")
+    found.run(1)
+    assert found.trials()[0].val == pytest.approx(found.score()["val"]["mean"])
+    assert (tmp_path / "study?x{y}" / tuning.TRIALS).is_file()
+
+
+def test_what_was_begun_with_is_not_another_trial(study, tmp_path, monkeypatch):
+    assert study.as_it_was() == study.trials()[0]
+    recipe = {**RECIPE, "train": {**RECIPE["train"], "lr": 1e30}}
+    found, told = Tuning(tmp_path, load_recipe(recipe), splits=1, device="cpu"), []
+    found.run(3, tell=lambda trial, best: told.append((trial.state, best and best.number)))
+    assert found.as_it_was() is None and told[0] == ("failed", None)
+
+
+def test_the_last_of_several_processes_scores(study, tmp_path):
+    folder = shutil.copytree(study.folder, tmp_path / "study")
+    one, other = (Tuning(folder, device="cpu") for _ in range(2))
+    trial = other.study.ask()
+    waits = threading.Thread(target=one.score)
+    waits.start()
+    waits.join(1.5)
+    assert waits.is_alive() and not list(folder.glob("*/summary.json"))
+    other.study.tell(trial, state=one.optuna.trial.TrialState.FAIL)
+    waits.join(60)
+    assert not waits.is_alive() and len(list(folder.glob("*/summary.json"))) == 1
+    assert other.score()["folder"] == one.score()["folder"]
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Fine-tuning: what is carried over, by name; what is frozen; how fast which layer learns."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,47 @@ def test_the_command_writes_a_recipe_and_runs_it(command, tmp_path):
     before = read_folder(PRETRAINED / "gcn-digits").state
     kept = {name for name in before if not name.startswith(("stem", "head"))}
     assert kept and all(torch.equal(before[name], after[name]) for name in kept)
+
+
+def test_on_the_graph_of_the_weights_it_is_divided_as_then(command, tmp_path, caplog):
+    """Else they would be measured on nodes that they were trained on."""
+    recipe = {"dataset": {"name": "digits", "split": "ratio-60-20-20"}, "model": "mlp",
+              "train": {"epochs": 3}, "seeds": [1]}  # fmt: skip
+    folder = zoo.run_recipe(recipe, runs=tmp_path / "first")["folder"]
+    code, out, err = command("finetune", folder, "--data", "digits", "train.epochs=1", "--json")
+    found = json.loads(out)
+    assert code == 0 and "too good" not in caplog.text
+    assert [each["seed"] for each in found["seeds"]] == [1]
+    assert zoo.load(found["folder"]).about.recipe["dataset"]["split"] == "ratio-60-20-20"
+    assert not command("finetune", folder, "--data", "digits", "seeds=[0]", "train.epochs=1")[0]
+    assert re.search(r"was trained on \d+ of the 719 nodes of validation", caplog.text)
+
+
+def test_edges_of_a_file_are_asked_for_and_their_path_is_not_told(command, tmp_path):
+    rows = "\n".join(f"n{i},{i % 3},{i % 7},{'ab'[i % 2]}" for i in range(40))
+    (tmp_path / "own.csv").write_text(f"id,one,two,label\n{rows}\n")
+    links = "\n".join(f"n{i},n{i + 1}" for i in range(39))
+    (tmp_path / "edges.csv").write_text(f"source,target\n{links}\n")
+    graph = f"graph={{name: file, path: {tmp_path / 'edges.csv'}}}"
+    words = ("dataset=own.csv", graph, "train.epochs=2", "seeds=[0]", "--json")
+    code, out, err = command("train", "gcn", *words)
+    assert code == 0, err
+    folder = json.loads(out)["folder"]
+    assert zoo.load(folder).about.graph["path"] == "edges.csv"
+    code, _, err = command("finetune", folder, "--data", "own.csv", "train.epochs=1")
+    assert code == 2 and "edges of a file" in err and "graph=own" in err
+    code, _, err = command("finetune", folder, "--data", "own.csv", graph, "train.epochs=1")
+    assert code == 0, err
+
+
+def test_standard_features_are_those_of_the_new_data_which_is_said(caplog, tmp_path):
+    recipe = {"dataset": {"name": "digits", "features": "standard"}, "model": "mlp",
+              "train": {"epochs": 1}, "seeds": [0]}  # fmt: skip
+    folder = zoo.run_recipe(recipe, runs=tmp_path)["folder"]
+    other = {"name": "sbm", "nodes": 60, "dim": 64, "features": "standard"}
+    more = {"dataset": other, "start_from": {"weights": str(folder)}}
+    zoo.run_recipe({**recipe, **more}, runs=tmp_path)
+    assert "is by the means and deviations of sbm, not those of" in caplog.text
 
 
 def test_the_probe_is_worth_something(command):

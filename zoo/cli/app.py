@@ -124,8 +124,7 @@ def train(
     the C library. With a variable of an allocator set, such as MALLOC_TRIM_THRESHOLD_, or
     LD_PRELOAD, nothing is changed.
     """
-    from zoo.experiments.launch import launch, to_launch
-    from zoo.experiments.prepare import of_other_data
+    from zoo.experiments.launch import launch, of_other_data, to_launch
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run import unfinished
     from zoo.system import allocator

@@ -175,7 +175,7 @@ def tune(
         str | None, typer.Argument(metavar="[RECIPE|MODEL]", help="What to begin with.")
     ] = None,
     overrides: Overrides = None,
-    data: Annotated[str | None, typer.Option("--data", help="The data set, as of `embed`.")] = None,
+    data: Annotated[str | None, typer.Option("--data", help="A data set, or its PATH.")] = None,
     models: Annotated[
         str | None, typer.Option(help="Several models, such as sgformer,gcn,mlp: tune each.")
     ] = None,
@@ -264,7 +264,7 @@ def _tell_trial(trial, best) -> None:
     """Print a line on a trial that has ended."""
     ended = f"{trial.state} {_score(trial)}".rstrip()
     took = f"{trial.splits} splits, {trial.seconds:.1f} s"
-    known = f"best {best.val:.4f}, trial {best.number}"
+    known = f"best {best.val:.4f}, trial {best.number}" if best else "none is complete"
     console.remark(f"trial {trial.number}: {ended}, {took}; {known}")
 
 
@@ -282,10 +282,10 @@ def _tell_study(study, summary: dict[str, Any]) -> None:
                   for key in shown[0]])  # fmt: skip
     console.say("matters: how much of the spread of scores a setting explains" if matters
                 else "too few trials to tell what the settings matter")  # fmt: skip
-    begun = _score(min(done, key=lambda each: each.number))
+    first, tuned = study.as_it_was(), f"{_score(study.best())} tuned"
     test, std = summary["test"]["mean"], summary["test"]["std"]
     when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
-    console.say(f"validation {begun} {when}, {_score(study.best())} tuned")
+    console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
     console.say(f"test {test:.4f} ± {std or 0:.4f}, scored once")
     console.remark(f"written: {', '.join(map(str, study.write()))}")
 

@@ -23,7 +23,7 @@ from zoo.cli.common import (
     train_plan,
     typed_path,
 )
-from zoo.cli.weights import Graph, Imports, Layerwise, Unverified, Weights, import_first, located
+from zoo.cli.weights import Imports, Layerwise, Unverified, Weights, import_first, located
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -235,7 +235,9 @@ def _reproduce_all(
 @app.command()
 def finetune(
     weights: Weights,
-    data: Graph,
+    data: Annotated[
+        str, typer.Option("--data", help="A name or PATH; or {name: PATH, label: species}.")
+    ],
     overrides: Overrides = None,
     freeze: Annotated[
         list[str] | None,
@@ -258,9 +260,11 @@ def finetune(
     zoo finetune runs/gcn-cora-20261121-120000 --data mygraph.npz
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
     """
+    from zoo.config.recipe import divide, word
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.inference.data_of_training import as_trained, training_spec
+    from zoo.inference.data_of_training import as_trained, own_split, training_spec
     from zoo.weights.finetune import finetuning
+    from zoo.weights.folder import CONFIG, read_config
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -270,6 +274,15 @@ def finetune(
     folder = located(weights)
     spec = as_trained(spec_of(data), training_spec(folder))
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
+    if word(recipe["graph"]) == "file" and not any(each[:5] == "graph" for each in overrides or []):
+        raise ZooError(
+            f"{weights} was trained on the edges of a file, which are not with it; write "
+            "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
+        )
+    data, said = divide(recipe["dataset"], ("split",))
+    if (own := own_split(data, training_spec(folder))) is not None:  # divided as then
+        recipe["dataset"] = {**data, **own, **said}
+        recipe["seeds"] = [read_config(folder / CONFIG)["about"].seed or 0]
     recipe |= {"imports": imports} if imports else {}
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"

@@ -107,7 +107,9 @@ class About(BaseModel):
     moments: list[list[float]] | None = Field(
         None, description="of `features: standard`: means and deviations of the training graph"
     )
-    graph: Spec = Field("own", description="the edges: its own, or made of the features")
+    graph: Spec = Field(
+        "own", description="the edges: its own, made of the features, or of a file of this name"
+    )
     encoding: Spec = Field("none", description="the encoding that is put beside them")
     recipe: dict[str, Any] | None = Field(
         None, description="the recipe, with every value and names instead of paths"
@@ -131,6 +133,11 @@ class About(BaseModel):
     @classmethod
     def _without_paths(cls, recipe: dict[str, Any] | None) -> dict[str, Any] | None:
         return named(recipe)
+
+    @field_validator("graph")
+    @classmethod
+    def _without_a_path(cls, graph: Spec) -> Spec:
+        return named(graph, ("graph",))
 
     @model_validator(mode="after")
     def _count_names(self) -> Self:

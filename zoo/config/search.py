@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -99,6 +100,22 @@ class Trial(NamedTuple):
     splits: int
     seconds: float
     settings: dict[str, Any]
+
+
+def ended(trial: Any, search: Search) -> Trial:
+    """Return what became of a trial of Optuna that has ended."""
+    scores = trial.user_attrs.get("val", [])
+    words = {"COMPLETE": "complete", "PRUNED": "pruned"}
+    other = "failed" if "begun" in trial.user_attrs else "refused"
+    return Trial(
+        trial.number,
+        words.get(trial.state.name, other),
+        statistics.fmean(scores) if scores else None,
+        statistics.stdev(scores) if len(scores) > 1 else None,
+        len(scores),
+        trial.user_attrs.get("seconds", 0.0),
+        settings_of(search, trial.params),
+    )
 
 
 def changed(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from zoo.config.recipe import recipe_text, word
+from zoo.config.shipped import is_path
 from zoo.errors import ZooError
-from zoo.experiments.resolve import Plan, check_processes
+from zoo.experiments.resolve import Plan, check_processes, is_model, load_recipe
 
 _PATIENCE = 30.0
 """Seconds that a training may take to end after Ctrl-C, before it is told again."""
@@ -174,3 +176,29 @@ def _secret(path: Path | None) -> bytes:
             "secret`, `chmod 600` it, copy it to every machine, and give `--secret secret`."
         )
     return read_secret(path)
+
+
+def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:
+    """Say what an override that names another data set means for a recipe.
+
+    What comes with the zoo was tuned for one data set; features are normalised no more.
+    """
+    given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
+    if given is None or is_model(source):
+        return []
+    try:
+        recipe = load_recipe(source, trust=True)
+    except ZooError:  # the override is what makes the recipe right
+        return []
+    dataset, model = word(recipe.dataset), word(recipe.model)
+    said = []
+    if not is_path(source) and given != f"dataset={dataset}":
+        said.append(
+            f"{source} was tuned for {dataset}: `zoo train {model} {given}` takes the defaults "
+            f"of the model, and `zoo tune {model} --data ...` looks for settings."
+        )
+    features = recipe.dataset.get("features") if isinstance(recipe.dataset, Mapping) else None
+    if features is not None and not any("features" in each for each in overrides):
+        kept = f"dataset.features={features}"
+        said.append(f"{given} leaves out `features: {features}`; write `{kept}` to keep that.")
+    return said

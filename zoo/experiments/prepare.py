@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from torch import Tensor
 from zoo.config.metadata import About, path_name
 from zoo.config.options import options_of, pick
 from zoo.config.recipe import word
-from zoo.config.shipped import is_path
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
@@ -24,15 +23,17 @@ from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
-from zoo.experiments.resolve import Plan, is_model, load_recipe
+from zoo.experiments.resolve import Plan
 from zoo.registry import MODELS, Model
+from zoo.sequences.gru import with_columns
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
+from zoo.training.fit import Hooks
 from zoo.training.full_batch import TrainingData, identity
 from zoo.weights.create import create_model
-from zoo.weights.finetune import Start
+from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
-from zoo.weights.folder import WEIGHTS, read_folder, sha256_of
+from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
 
 
@@ -56,6 +57,11 @@ class Prepared(NamedTuple):
     def on(self, split: Split) -> TrainingData:
         """Return what a model learns from on one of the splits."""
         return TrainingData(self.data, split, self.task, self.augment)
+
+    def hooks(self, model: Model) -> Hooks:
+        """Return how a new model is trained; one that starts from weights, layer by layer."""
+        how = self.plan.recipe.start_from
+        return Hooks() if how is None else Hooks(arrange=layered(model, how.lr_decay), trained=True)
 
 
 def prepare(plan: Plan) -> Prepared:
@@ -103,6 +109,14 @@ def _warn(plan: Plan, data: Dataset) -> None:
         warn(f"{name} ignores the features of edges of {data.name}; gat, gine and htgn read them.")
     if data.task == "node-classification" and data.classes == 1:
         warn(f"all labels of {data.name} are of one class, so that every model is right.")
+    if plan.start_from is not None and getattr(data, "moments", None) is not None:
+        weights = plan.start_from["weights"]
+        theirs = read_config(locate(weights).folder / CONFIG)["about"].moments
+        if theirs is not None and theirs != data.moments.tolist():
+            warn(
+                f"`features: standard` is by the means and deviations of {data.name}, not those "
+                f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
+            )
 
 
 def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
@@ -235,32 +249,6 @@ def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
     return now
 
 
-def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:
-    """Say what an override that names another data set means for a recipe.
-
-    What comes with the zoo was tuned for one data set; features are normalised no more.
-    """
-    given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
-    if given is None or is_model(source):
-        return []
-    try:
-        recipe = load_recipe(source, trust=True)
-    except ZooError:  # the override is what makes the recipe right
-        return []
-    dataset, model = word(recipe.dataset), word(recipe.model)
-    said = []
-    if not is_path(source) and given != f"dataset={dataset}":
-        said.append(
-            f"{source} was tuned for {dataset}: `zoo train {model} {given}` takes the defaults "
-            f"of the model, and `zoo tune {model} --data ...` looks for settings."
-        )
-    features = recipe.dataset.get("features") if isinstance(recipe.dataset, Mapping) else None
-    if features is not None and not any("features" in each for each in overrides):
-        kept = f"dataset.features={features}"
-        said.append(f"{given} leaves out `features: {features}`; write `{kept}` to keep that.")
-    return said
-
-
 def seed_everything(seed: int) -> None:
     """Seed the global generators of Python, NumPy and torch."""
     random.seed(seed)
@@ -286,6 +274,7 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     name = options.pop("name")
     options = with_edge_dim(name, options, prepared.data.edge_dim)
+    options = with_columns(name, options, prepared.data)
     try:
         model = create_model(name, prepared.data.inputs, outputs, **options)
     except (MemoryError, RuntimeError) as error:

@@ -18,13 +18,7 @@ from zoo.config.recipe import Recipe, recipe_text
 from zoo.datasets.splits import PARTS, Split
 from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
-from zoo.experiments.prepare import (
-    Prepared,
-    build,
-    prepare,
-    same_files,
-    seed_everything,
-)
+from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.experiments.run_files import (
     differences,
@@ -36,14 +30,14 @@ from zoo.experiments.run_files import (
 )
 from zoo.experiments.run_folder import Record, Tell, new_folder, silent
 from zoo.experiments.trackers import check_trackers
-from zoo.inference.data_of_training import NODES, nodes_of
+from zoo.inference.data_of_training import NODES, nodes_of, warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError
 from zoo.system.environment import choose_device, environment, last_digits, using_threads
 from zoo.training.checkpoint import EVERY
-from zoo.training.fit import Epoch, Hooks, fit
-from zoo.weights.finetune import Start, layered
+from zoo.training.fit import Epoch, fit
+from zoo.weights.finetune import Start
 
 Watch = Callable[[int, Epoch], None]
 
@@ -218,6 +212,7 @@ def _run(
             if start is not None:
                 record.begin_from(start)
                 begin(start)
+                warn_of_seen(start.weights, plan.dataset, prepared.data, prepared.splits)
             record.track(track, written)
             known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
             record.begin(lambda: {**known, **environment(where)})
@@ -275,7 +270,7 @@ def _train(
 ) -> tuple[dict[str, Any], Model]:
     prepared = prepared.fitted_to(split)
     seed_everything(seed)
-    model, start = build(prepared)
+    model, _ = build(prepared)
 
     def report(epoch: Epoch) -> None:
         record.add({"seed": seed, **epoch._asdict()})
@@ -284,10 +279,9 @@ def _train(
     def resumed(epochs: int) -> None:
         record.metrics.forget_after(seed, epochs, past)
 
-    hooks = Hooks(begin=resumed, watch=report, checkpoint=record.checkpoint(seed))
-    if start is not None:
-        decay = prepared.plan.recipe.start_from.lr_decay
-        hooks = hooks._replace(arrange=layered(model, decay), trained=True)
+    hooks = prepared.hooks(model)._replace(
+        begin=resumed, watch=report, checkpoint=record.checkpoint(seed)
+    )
     result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
     weights = sum(each.numel() for each in model.parameters())
     own = {"parameters": weights, "split_sha256": split.sha256}

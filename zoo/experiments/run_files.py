@@ -100,8 +100,9 @@ def need_run(folder: Path) -> None:
         raise ZooError(f"there is no run at {str(folder)[:300]!r}; name the folder of one.")
     parent = folder.resolve().parent
     if (folder / "trials.db").exists():
-        best = next((f"its best run is {each.parent}" for each in folder.glob("*/recipe.yaml")), "")
-        fix = best or f"`zoo tune --resume {shlex.quote(str(folder))}` goes on with it"
+        runs = sorted(folder.glob("*/recipe.yaml"), key=os.path.getmtime)
+        fix = f"`zoo tune --resume {shlex.quote(str(folder))}` goes on with it"
+        fix = f"its last run of the best settings is {runs[-1].parent}" if runs else fix
         raise ZooError(f"{folder} is a study of `zoo tune`; {fix}.")
     if (parent / "recipe.yaml").exists() and folder.resolve().name.startswith("seed-"):
         raise ZooError(f"{folder} is one seed of a run; name the run, {parent}.")
@@ -294,7 +295,6 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
         return passed, f"{said}{-better:+.4f}, {expect['within']:g} above is allowed."
     points = f"{100 * better:+.2f} points, {100 * expect['within']:g} below is allowed."
     if expect.get("program"):
-        points += " The authors' program itself comes to {:.4f} ± {:.4f}.".format(
-            *expect["program"]
-        )
+        mean, std = expect["program"]
+        points += f" The authors' program itself comes to {mean:.4f} ± {std:.4f}."
     return passed, said + points

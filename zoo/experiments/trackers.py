@@ -19,6 +19,7 @@ from typing import Any
 
 from zoo.config.options import Table, pick
 from zoo.errors import ZooError, optional, unknown
+from zoo.system.disk import sqlite
 from zoo.system.files import write_whole
 from zoo.system.memory import held_now
 
@@ -135,7 +136,7 @@ class _MlFlow:
 
     def __init__(self, folder: Path, recipe: Line):
         mlflow, self.entities = _library("mlflow"), importlib.import_module("mlflow.entities")
-        store = f"sqlite:///{folder.parent.resolve() / 'mlflow.db'}"
+        store = sqlite(folder.parent.resolve() / "mlflow.db")
         self.client = mlflow.MlflowClient(os.environ.get("MLFLOW_TRACKING_URI", store))
         self.folder, self.recipe, self.parent = folder, recipe, None
         self.runs, self.waiting, self.written = {}, [], 0.0

@@ -1,5 +1,6 @@
 """The data that weights were trained on, and other data read in the same way."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from zoo.datasets import Dataset
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
 from zoo.datasets.load.by_name import common_options, whole_reader
+from zoo.datasets.load.images import OF_PATCHES
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
-from zoo.datasets.splits import split_of
+from zoo.datasets.splits import Split, split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
@@ -27,6 +29,7 @@ from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.training.checksums import Damaged, unsealed_json
 from zoo.weights.folder import CONFIG, read_config, sha256_of
+from zoo.weights.index import locate
 
 MOST_NODES = 1_000_000
 
@@ -118,8 +121,8 @@ def as_trained(
 ) -> Spec:
     """Return a spec of files of one's own with the options of the data of training.
 
-    What it says itself counts first. Columns that a table does not have are left out. Of `texts` it
-    is how sequences are made.
+    What it says itself counts first. Columns that a table does not have are left out. Of `texts`
+    and `images` it is how sequences and patches are made.
 
     Args:
         spec: of the data.
@@ -135,7 +138,7 @@ def as_trained(
         return spec
     own = dict(spec) if isinstance(spec, Mapping) else {}
     if name in DATASETS:
-        made = OF_SEQUENCES if name == "texts" else ()
+        made = {"texts": OF_SEQUENCES, "images": OF_PATCHES}.get(name, ())
         told = {key: trained_on[key] for key in made if key in trained_on}
         return {"name": name, **told, **own} if told else spec
     path = path_of(name)
@@ -143,7 +146,7 @@ def as_trained(
         return spec
     if whole := whole_reader(path, trained_on):
         fits = {*trained_on, *own} <= {"name", "split", *options_of(whole)}
-        told = {"step": step} if step and not step.isdigit() and "step" in options_of(whole) else {}
+        told = {"step": step} if step and "step" in options_of(whole) else {}
         return {**trained_on, **told, **own, "name": name} if fits else spec
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
@@ -216,6 +219,46 @@ def own_split(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
         return own if _told(theirs) == _told(spec) else None
     except ZooError:  # the data of training are not here
         return None
+
+
+def trained_nodes(
+    about: About, spec: Spec, trained_on: Spec | None, data: Dataset
+) -> Tensor | None:
+    """Return the nodes that weights were trained on, where data are those of training; else None.
+
+    Args:
+        about: of the weights.
+        spec: of the data, without a split.
+        trained_on: of the data of training, with its split.
+        data: which the spec is of.
+    """
+    theirs = own_split(spec, trained_on)
+    if theirs is None:
+        return None
+    return split_of(data, theirs.get("split", data.split), about.seed or 0).train
+
+
+def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> None:
+    """Warn where weights were trained on what a fine-tuning from them is measured on.
+
+    Args:
+        weights: which the fine-tuning starts from.
+        spec: of its data, without a split.
+        data: which the spec is of.
+        splits: of each seed.
+    """
+    folder = locate(weights).folder
+    about = read_config(folder / CONFIG)["about"]
+    train = trained_nodes(about, spec, training_spec(folder), data)
+    if train is None:
+        return
+    measured = [torch.cat([split.val, split.test]) for split in splits]
+    if seen := sum(int(torch.isin(each, train).sum()) for each in measured):
+        logging.getLogger(__name__).warning(
+            f"{weights} was trained on {seen:,} of the {sum(map(len, measured)):,} {data.unit} of "
+            "validation and test, whose scores are too good; with the split of that training and "
+            f"`seeds=[{about.seed or 0}]` none of them was."
+        )
 
 
 def _told(spec: Spec) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from zoo.inference.data_of_training import (
     of_training,
     own_split,
     same_nodes,
+    trained_nodes,
     training_part,
 )
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
@@ -91,8 +92,8 @@ def evaluate_part(
         return {**found, "seen": data.name == about.data and part in ("all", "train")}
     split = own.get("split", data.split)
     seen = data.name == about.data and part in ("all", "train")
-    if theirs is not None:
-        train = split_of(data, theirs.get("split", data.split), about.seed or 0).train
+    train = trained_nodes(about, spec, known_data, data)
+    if train is not None:
         seen = bool(torch.isin(_nodes(model, data, split, part), train).any())
     rows, nodes, context = asked(model, data, split, part, trained_on)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}

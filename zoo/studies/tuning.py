@@ -34,8 +34,9 @@ from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
 from zoo.registry import MODELS, Model
 from zoo.studies.study import Series, Study, write_study
+from zoo.system.disk import sqlite
 from zoo.system.environment import choose_device
-from zoo.system.files import write_whole
+from zoo.system.files import held, write_whole
 from zoo.training.fit import fit
 from zoo.training.full_batch import TrainingData
 
@@ -86,9 +87,8 @@ class Tuning:
         trust: run what the recipe of a study that was begun imports; that of a new one is run.
 
     Raises:
-        ZooError: Optuna is missing, nothing was begun in the folder or something else was, it
-            imports code that is not trusted, its data have changed, or the recipe cannot be
-            trained.
+        ZooError: Optuna is missing, nothing or something else was begun in the folder, it imports
+            code that is not trusted, its data have changed, or the recipe cannot be trained.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Tuning:
         self,
         trials: int = 40,
         hours: float = math.inf,
-        tell: Callable[[Trial, Trial], None] = lambda trial, best: None,
+        tell: Callable[[Trial, Trial | None], None] = lambda trial, best: None,
     ) -> None:
         """Try settings until so many trials have ended, those of before included.
 
@@ -135,7 +135,7 @@ class Tuning:
             trials: how many. Settings that do not go together, which is known before any training,
                 do not count, up to three times as many.
             hours: after which no trial is begun.
-            tell: called after each trial, with it and the best so far.
+            tell: called after each trial, with it and the best so far, None where there is none.
 
         Raises:
             ZooError: every trial has failed: why.
@@ -149,8 +149,8 @@ class Tuning:
                 failed.append(error)
             if len(failed) == len(done := self.trials()) >= 3:
                 raise failed[0]
-            if best := self.best():
-                tell(done[-1], best)
+            if done:
+                tell(done[-1], self.best())
         if self.best() is None:
             raise failed[0] if failed else ZooError(f"no trial has ended in {self.folder}.")
 
@@ -161,12 +161,19 @@ class Tuning:
     def trials(self) -> list[Trial]:
         """Return the trials that have ended, in this order."""
         ended = [each for each in self.study.get_trials(deepcopy=False) if each.state.is_finished()]
-        return [self._told(each) for each in sorted(ended, key=lambda each: each.datetime_complete)]
+        ended.sort(key=lambda each: each.datetime_complete)
+        return [search.ended(each, self.recipe.search) for each in ended]
 
     def best(self) -> Trial | None:
         """Return the trial with the best validation score, None where none is complete."""
         done = [each for each in self.trials() if each.state == "complete"]
         return reduce(self._better, done) if done else None
+
+    def as_it_was(self) -> Trial | None:
+        """Return the complete trial of the settings that were begun with, None where it failed."""
+        first = search.settings_of(self.recipe.search, self.start)
+        same = (each for each in self.trials() if first.items() <= each.settings.items())
+        return next((each for each in same if each.state == "complete"), None)
 
     def _better(self, old: Trial, new: Trial) -> Trial:
         return new if new.state == "complete" and self.gain(new) > self.gain(old) else old
@@ -178,16 +185,13 @@ class Tuning:
             return dict(self.optuna.importance.get_param_importances(self.study))
         return {}
 
-    def best_recipe(self) -> dict[str, Any]:
-        """Return the recipe with the best settings, as plain data."""
-        return search.changed(self.recipe.plain(), self.best().settings)
-
     def write_best(self) -> Path:
         """Write the best recipe, and where it is from."""
         best, path = self.best(), self.folder / BEST
+        tuned = search.changed(self.recipe.plain(), best.settings)
         text = (
             f"# Tuned on {len(self.trials())} trials; validation {self.metric} {best.val:.4f} over "
-            f"{best.splits} splits, trial {best.number}.\n{recipe_text(self.best_recipe())}"
+            f"{best.splits} splits, trial {best.number}.\n{recipe_text(tuned)}"
         )
         write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
         return path
@@ -216,9 +220,21 @@ class Tuning:
     def score(self, **watched: Any) -> dict[str, Any]:
         """Train the best recipe, unless that was done, and return the summary of its run.
 
+        Of several processes the first to get here does, when no trial of another is under way.
+
         Raises:
             KeyboardInterrupt: Ctrl-C has ended it.
         """
+        running = (self.optuna.trial.TrialState.RUNNING,)
+        while self.study.get_trials(deepcopy=False, states=running):
+            time.sleep(1.0)
+            self.optuna.storages.fail_stale_trials(self.study)
+        while True:
+            with contextlib.suppress(BlockingIOError), held(self.folder):
+                return self._scored(**watched)
+            time.sleep(1.0)
+
+    def _scored(self, **watched: Any) -> dict[str, Any]:
         name = f"{word(self.recipe.model)}-tuned"
         recipe = load_recipe(self.write_best(), trust=True).model_copy(update={"name": name})
         if done := finished(resolve(recipe, trust=True), self.folder):
@@ -234,7 +250,7 @@ class Tuning:
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=1)
         storage = optuna.storages.RDBStorage(
-            f"sqlite:///{(self.folder / TRIALS).absolute()}",
+            sqlite(self.folder / TRIALS),
             heartbeat_interval=30,
             heartbeat_stale_trial_callback=retry,  # one that was killed is tried again
         )
@@ -252,7 +268,7 @@ class Tuning:
         scores: list[float] = []
         for number, (model, fitted, train) in enumerate(self._built(prepared)):
             trial.set_user_attr("begun", True)
-            done = fit(model, fitted, device=choose_device(self.device), **train)
+            done = fit(model, fitted, prepared.hooks(model), choose_device(self.device), **train)
             if done.interrupted:
                 self.study.enqueue_trial(trial.params)  # lost, and tried again
                 raise KeyboardInterrupt
@@ -266,13 +282,12 @@ class Tuning:
 
     def _built(self, prepared: Prepared) -> Iterator[tuple[Model, TrainingData, dict[str, Any]]]:
         """Yield a model, what it learns from and the options of training, for each split."""
-        plan = prepared.plan
-        for seed, split in zip(plan.recipe.seeds, prepared.splits, strict=True):
+        for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
             with torch.random.fork_rng(devices=[]):  # the sampler's own draws stay its own
                 seed_everything(seed)
                 fitted = prepared.fitted_to(split)
                 model, _ = build(fitted)
-                yield model, fitted.on(split), plan.train
+                yield model, fitted.on(split), prepared.plan.train
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""
@@ -283,18 +298,3 @@ class Tuning:
         if same and plan.train["loss"] == own.train["loss"]:
             return self.prepared._replace(plan=plan)
         return prepare(plan)
-
-    def _told(self, trial) -> Trial:
-        states = self.optuna.trial.TrialState
-        scores = trial.user_attrs.get("val", [])
-        words = {states.COMPLETE: "complete", states.PRUNED: "pruned"}
-        other = "failed" if "begun" in trial.user_attrs else "refused"
-        return Trial(
-            trial.number,
-            words.get(trial.state, other),
-            statistics.fmean(scores) if scores else None,
-            statistics.stdev(scores) if len(scores) > 1 else None,
-            len(scores),
-            trial.user_attrs.get("seconds", 0.0),
-            search.settings_of(self.recipe.search, trial.params),
-        )

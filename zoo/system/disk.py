@@ -7,6 +7,7 @@ import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from zoo.errors import ZooError
 
@@ -55,6 +56,11 @@ def check_space(path: Path, *sizes: int) -> None:
             raise OSError(errno.EFBIG, f"it would take {_bytes(max(sizes))}")
         if sum(sizes) > _room(path):
             raise OSError(errno.ENOSPC, f"it would take {_bytes(sum(sizes))}")
+
+
+def sqlite(path: Path) -> str:
+    """Return the address of a database in a file, whatever its name."""
+    return f"sqlite:///{quote(str(path.absolute()))}"
 
 
 def refusal(error: OSError, path: Path) -> str:
