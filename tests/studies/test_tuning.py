@@ -1,7 +1,6 @@
 """Settings are chosen by validation; what was tried is kept, whatever ends the study."""
 
 import json
-import shutil
 import sqlite3
 import sys
 import threading
@@ -276,18 +275,21 @@ def test_what_was_begun_with_is_not_another_trial(study, tmp_path, monkeypatch):
     assert found.as_it_was() is None and told[0] == ("failed", None)
 
 
-def test_the_last_of_several_processes_scores(study, tmp_path):
-    folder = shutil.copytree(study.folder, tmp_path / "study")
-    one, other = (Tuning(folder, device="cpu") for _ in range(2))
+@pytest.mark.filterwarnings("ignore:Heartbeat", "ignore:.*fail_stale_trials")
+def test_the_last_of_several_processes_scores(tmp_path):
+    begun = Tuning(tmp_path, load_recipe(RECIPE), splits=1, device="cpu")
+    begun.run(1)
+    one, other = (Tuning(tmp_path, device="cpu") for _ in range(2))
     trial = other.study.ask()
     waits = threading.Thread(target=one.score)
     waits.start()
     waits.join(1.5)
-    assert waits.is_alive() and not list(folder.glob("*/summary.json"))
+    waited = waits.is_alive() and not list(tmp_path.glob("*/summary.json"))
     other.study.tell(trial, state=one.optuna.trial.TrialState.FAIL)
     waits.join(60)
-    assert not waits.is_alive() and len(list(folder.glob("*/summary.json"))) == 1
+    assert waited and not waits.is_alive()
     assert other.score()["folder"] == one.score()["folder"]
+    assert len(list(tmp_path.glob("*/summary.json"))) == 1
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

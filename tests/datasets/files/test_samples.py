@@ -93,7 +93,7 @@ def test_numbers_are_predicted_of_texts(written, tmp_path):
     summary = run_recipe(recipe, runs=tmp_path / "runs")
     model = load(tmp_path / "runs" / summary["folder"])
     assert summary["metric"] == "r2" and len(predict(model, data).values) == 60
-    with pytest.raises(ZooError, match="or a whole number .with `task: node-regression` any"):
+    with pytest.raises(ZooError, match="or a whole number; with `task: node-regression` any"):
         load_graph(spec["name"])
     with pytest.raises(ZooError, match="the label 'many' is no number"):
         load_graph(written([{"text": "red", "label": "many"}]), task="node-regression")
