@@ -272,16 +272,17 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     import_first(imports)
     folder = located(weights)
-    spec = as_trained(spec_of(data), training_spec(folder))
+    trained_on = training_spec(folder)
+    spec = as_trained(spec_of(data), trained_on)
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     if word(recipe["graph"]) == "file" and not any(each[:5] == "graph" for each in overrides or []):
         raise ZooError(
             f"{weights} was trained on the edges of a file, which are not with it; write "
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
-    data, said = divide(recipe["dataset"], ("split",))
-    if (own := own_split(data, training_spec(folder))) is not None:  # divided as then
-        recipe["dataset"] = {**data, **own, **said}
+    known, said = divide(recipe["dataset"], ("split",))
+    if (own := own_split(known, trained_on)) is not None:  # divided as then
+        recipe["dataset"] = {**known, **own, **said}
         recipe["seeds"] = [read_config(folder / CONFIG)["about"].seed or 0]
     recipe |= {"imports": imports} if imports else {}
     loaded = load_recipe(recipe, overrides or [], trust=True)

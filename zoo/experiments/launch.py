@@ -1,4 +1,7 @@
-"""Commands in processes of their own: one in several, or a training apart from what calls it."""
+"""What comes before a training: processes of its own, and what another data set means for it.
+
+A command is run in several processes, or a training apart from what calls it.
+"""
 
 import json
 import os

@@ -221,21 +221,17 @@ def own_split(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
         return None
 
 
-def trained_nodes(
-    about: About, spec: Spec, trained_on: Spec | None, data: Dataset
-) -> Tensor | None:
-    """Return the nodes that weights were trained on, where data are those of training; else None.
+def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> Tensor | None:
+    """Return the nodes (n,) that weights were trained on; None of other data than then.
 
     Args:
         about: of the weights.
-        spec: of the data, without a split.
-        trained_on: of the data of training, with its split.
-        data: which the spec is of.
+        split: what `own_split` says.
+        data: what they are nodes of.
     """
-    theirs = own_split(spec, trained_on)
-    if theirs is None:
+    if split is None:
         return None
-    return split_of(data, theirs.get("split", data.split), about.seed or 0).train
+    return split_of(data, split.get("split", data.split), about.seed or 0).train
 
 
 def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> None:
@@ -249,7 +245,7 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
     """
     folder = locate(weights).folder
     about = read_config(folder / CONFIG)["about"]
-    train = trained_nodes(about, spec, training_spec(folder), data)
+    train = trained_nodes(about, own_split(spec, training_spec(folder)), data)
     if train is None:
         return
     measured = [torch.cat([split.val, split.test]) for split in splits]

@@ -92,7 +92,7 @@ def evaluate_part(
         return {**found, "seen": data.name == about.data and part in ("all", "train")}
     split = own.get("split", data.split)
     seen = data.name == about.data and part in ("all", "train")
-    train = trained_nodes(about, spec, known_data, data)
+    train = trained_nodes(about, theirs, data)
     if train is not None:
         seen = bool(torch.isin(_nodes(model, data, split, part), train).any())
     rows, nodes, context = asked(model, data, split, part, trained_on)
