@@ -535,6 +535,16 @@ def test_missing_file_and_folder(tmp_path):
     assert "is a folder" in refusal(".")
 
 
+def test_data_or_a_run_in_the_place_of_a_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my nodes.csv").write_text("id,label\n")
+    assert "`zoo data check 'my nodes.csv'`" in refusal("my nodes.csv")
+    (tmp_path / "run").mkdir()
+    assert "dataset=run` trains a model on it" in refusal("run")
+    (tmp_path / "run" / "recipe.yaml").write_text(SAMPLE)
+    assert "is a run: its recipe is run/recipe.yaml" in refusal("run")
+
+
 def test_byte_order_mark_and_windows_line_ends_are_read(write):
     text = "\ufeff" + SAMPLE.replace("\n", "\r\n")
     assert read_recipe(write(text)).plain() == read_recipe(write(SAMPLE)).plain()

@@ -176,6 +176,7 @@ def test_a_notebook_is_checked_by_what_it_defines(command, tmp_path):
         ("smoothr", None, "no model is called 'smoothr'"),
         ("nowhere.py", None, "there is no file nowhere.py"),
         ("a.py", "x = 1\n", "a.py registers no model"),
+        ("nodes.csv", "id,label\n", "checked by `zoo data check nodes.csv`"),
         ("a.py", "x = (\n", "a.py, line 1"),
         ("a.py", "x = 1\nimport nothing_at_all\n", r"ModuleNotFoundError.*line 2"),
         ("a.ipynb", "{}", "not a notebook"),

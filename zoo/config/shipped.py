@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import shlex
 from pathlib import Path
 
 from zoo.errors import ZooError, suggestion, unknown
@@ -33,12 +34,27 @@ def recipe_file(name: str | Path) -> Path:
         # One name is looked up in each folder: to list all files takes longer than to read one.
         found = next(recipe_folder().glob(f"*/{glob.escape(str(name))}.yaml"), None)
         if found is None:
-            raise ZooError(unknown("recipe", name, recipe_names()))
+            other = os.path.exists(name)
+            raise ZooError(_instead(name) if other else unknown("recipe", name, recipe_names()))
         return found
     if not os.path.exists(name):
         near = suggestion(Path(name).stem, recipe_names())
         raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
+    if os.path.isdir(name):
+        raise ZooError(_instead(name))
     return Path(name)
+
+
+def _instead(path: str | Path) -> str:
+    """Return what to write where a run or data stands in the place of a recipe."""
+    recipe, given = Path(path) / "recipe.yaml", shlex.quote(str(path))
+    if os.path.isfile(recipe):
+        return f"{path} is a run: its recipe is {recipe}, and `zoo train --resume {given}` goes on."
+    kind = "is a folder and" if os.path.isdir(path) else "is"
+    return (
+        f"{path} {kind} no recipe. Where it is data, `zoo data check {given}` says what would be "
+        f"read of it, and `zoo train sgformer dataset={given}` trains a model on it."
+    )
 
 
 def is_path(name: str | Path) -> bool:

@@ -26,12 +26,17 @@ def models_of(target: str) -> list[str]:
     """
     path, known = Path(target), list_models()
     if path.suffix not in SOURCES:
-        if target not in known:
+        if target in known:
+            return [target]
+        if path.exists():
             raise ZooError(
-                f"{unknown('model', target, known)} A file of your own is checked by `zoo check "
-                "my_model.py`, with its ending."
+                f"{path} holds no model: write a .py or .ipynb file, or a model's name. Data is "
+                f"checked by `zoo data check {path}`, a recipe by `zoo show {path}`."
             )
-        return [target]
+        raise ZooError(
+            f"{unknown('model', target, known)} A file of your own is checked by `zoo check "
+            "my_model.py`, with its ending."
+        )
     if not path.is_file():
         raise ZooError(f"there is no file {path}.")
     before = dict(MODELS)
