@@ -64,6 +64,17 @@ def test_a_file_of_ones_own(written):
     assert file.name == "own.npz"
 
 
+def test_a_split_of_ones_own(written):
+    parts = {f"{part}_masks": np.arange(6)[None] // 2 == row
+             for row, part in enumerate(("train", "val", "test"))}  # fmt: skip
+    data = load_data(written(**parts))
+    split = make_split(data.split, data.y, data.masks, seed=3)
+    assert data.split == "benchmark" and split.train.tolist() == [0, 1]
+    assert split.val.tolist() == [2, 3] and split.test.tolist() == [4]  # 5 has no label
+    with pytest.raises(ZooError, match=r"own\.npz: .*masks overlap"):
+        load_data(written(**parts | {"test_masks": parts["train_masks"]}))
+
+
 def test_a_class_token_is_the_last_node_and_has_a_column_of_its_own(written):
     plain = load_data(written())
     data = load_data({**written(), "readout": "class-token"})

@@ -94,6 +94,12 @@ def read_arrays(path: Path, keys: Sequence[str]) -> list[np.ndarray]:
         return [_array(stored, key) for key in keys]
 
 
+def read_masks(path: Path) -> dict[str, np.ndarray] | None:
+    """Read `train_masks`, `val_masks`, `test_masks` of any `.npz` file; raise as `read_arrays`."""
+    with _open(path) as stored:
+        return _masks(stored)
+
+
 def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     """Write a prepared file, whole or not at all; features mostly of zeros are stored sparse.
 

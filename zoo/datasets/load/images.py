@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +14,9 @@ from torch import nn
 
 from zoo.config.options import Count, Number, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
-from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_room
+from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_masks, check_room
 from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
-from zoo.datasets.files.prepared import read_arrays, read_unchecked
+from zoo.datasets.files.prepared import read_arrays, read_masks, read_unchecked
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError, of_file
@@ -49,6 +50,8 @@ def images(
 ) -> Samples:
     """Images of an .npz file of one's own, `images` (S, H, W[, C]) uint8 and `labels` (S,).
 
+    `train_masks`, `val_masks` and `test_masks`, (splits, S) bool, are its splits where given.
+
     Args:
         path: of the file.
         patch: rows and columns of pixels in a patch, which is a node.
@@ -57,8 +60,15 @@ def images(
         readout: what is read of an image: the `mean` over its patches, or a `class-token`.
     """
     file = user_path(path)
-    arrays = _read(file)
-    return _graphs(file.stem, *arrays, 255, patch, window, skip, readout)
+    found = _graphs(file.stem, *_read(file), 255, patch, window, skip, readout)
+    try:
+        masks = check_masks(read_masks(file), len(found.y))
+    except ZooError as error:
+        raise of_file(file, error) from None
+    if masks is None:
+        return found
+    given = {part: torch.from_numpy(mask) for part, mask in masks.items()}
+    return dataclasses.replace(found, masks=given, split="benchmark")
 
 
 def mnist10k(
