@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 
+from zoo.canonical_form import WEIGHT
 from zoo.dgl import dgl
 from zoo.graphs import message_passing
 from zoo.graphs.adjacency import ends
@@ -91,3 +92,14 @@ def test_a_graph_that_is_no_longer_used_is_freed():
         del made
         gc.collect()
         assert left() is None
+
+
+def test_what_is_found_is_kept_however_often_weights_were_written(tiny, monkeypatch):
+    graph, _, _ = tiny
+    graph.edata[WEIGHT] = torch.ones(graph.num_edges())
+    for _ in range(300):
+        graph.edata[WEIGHT].add_(1)
+    known = ends(graph)
+    assert ends(graph)[0] is known[0]
+    graph.edata[WEIGHT].add_(1)
+    assert ends(graph)[0] is not known[0]

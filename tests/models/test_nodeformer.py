@@ -356,6 +356,8 @@ def test_the_kernel_in_blocks_and_its_gradients(lead, samples, monkeypatch):
         kernel = functools.partial(gumbel_attention, w=w, noise=some, epsilon=epsilon)
         assert torch.autograd.gradcheck(kernel, few)
         assert torch.autograd.gradgradcheck(kernel, few, fast_mode=True)
+        frozen = (few[0], few[1].detach(), few[2])
+        assert torch.autograd.gradgradcheck(kernel, frozen, fast_mode=True)
 
 
 @pytest.mark.parametrize("apart", [0.0, 40.0, 300.0])

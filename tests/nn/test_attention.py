@@ -559,6 +559,9 @@ def test_the_mean_of_linear_attentions_and_its_gradients(base, block, shape, mon
     assert torch.autograd.gradgradcheck(
         lambda *qkv: linear_mean(*qkv, base), (q, k, v), fast_mode=True
     )
+    assert torch.autograd.gradgradcheck(  # keys that need no gradient
+        lambda *qkv: linear_mean(*qkv, base), (q, k.detach(), v), fast_mode=True
+    )
 
 
 @pytest.mark.parametrize("n", [64, 377, 1000, 1024])

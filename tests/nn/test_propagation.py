@@ -9,6 +9,7 @@ from torch.nn import functional
 
 import zoo
 from zoo.dgl import dgl
+from zoo.errors import ZooError
 from zoo.graphs import along, message_passing, spmm_cpu
 from zoo.graphs.adjacency import degrees, walks
 from zoo.graphs.message_passing import (
@@ -284,6 +285,16 @@ def test_walks_are_found_once(tiny, monkeypatch):
     assert walks(graph, 0) is graph and not graph.ndata and not graph.edata
     graph.add_edges([0], [6])
     torch.testing.assert_close(relation(graph, x, 2), dense_relation(graph, x.double(), 2).float())
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_walks_over_a_hub_are_refused_before_there_is_no_room(kind, monkeypatch):
+    monkeypatch.setattr("zoo.graphs.adjacency.available_memory", lambda: 8e9)
+    n = 50_001  # its square is beyond int32
+    spokes, hub = torch.arange(1, n), torch.zeros(n - 1, dtype=torch.long)
+    star = dgl.graph((torch.cat([spokes, hub]), torch.cat([hub, spokes])), num_nodes=n)
+    with pytest.raises(ZooError, match="2,500,000,000 pairs"):
+        walks(star.int() if kind == "int32" else star, 1)
 
 
 def test_walks_are_forgotten_with_the_graph():

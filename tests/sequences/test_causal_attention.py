@@ -50,6 +50,7 @@ def test_gradients_and_their_gradients(length, monkeypatch):
     monkeypatch.setattr(causal_attention, "CHUNK", 4)
     inputs = tensors(2, length, 2)
     assert gradcheck(causal_product, inputs) and gradgradcheck(causal_product, inputs)
+    assert gradgradcheck(causal_product, (inputs[0], inputs[1].detach(), inputs[2]))
 
 
 def test_second_gradients_equal_those_of_the_twin():

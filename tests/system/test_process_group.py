@@ -73,6 +73,16 @@ def draws_numbers(q, k, v):
     return softmax(q + torch.randn_like(q), k, v)
 
 
+def check_a_process_without_a_gradient_adds_zeros():
+    given = [torch.nn.Parameter(torch.zeros(each)) for each in (3, 2, 4)]
+    given[0].grad = torch.full((3,), 1.0 + process_group.rank())
+    if process_group.rank() == 1:
+        given[1].grad = torch.tensor([5.0, 6.0])
+    process_group.sum_gradients(given)
+    assert given[0].grad.tolist() == [3, 3, 3] and given[1].grad.tolist() == [5, 6]
+    assert given[2].grad is None
+
+
 def check_processes_draw_alike_after_an_attention_that_draws():
     attended(draws_numbers, "replicated", 31, ())  # four batches, of two sizes
     drawn = torch.randn(3)

@@ -161,6 +161,8 @@ def _both_ways(arrays: GraphArrays) -> GraphArrays:
 def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
     """Return canonical graphs as one, without edges between them; edges keep what all of them have.
 
+    It is one set of nodes: attention goes from each graph to the others.
+
     Raises:
         ZooError: some have weights, directions or features of edges, and others have not.
     """
@@ -174,7 +176,10 @@ def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
             "some of the graphs have weights, directions or features of edges, and others have "
             "not, or others; read all of them with the same options."
         )
-    return remember(dgl.batch(bare))
+    joined = dgl.batch(bare)
+    joined.set_batch_num_nodes(torch.tensor([joined.num_nodes()]))
+    joined.set_batch_num_edges(torch.tensor([joined.num_edges()]))
+    return remember(joined)
 
 
 def _canonical(

@@ -158,7 +158,7 @@ def _walks(graph, order: int) -> Graph:
         dealt = graph.order  # before the walks: not every share can have them
         return Shard(walks(all_of_it, order), dealt)
     half, n = walks(graph, order - 1), graph.num_nodes()
-    most = int((half.in_degrees() * half.out_degrees()).max()) if n else 0
+    most = int((half.in_degrees().long() * half.out_degrees()).max()) if n else 0
     if 16 * most > available_memory():
         raise ZooError(
             f"walks of {2**order} edges join {most:,} pairs of nodes and more: all neighbours of a "

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from operator import is_
 
 import torch
 from torch import Tensor
@@ -108,7 +107,10 @@ def _derived(graph: dgl.DGLGraph) -> dict[tuple, dgl.DGLGraph]:
 
 
 def _same(one: tuple, other: tuple) -> bool:
-    return len(one) == len(other) and all(map(is_, one, other))
+    # Numbers by their value: Python has several objects of a large one.
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, int) and a == b) for a, b in zip(one, other, strict=True)
+    )
 
 
 def _state(graph: dgl.DGLGraph) -> tuple:

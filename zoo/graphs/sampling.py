@@ -91,7 +91,8 @@ def neighbourhood(
     directions, as everywhere in the zoo.
 
     Args:
-        graph: a canonical graph.
+        graph: a canonical graph; of one with edge data neighbours stand in ascending order, as
+            `zoo.canonical` leaves them.
         seeds: (m,) int64.
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         seed: of the draw.
@@ -159,7 +160,7 @@ def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Ten
         return rows.repeat_interleave(counts), ranges(torch.zeros_like(counts), counts)
     few, many = rows[counts <= fanout], rows[counts > fanout]
     chosen = torch.empty(len(many), fanout, dtype=torch.int64)
-    for turn in range(fanout):
+    for turn in range(fanout if len(many) else 0):
         last = counts[many] - fanout + turn
         draw = torch.rand(len(many), dtype=torch.double, generator=generator)
         place = (draw * (last + 1)).long()

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from zoo.ops.chunks import row_blocks
 from zoo.ops.linear import Projected, linear_map, sum_of_products
+from zoo.ops.second_gradients import second_gradients
 
 LARGE = 2**26
 """Multiplications of a product of N rows below which it is not worth it."""
@@ -115,7 +116,7 @@ class _Quotient(torch.autograd.Function):
         if torch.is_grad_enabled():  # second gradients are asked for
             mass = (z @ below[:-1] + below[-1]).unsqueeze(1)
             again = linear_map(z, above[:, :-1], above[:, -1]) / mass
-            return torch.autograd.grad(again, (z, above, below), grad, create_graph=True)
+            return second_gradients(again, (z, above, below), grad)
         shared, grad_mass = torch.empty_like(out), torch.empty_like(share)
         for given, rows, part, into, mass in row_blocks(grad, out, share, shared, grad_mass):
             torch.mul(given, part, out=into)

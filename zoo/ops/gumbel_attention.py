@@ -17,6 +17,7 @@ from torch import Tensor
 
 from zoo.ops.precision import in_fp32, wide
 from zoo.ops.random_order import drawn_seed
+from zoo.ops.second_gradients import second_gradients
 from zoo.tracing import operator
 
 _NUMBERS = {"cpu": 2**19, "cuda": 2**26}
@@ -110,8 +111,7 @@ class _Mean(torch.autograd.Function):
         queries, keys, values, shifts, sums, averages = ctx.saved_tensors
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # second gradients
             inputs = queries, keys, values
-            out = _written_out(*inputs, shifts)
-            return *torch.autograd.grad(out, inputs, grad, create_graph=True), None
+            return *second_gradients(_written_out(*inputs, shifts), inputs, grad), None
         return *_mean_gradient(grad, queries, keys, values, shifts, sums, averages), None
 
 

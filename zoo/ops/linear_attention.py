@@ -21,6 +21,7 @@ from zoo.ops.chunks import row_blocks
 from zoo.ops.global_sums import Sums, by_sums, count_nodes, sum_over_nodes
 from zoo.ops.linear import Projected, as_tensors, linear_map, sum_of_products
 from zoo.ops.precision import in_fp32
+from zoo.ops.second_gradients import second_gradients
 
 Base = Literal["own", "all", "none"]
 Divisor = Literal["frobenius", "row", "none"]
@@ -165,7 +166,7 @@ class _ByState(torch.autograd.Function):
         q, k, v, state, keys, share, values = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
             out = linear_mean(q, k, v, ctx.base, way="sums")
-            return *torch.autograd.grad(out, (q, k, v), grad, create_graph=True), None
+            return *second_gradients(out, (q, k, v), grad), None
         shared = grad * share
         grad_q, grad_mass = _through(shared, state.mT), torch.empty_like(share)
         keys, added = keys.unsqueeze(-3), v if values is None else values

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from zoo.ops.precision import in_fp32
+from zoo.ops.second_gradients import second_gradients
 
 CHUNK = 128
 """Places in a chunk: its scores, and the state that is carried past it, fit the cache."""
@@ -45,7 +46,7 @@ class _CausalProduct(torch.autograd.Function):
     def backward(ctx, grad):
         q, k, v = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            return torch.autograd.grad(_of_pairs(q, k, v), (q, k, v), grad, create_graph=True)
+            return second_gradients(_of_pairs(q, k, v), (q, k, v), grad)
         return (
             _product(grad, v, k),
             _product(v, grad, q, backwards=True),

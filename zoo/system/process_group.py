@@ -224,10 +224,20 @@ def of_first(number: float) -> float:
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace every gradient by its sum over the processes, in one message."""
-    gradients = [each.grad for each in parameters if each.grad is not None]
-    if count() > 1 and gradients:
-        vector_to_parameters(total(parameters_to_vector(gradients)), gradients)
+    """Replace every gradient by its sum over the processes, in one message.
+
+    A process without a gradient, whose own nodes gave none, adds zeros; where none has one, it
+    stays None.
+    """
+    known = [each for each in parameters if each.requires_grad]
+    if count() == 1 or not known:
+        return
+    given = [torch.zeros_like(each) if each.grad is None else each.grad for each in known]
+    has = known[0].new_tensor([each.grad is not None for each in known])
+    summed = total(torch.cat([parameters_to_vector(given), has]))
+    vector_to_parameters(summed[: -len(known)], given)
+    for each, gradient, some in zip(known, given, summed[-len(known) :].tolist(), strict=True):
+        each.grad = gradient if some else None
 
 
 def average_buffers(model: nn.Module) -> None:

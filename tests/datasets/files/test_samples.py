@@ -208,9 +208,14 @@ def test_weights_join_what_they_are_asked_about(written, tmp_path):
     assert evaluate(model, other) == evaluate(model, made) > 0.5
 
 
-def test_inductive_weights_see_the_training_nodes_again(written, tmp_path):
+@pytest.mark.parametrize(
+    "given", [{}, {"graph": "own", "model": {"name": "transformer", "dim": 8}}]
+)
+def test_inductive_weights_see_the_training_nodes_again(given, written, tmp_path):
+    """By the edges that are made, or by attention alone."""
     path = written(posts(60))
-    recipe = {**RECIPE, "dataset": path, "train": {**RECIPE["train"], "inductive": True}}
+    train = {**RECIPE["train"], "inductive": True}
+    recipe = {**RECIPE, "dataset": path, "train": train, **given}
     summary = run_recipe(recipe, runs=tmp_path / "runs")
     model = load(tmp_path / "runs" / summary["folder"])
     for part in ("train", "val", "test"):
@@ -222,6 +227,7 @@ def test_inductive_weights_see_the_training_nodes_again(written, tmp_path):
     rows = data.masks["test"][0].nonzero().squeeze(1)
     found = predict(model, data.part(rows), context=context)
     assert len(found.ids) == len(rows) and list(found.ids) == list(data.ids[rows.numpy()])
+    assert not torch.equal(found.values, predict(model, data.part(rows)).values)
     wrong = sum(a != data.labels[b] for a, b in zip(found.labels, data.y[rows], strict=True))
     assert 1 - wrong / len(rows) == pytest.approx(summary["seeds"][0]["test"])
     assert training_part(load_plain(tmp_path, path), path) is None
