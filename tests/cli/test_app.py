@@ -160,6 +160,11 @@ def test_a_study_that_cannot_be_made(zoo, words, tmp_path):
 def test_schema_is_json(zoo):
     schema = json.loads(zoo("schema").stdout)
     assert {"dataset", "model", "train", "seeds"} <= set(schema["properties"])
+    [word, file] = schema["$defs"]["dataset"]["anyOf"][-2:]  # graphs of one's own
+    assert word["type"] == "string" and "cora" in word["not"]["enum"]
+    assert file["properties"]["name"] == word and not file["additionalProperties"]
+    assert {"label", "columns", "direction", "edge_features"} <= set(file["properties"])
+    assert file["properties"]["split"] == {"$ref": "#/$defs/split"} and "split" in schema["$defs"]
 
 
 def test_doctor_finds_this_machine_in_order(zoo):

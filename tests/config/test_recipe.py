@@ -414,6 +414,8 @@ def test_override_of_a_mapping_replaces_it_and_the_last_one_holds(write):
     assert recipe.train["epochs"] == 6
     recipe = read_recipe({"dataset": "cora", "model": "sgformer"}, ["train.epochs=5"])
     assert recipe.train == {"epochs": 5}
+    options = ["dataset.label=kind", "dataset=mine", "dataset.split=ids"]
+    assert read_recipe(name, options).dataset == {"name": "mine", "label": "kind", "split": "ids"}
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,15 @@ def test_lists_of_ids(tmp_path, monkeypatch):
         make_split(spec, CLASSES, None, seed=0, ids=ids)
 
 
+@pytest.mark.parametrize("sizes", [[100] + 100 * [1], [120, 20, 20, 20, 20], [80, 80, 20, 20]])
+def test_large_groups_are_of_training(sizes):
+    """Whatever the seed, no part is empty, and none but training is larger than its share."""
+    owners = np.repeat(np.arange(len(sizes)), sizes).astype(str)
+    for seed in range(30):
+        split = make_split("group", torch.zeros(200).long(), None, seed=seed, groups=owners)
+        assert sizes[0] <= len(split.train) and 1 <= len(split.val) <= 60 and len(split.test)
+
+
 @pytest.mark.parametrize(
     "groups,said",
     [

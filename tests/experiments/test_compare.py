@@ -174,6 +174,8 @@ def test_one_row_for_each_attention(tiny):
     assert chosen[0] == "native" and chosen[1]["size"] == 16 and chosen[2:] == [None, None]
     with pytest.raises(ZooError, match="did you mean 'rba'"):
         contestants([str(tiny)], attentions=["rbaa"])
+    with pytest.raises(ZooError, match="none of these models has an attention to choose"):
+        contestants(["gcn-cora"], attentions=["rbaa"])
 
 
 def test_what_cannot_be_compared():

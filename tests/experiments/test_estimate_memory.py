@@ -12,6 +12,7 @@ from zoo.cli.common import _too_large
 from zoo.config.options import pick
 from zoo.datasets.load import prepare_on_disk
 from zoo.datasets.tasks import TASKS
+from zoo.errors import ZooError
 from zoo.experiments.estimate_memory import _loaded, _sizes, _through, estimate
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.scaled_down import _like
@@ -75,6 +76,18 @@ def test_running_out_of_memory_is_answered_with_an_estimate(tmp_path):
     done = run(tmp_path, "train", *LARGE, "dataset.nodes=400000", "model.dim=128", limit=3_000_000)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "does not fit into memory" in done.stderr and "random-nodes" in done.stderr
+
+
+@pytest.mark.parametrize("change", ["train.batching=tokens", "model=vit", "train.batching=samples"])
+def test_what_is_not_trained_is_not_estimated(change):
+    plan = resolve(load_recipe("gcn-cora", ["dataset=karate", change]))
+    with pytest.raises(ZooError, match="not trained by|no model of the task"):
+        estimate(plan)
+
+
+def test_many_graphs_that_do_not_fit_are_told_to_take_fewer():
+    said = _too_large(resolve(load_recipe("gine-mutag")))
+    assert "does not fit into memory. Write train.batching.size=16, or" in said
 
 
 def test_one_of_several_processes_does_not_ask_the_others(monkeypatch):

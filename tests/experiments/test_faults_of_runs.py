@@ -248,6 +248,21 @@ def test_reproduce_takes_the_threads_of_what_was_verified(tmp_path, command):
     assert known_of(json.loads(out)["folder"])[1]["threads"] == 2
 
 
+def test_ctrl_c_in_the_first_epoch_of_a_fine_tuning_keeps_the_loaded_weights(tmp_path, monkeypatch):
+    first = run_recipe(recipe(), runs=tmp_path / "runs")
+    start = {"weights": f"{first['folder']}/seed-3"}
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zoo.training.epoch.Steps.train", interrupted)
+    again = run_recipe(recipe(seeds=[3], start_from=start), runs=tmp_path / "again")
+    [row] = again["seeds"]
+    assert again["interrupted"] and (row["epochs"], row["epoch"]) == (0, -1)
+    assert row["seconds_per_epoch"] == 0 and row["val"] == first["seeds"][0]["val"]
+    assert read_summary(Path(again["folder"]))["seeds"][0]["test"] == row["test"]
+
+
 def test_weights_that_a_run_started_from_have_to_stay(tmp_path):
     source = run_recipe(recipe(), runs=tmp_path)["folder"] + "/seed-3"
     begun = recipe(start_from={"weights": source})

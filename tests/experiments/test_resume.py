@@ -232,7 +232,8 @@ if __name__ == "__main__":
         assert os.WTERMSIG(status) == signal.SIGKILL, name
 
 
-def test_a_run_does_not_go_on_with_other_data(tmp_path):
+@pytest.mark.parametrize("changed", ["sales.csv", "test.txt"])
+def test_a_run_does_not_go_on_with_other_data_or_another_split(changed, tmp_path, monkeypatch):
     class Ended(Exception):
         pass
 
@@ -240,15 +241,23 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path):
         if seed == 1:
             raise Ended
 
-    path = tmp_path / "sales.csv"
+    path, other = tmp_path / "sales.csv", tmp_path / changed
     path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))
-    own = {"dataset": str(path), "model": "mlp", "train": {"epochs": 2}, "seeds": [0, 1]}
+    files = {part: str(tmp_path / f"{part}.txt") for part in ("train", "val", "test")}
+    for number, file in enumerate(files.values()):
+        Path(file).write_text("".join(f"{each}\n" for each in range(6 * number, 6 * number + 6)))
+    dataset = {"name": str(path), "split": {"name": "ids", **files}}
+    own = {"dataset": dataset, "model": "mlp", "train": {"epochs": 2}, "seeds": [0, 1]}
     with pytest.raises(Ended):
         run_recipe(own, runs=tmp_path / "runs", watch=end)
     [folder] = (tmp_path / "runs").iterdir()
-    before = path.read_text()
-    path.write_text(before.replace("1,b", "1,a"))
-    with pytest.raises(ZooError, match="sales.csv is not as it was when this was begun"):
+    before = other.read_text()
+    other.write_text(before.replace("15,b", "15,a") if changed == "sales.csv" else before[3:])
+    with pytest.raises(ZooError, match=f"{changed} is not as it was when this was begun"):
         resume_run(folder)
-    path.write_text(before)
+    monkeypatch.setattr("zoo.experiments.run.same_files", lambda *_: {})
+    if changed == "test.txt":
+        with pytest.raises(ZooError, match="split of seed 0 is not the one that it was trained"):
+            resume_run(folder)
+    other.write_text(before)
     assert len(resume_run(folder)["seeds"]) == 2

@@ -387,6 +387,26 @@ def test_asking_leaves_a_model_as_it_was(ask):
     assert next(model.parameters()).dtype == torch.float64
 
 
+def test_a_table_of_training_is_divided_as_then_until_it_changes(tmp_path, command, caplog):
+    rows = [f"n{each},{each % 7},{each % 3},{'ab'[each % 2]}" for each in range(60)]
+    table = tmp_path / "own.csv"
+    table.write_text("\n".join(["id,x,z,label", *rows]))
+    dataset = {"name": str(table), "split": {"name": "ratio", "train": 70, "val": 10, "test": 20}}
+    recipe = {"dataset": dataset, "model": {"name": "mlp", "dim": 4}, "train": {"epochs": 2}}
+    [row] = (run := zoo.run_recipe(recipe, runs=tmp_path / "runs"))["seeds"]
+
+    def found(part):
+        words = ("evaluate", run["folder"], "--data", str(table), "--part", part, "--json")
+        return json.loads(command(*words)[1])
+
+    test = found("test")
+    assert (test["nodes"], test["score"], test["seen"]) == (12, row["test"], False)
+    assert found("all")["seen"] and not caplog.text
+    table.write_text("\n".join(["id,x,z,label", *rows[::-1]]))
+    assert found("test")["seen"]
+    assert "own has changed since the weights were trained on it" in caplog.text
+
+
 def test_the_data_of_training_are_divided_as_then_and_seen_is_counted(tmp_path, command):
     recipe = {
         **SMALL,

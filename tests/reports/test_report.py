@@ -367,6 +367,12 @@ def test_without_its_data_a_run_has_its_curves(place, tmp_path):
     assert "Training loss" in page.tables and "Confusion matrix" not in page.tables
 
 
+def test_the_best_of_the_seeds_that_are_still_there_is_drawn(place, tmp_path):
+    folder = Path(trained(tmp_path / "runs", place["data"], seeds=[0, 1]))
+    shutil.rmtree(folder / "seed-0")
+    assert "Confusion matrix" in Page(write_report(folder)).tables
+
+
 CODE = """
 import pathlib, torch
 from zoo import Model, register_model

@@ -15,6 +15,7 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
+from zoo.training import checkpoint
 from zoo.training.epoch import _Losses, all_logits
 from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import TrainingData
@@ -132,6 +133,36 @@ def test_a_phase_may_begin_before_the_first_evaluation(data, split):
     model = create_model("mlp", data.x.shape[1], data.classes)
     model.phase_starts = lambda: (2,)
     assert fit(model, on(data, split), epochs=4, evaluate_every=3).epochs == 4
+
+
+def test_patience_counts_from_where_the_last_phase_begins(data, split):
+    """Before it, a part of the model has not been trained at all."""
+    model = scripted(data, split, [(0.8, 0), *[(0.5, 0)] * 50])
+    model.phase_starts = lambda: (10,)
+    result = fit(model, on(data, split), epochs=50, patience=3)
+    assert (result.epoch, result.epochs) == (0, 14)
+
+
+def test_an_interruption_while_the_best_is_copied_leaves_the_one_before(data, split, monkeypatch):
+    model = scripted(data, split, [(0.2, 0), (0.8, 0), (0.5, 0)])
+    model.phase_starts = lambda: (9,)
+    best, kept = None, checkpoint.copy.deepcopy
+
+    def interrupted(what, *memo):
+        if best.scores and not memo and "head.weight" not in what:  # the optimiser's state
+            raise KeyboardInterrupt
+        return kept(what, *memo)
+
+    def made(*arguments):
+        nonlocal best
+        best = checkpoint.Best(*arguments)
+        return best
+
+    monkeypatch.setattr("zoo.training.fit.Best", made)
+    monkeypatch.setattr(checkpoint.copy, "deepcopy", interrupted)
+    result = fit(model, on(data, split), epochs=9)
+    assert result.interrupted and (result.epoch, result.val) == (0, pytest.approx(0.2, abs=0.1))
+    assert best.epoch == 0
 
 
 def test_patience_ends_training(data, split):

@@ -148,7 +148,7 @@ def train(
     first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
     if first and not quiet and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
-    if to_launch(processes, plan, hosts):
+    if to_launch(processes, plan, hosts, host, secret):
         sys.exit(launch(processes, plan, hosts, host, secret))
     how = {"trust": trust, "quiet": quiet, "track": track or ()}
     if profile:

@@ -98,9 +98,9 @@ def schema() -> None:
 
     zoo schema > recipe.schema.json
     """
-    from zoo.experiments.resolve import schema as recipe_schema
+    from zoo.cli.describe import schema_of_recipes
 
-    typer.echo(json.dumps(recipe_schema(), indent=2))
+    typer.echo(json.dumps(schema_of_recipes(), indent=2))
 
 
 @app.command()

@@ -208,27 +208,26 @@ def _lost() -> NoReturn:
 
 def _too_large(plan) -> str:
     """Return what to do about a plan whose training does not fit into memory."""
+    from zoo.config.recipe import word
     from zoo.system import allocator, process_group
 
-    name = plan.recipe.name
     allocator.give_back()  # what the training had
-    change = "train.batching={{name: random-nodes, size: {}}}' with train.evaluate=batches"
-    advice = f"Take batches, such as '{change}, or a smaller model.dim."
-    try:
+    said, size = f"{plan.recipe.name} does not fit into memory", 1000
+    if word(batching := plan.train["batching"]) in ("samples", "tokens", "snapshots"):
+        held = batching.get("size") if isinstance(batching, dict) else None
+        fewer = max(1, (held or 128) // 2)
+        return f"{said}. Write train.batching.size={fewer}, or a smaller model.dim."
+    with contextlib.suppress(MemoryError, RuntimeError, ZooError):  # nor may a small graph fit
         from zoo.experiments.estimate_memory import estimate
 
         # The other processes are in the middle of a step, and would be asked to take part.
-        found = estimate(plan) if process_group.count() == 1 else None
-    except (MemoryError, RuntimeError):  # nor does a small graph
-        found = None
-    if found is None:
-        return f"{name} does not fit into memory. {advice.format(1000)}"
-    size = max(1, min(found.largest or 1, found.batch) // 2)
-    return (
-        f"{name} does not fit into memory: `zoo estimate` says {found.peak / 2**30:.1f} GiB, "
-        f"on a GPU {found.peak_cuda / 2**30:.1f}, for steps that see {found.batch:,} nodes. "
-        f"{advice.format(size)}"
-    )
+        if process_group.count() == 1:
+            found = estimate(plan)
+            size = max(1, min(found.largest or 1, found.batch) // 2)
+            said += f": `zoo estimate` says {found.peak / 2**30:.1f} GiB, on a GPU "
+            said += f"{found.peak_cuda / 2**30:.1f}, for steps that see {found.batch:,} nodes"
+    change = f"'train.batching={{name: random-nodes, size: {size}}}' with train.evaluate=batches"
+    return f"{said}. Take batches, such as {change}, or a smaller model.dim."
 
 
 def spec_of(text: str, options: Sequence[str] | None = None) -> str | dict[str, Any]:

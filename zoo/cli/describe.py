@@ -5,27 +5,49 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from zoo.config.json_schema import options_schema
+from zoo.config.json_schema import files_schema, json_schema, options_schema, recipe_schema
 from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS, READERS, STREAMS
+from zoo.datasets.load.by_name import common_options
 from zoo.datasets.load.many_graphs import SERIES, SETS
+from zoo.datasets.load.readers import KINDS
+from zoo.datasets.splits import SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
 from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
-from zoo.registry import MODELS, Model
+from zoo.registry import MODELS, Model, discover
 from zoo.reports.recipe_pages import metric_of
 from zoo.studies import STUDIES
+from zoo.training.fit import fit
 from zoo.weights.create import list_models
 from zoo.weights.index import published
 from zoo.weights.model_card import citation, summary
 
 Rows = list[dict[str, Any]]
+
+
+def schema_of_recipes() -> dict[str, Any]:
+    """Return the JSON schema of a recipe, options of every registered model included."""
+    discover()
+    dataset, encoding, split = json_schema(DATASETS), json_schema(ENCODINGS), json_schema(SPLITS)
+    own, definitions = files_schema(DATASETS, [common_options, *READERS.values(), *KINDS])
+    entries = dataset["$defs"]["dataset"]["anyOf"]
+    entries += own
+    dataset["$defs"] |= {**definitions, **split["$defs"]}
+    for entry in entries:
+        if "properties" in entry:
+            entry["properties"]["split"] = {"$ref": split["$ref"]}
+    for entry in encoding["$defs"]["encoding"]["anyOf"][1:]:
+        entry["properties"]["flip_signs"] = {"type": "boolean", "default": False}
+    model, train = json_schema(MODELS), options_schema(fit)
+    tables = {"dataset": dataset, "graph": json_schema(GRAPHS), "encoding": encoding}
+    return recipe_schema({**tables, "model": model, "train": train})
 
 
 def models() -> Rows:

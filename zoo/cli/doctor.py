@@ -121,7 +121,7 @@ def _allocator() -> Diagnosis:
 
 def _folders() -> list[Diagnosis]:
     first, *others = data_folders()
-    writable = os.access(_nearest(first), os.W_OK)
+    writable = _nearest(first).is_dir() and os.access(_nearest(first), os.W_OK)
     fix = "" if writable else "export ZOO_DATA=/a/folder/you/may/write:" + str(first)
     seen = [str(each) + ("" if each.is_dir() else " (not there)") for each in others]
     more = ", ".join(seen) or "none; add folders to ZOO_DATA, separated by ':'"

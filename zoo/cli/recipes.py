@@ -262,7 +262,8 @@ def finetune(
     """
     from zoo.config.recipe import divide, word
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.inference.data_of_training import as_trained, own_split, training_spec
+    from zoo.inference.data_of_training import as_trained, training_spec
+    from zoo.inference.split_of_training import own_split
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
 
@@ -281,9 +282,10 @@ def finetune(
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
     known, said = divide(recipe["dataset"], ("split",))
-    if (own := own_split(known, trained_on)) is not None:  # divided as then
+    about = read_config(folder / CONFIG)["about"]
+    if (own := own_split(known, trained_on, about)) is not None:  # divided as then
         recipe["dataset"] = {**known, **own, **said}
-        recipe["seeds"] = [read_config(folder / CONFIG)["about"].seed or 0]
+        recipe["seeds"] = [about.seed or 0]
     recipe |= {"imports": imports} if imports else {}
     loaded = load_recipe(recipe, overrides or [], trust=True)
     name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"

@@ -4,7 +4,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -34,6 +34,29 @@ def json_schema(table: Table) -> dict[str, Any]:
     """
     definitions: dict[str, Any] = {}
     return {**_reference(table, definitions), "$defs": definitions}
+
+
+def files_schema(
+    known: Iterable[str], builders: Iterable[Callable]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the JSON schemas of a spec whose name is a path, and what they refer to.
+
+    Args:
+        known: words that are no paths.
+        builders: whose options it may have, of one of them or of another.
+    """
+    definitions: dict[str, Any] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for builder in builders:
+        for option, schema in _object(builder, definitions)["properties"].items():
+            if schema not in (seen := found.setdefault(option, [])):
+                seen.append(schema)
+    path = {"type": "string", "not": {"enum": sorted(known)}}
+    options = {
+        option: each[0] if len(each) == 1 else {"anyOf": each} for option, each in found.items()
+    }
+    whole = {"type": "object", "properties": {"name": path, **options}, "required": ["name"]}
+    return [path, {**whole, "additionalProperties": False}], definitions
 
 
 def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

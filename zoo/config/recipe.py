@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from zoo.config.options import Count, NonNegative, Seed, Spec, sentence
+from zoo.config.options import Count, Finite, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
 from zoo.config.search import Range, Search
 from zoo.config.shipped import is_path, name_of, recipe_file
@@ -60,7 +60,12 @@ SAID = ("expect", "verified", "differs", "search")
 _MOST_OVERRIDES = 1000
 
 _Named = Annotated[Spec, BeforeValidator(_named)]
-_Seeds = Annotated[list[Seed], BeforeValidator(_seeds_in_a_list), AfterValidator(_distinct)]
+_Seeds = Annotated[
+    list[Seed],
+    BeforeValidator(_seeds_in_a_list),
+    AfterValidator(_distinct),
+    Field(json_schema_extra={"minItems": 1, "uniqueItems": True}),
+]
 _Texts = list[Annotated[str, Field(min_length=1)]]
 
 
@@ -71,7 +76,7 @@ class _Strict(BaseModel):
 class Verified(_Strict):
     """What a stored run of the recipe has measured."""
 
-    test: NonNegative = Field(description="mean test metric over the seeds")
+    test: Finite = Field(description="mean test metric over the seeds")
     std: NonNegative = Field(description="standard deviation of the test metric over the seeds")
     seeds: _Seeds = Field(description="the seeds of the runs")
     date: Annotated[str, AfterValidator(_day)] = Field(description="day of the runs, YYYY-MM-DD")
@@ -188,7 +193,9 @@ def read_recipe(
         draft.data = draft.copy_plain(source, ())
         draft.finish()
     data = _data(draft.data)
-    for number, text in enumerate(overrides):
+    # What replaces a whole mapping is put in first, wherever it stands.
+    order = sorted(enumerate(overrides), key=lambda each: each[1].partition("=")[0].count("."))
+    for number, text in order:
         override(draft, text, number)
     if _data(draft.data) != data and not any(each.startswith("expect") for each in overrides):
         draft.data.pop("expect", None)  # a number holds for its data only

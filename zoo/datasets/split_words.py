@@ -206,7 +206,8 @@ def grouped(
 ) -> Indices:
     """Draw whole groups of nodes, until the parts have their shares of the nodes, in percent.
 
-    No group is in two parts, so that scores are of groups that training has not seen.
+    No group is in two parts, so that scores are of groups that training has not seen. One that is
+    larger than validation or test should be is for training.
 
     Args:
         train: share for training.
@@ -229,14 +230,20 @@ def grouped(
     if len(names) < len(PARTS):
         raise ZooError(f"split group: there are {len(names)} groups, and 3 parts need one each.")
     order = _shuffled(np.arange(len(names)), known.seed if seed is None else seed)
+    large = sizes[order] > min(val, test) / 100 * len(nodes)  # it would be a part of its own
+    order = np.concatenate([order[large], order[~large]])
     middle = np.cumsum(sizes[order]) - sizes[order] / 2  # a group is where most of it would be
     ends = np.cumsum([train, val, test]) / 100 * len(nodes) + ROUNDING
     place = np.searchsorted(ends, middle)
     place[[0, 1, 2]] = np.minimum(place[[0, 1, 2]], [0, 1, 2])
     place[-1] = max(place[-1], 2)
     place[-2] = max(place[-2], 1)
+    place = np.maximum.accumulate(place)
+    if 1 not in place:  # a large group has gone past it
+        first = int(np.searchsorted(place, 2))
+        place[first if first < len(place) - 1 else first - 1] = 1
     part_of = np.empty(len(names), np.int64)
-    part_of[order] = np.maximum.accumulate(place)
+    part_of[order] = place
     return {part: nodes[part_of[of_node] == number] for number, part in enumerate(PARTS)}
 
 

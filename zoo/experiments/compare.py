@@ -7,6 +7,7 @@ recipe, and what has another budget is marked.
 """
 
 import dataclasses
+import functools
 import glob
 import json
 import os
@@ -83,6 +84,8 @@ def contestants(
     _check_one_dataset(
         [*sources, *(each.plan.recipe.name for each in found[len(sources) :])], found
     )
+    if attentions and not any("attention" in each.plan.model for each in found):
+        raise ZooError("none of these models has an attention to choose; leave --attention out.")
     found = _with_splits(found)
     first = found[0].plan
     # A recipe without edges says nothing of those that a baseline is to learn from.
@@ -125,9 +128,7 @@ def compare(
     """
     rows: list[dict[str, Any]] = []
     for number, entry in enumerate(entries, start=1):
-        known = entry.summary
-        if known is None and not again:
-            known = finished(entry.plan, runs)
+        known = entry.summary or (None if again else finished(entry.plan, runs))
         if known is None:
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
         summary = train_apart(entry.plan, device, runs, quiet=quiet) if known is None else known
@@ -242,12 +243,11 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
     plan = entry.plan
     if entry.summary is not None or "attention" not in plan.model:
         return [entry]
-    found = []
-    for attention in attentions:
-        changed = load_recipe(plan.plain(), [f"model.attention={attention}"], trust=True)
-        name = f"{plan.recipe.name}-{_label(changed.model['attention'])}"
-        found.append(contestant(changed, name=name, tuned=entry.tuned))
-    return found or [entry]
+    given = ([f"model.attention={each}"] for each in attentions)
+    found = [load_recipe(plan.plain(), each, trust=True) for each in given]
+    names = [f"{plan.recipe.name}-{_label(each.model['attention'])}" for each in found]
+    of = functools.partial(contestant, tuned=entry.tuned)
+    return [of(each, name=name) for each, name in zip(found, names, strict=True)] or [entry]
 
 
 def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:

@@ -20,8 +20,10 @@ from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_data, on_disk_folder
 from zoo.datasets.splits import Split, split_of
+from zoo.datasets.tasks import TASKS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
+from zoo.experiments.prepare import check_batching, check_task
 from zoo.experiments.resolve import Plan
 from zoo.experiments.scaled_down import ScaledDown
 from zoo.system import allocator
@@ -234,6 +236,8 @@ def _loaded(plan: Plan) -> tuple[Dataset, Split]:
             f"what a recipe will hold is estimated for one graph, which {data.name} is not. A step "
             f"grows with its batch: train for an epoch, and read what `{plan.recipe.name}` held."
         )
+    check_batching(plan, data)
+    check_task(plan, pick(TASKS, data.task))
     width = pick(ENCODINGS, plan.encoding, canonical([(0, 1), (1, 2)], nodes=3)).shape[1]
     if width:
         data = data.add_features(torch.zeros(len(data.x), width))

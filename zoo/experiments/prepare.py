@@ -18,7 +18,7 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
-from zoo.datasets.splits import Split, split_of
+from zoo.datasets.splits import PARTS, Split, split_of
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
@@ -79,11 +79,11 @@ def prepare(plan: Plan) -> Prepared:
             "`resolve(recipe, trust=True)`."
         )
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
-    _check_batching(plan, data)
+    check_batching(plan, data)
     _warn(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or data.split)
     task = with_loss(pick(TASKS, data.task), plan.train["loss"])
-    _check_task(plan, task)
+    check_task(plan, task)
     seeds = plan.recipe.seeds
     try:
         splits = [split_of(data, plan.split, seed) for seed in seeds]
@@ -139,7 +139,7 @@ def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
     return data if text is None else cut(data, Tokenizer(text), plan.dataset["longest"])
 
 
-def _check_task(plan: Plan, task: Task) -> None:
+def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
     if task.name not in MODELS[name].tasks:
@@ -156,7 +156,7 @@ def _check_task(plan: Plan, task: Task) -> None:
     smoothed(task, plan.train["label_smoothing"])
 
 
-def _check_batching(plan: Plan, data: Dataset) -> None:
+def check_batching(plan: Plan, data: Dataset) -> None:
     """Refuse a mini-batch strategy that is not one for this kind of data."""
     asked = word(plan.train["batching"])
     if asked not in data.batching:
@@ -221,6 +221,8 @@ def _files(plan: Plan) -> dict[str, str]:
 def files_read(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
+    if isinstance(plan.split, dict) and plan.split["name"] == "ids":
+        named += [user_path(plan.split[part]) for part in PARTS]
     paths = [*own_files(plan.dataset), *(each for each in named if each.is_file())]
     names = [path.name for path in paths]
     found = {

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.config.json_schema import json_schema, options_schema, recipe_schema
 from zoo.config.options import (
     Spec,
     option_problems,
@@ -21,7 +20,6 @@ from zoo.config.options import (
 from zoo.config.recipe import Recipe, divide, read_recipe, word
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.datasets.load import (
-    DATASETS,
     dataset_problems,
     default_split,
     load_data,
@@ -223,20 +221,6 @@ def check_processes(plan: Plan, processes: int) -> None:
         )
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of a recipe, options of every registered model included."""
-    discover()
-    dataset, encoding = json_schema(DATASETS), json_schema(ENCODINGS)
-    graph = json_schema(GRAPHS)
-    for entry in dataset["$defs"]["dataset"]["anyOf"][1:]:
-        entry["properties"]["split"] = {"type": ["string", "object"]}
-    for entry in encoding["$defs"]["encoding"]["anyOf"][1:]:
-        entry["properties"]["flip_signs"] = {"type": "boolean", "default": False}
-    model, train = json_schema(MODELS), options_schema(fit)
-    tables = {"dataset": dataset, "graph": graph, "encoding": encoding, "model": model}
-    return recipe_schema({**tables, "train": train})
-
-
 def _pinned(weights: str) -> str:
     """Return weights as a recipe in any other folder has to name them: those of one seed."""
     folder = locate(weights).folder
@@ -269,7 +253,7 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
         if "split" in own:
             found += split_problems(own["split"], ("dataset", "split"))
     if "graph" in data:
-        found += problems(GRAPHS, data["graph"], ("graph",))
+        found += problems(GRAPHS, data["graph"], ("graph",)) + _direction_problems(data)
     if "encoding" in data:
         spec, own = divide(data["encoding"], ("flip_signs",))
         found += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
@@ -284,6 +268,15 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
     if isinstance(data.get("train"), dict):
         found += option_problems("train", fit, data["train"], ("train",))
     return found
+
+
+def _direction_problems(data: dict[str, Any]) -> list[Problem]:
+    dataset, graph = data.get("dataset"), data["graph"]
+    asked = dataset.get("direction", "both") if isinstance(dataset, dict) else "both"
+    if asked == "both" or graph in ("own", {"name": "own"}):
+        return []
+    message = "is of the edges of the data set itself, and `graph` makes others; leave it out"
+    return [Problem(("dataset", "direction"), message)]
 
 
 def _start_problems(start: Any) -> list[Problem]:

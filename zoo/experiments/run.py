@@ -5,6 +5,7 @@ run, on what, and what came of it, see `zoo.experiments.run_folder`; one that wa
 """
 
 import math
+import shlex
 import shutil
 import tempfile
 import warnings
@@ -30,7 +31,8 @@ from zoo.experiments.run_files import (
 )
 from zoo.experiments.run_folder import Record, Tell, new_folder, silent
 from zoo.experiments.trackers import check_trackers
-from zoo.inference.data_of_training import NODES, nodes_of, warn_of_seen
+from zoo.inference.data_of_training import NODES, nodes_of
+from zoo.inference.split_of_training import warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError
@@ -176,7 +178,9 @@ def unfinished(
     path = record.read_recipe(begun and begun.recipe_sha256)
     recipe = load_recipe(path).model_copy(update={"name": name})
     if all(record.result(seed) for seed in recipe.seeds) and is_summarised(folder):
-        raise ZooError(f"{folder} is finished; `zoo train {name}` begins a new run.")
+        raise ZooError(
+            f"{folder} is finished; `zoo train {shlex.quote(str(path))}` begins a new run."
+        )
     for path in folder.rglob("*"):
         if path.is_symlink():
             raise ZooError(
@@ -246,6 +250,11 @@ def _train_seeds(
     results: list[dict[str, Any]] = []
     for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
         result = record.result(seed)
+        if result is not None and result["split_sha256"] != split.sha256:
+            raise ZooError(
+                f"the split of seed {seed} is not the one that it was trained with, and the scores "
+                "of the other seeds would be of different nodes; begin anew."
+            )
         if result is None:
             try:
                 past = {each["seed"]: each["epochs"] for each in results}

@@ -53,7 +53,7 @@ class _Scores(_Read):
     train: _Score
     val: _Score
     test: _Score
-    epochs: Count
+    epochs: Number  # 0: interrupted in the first one, of a fine-tuning
     seconds_per_epoch: float
     interrupted: bool
     parameters: Count

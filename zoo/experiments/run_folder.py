@@ -52,7 +52,8 @@ def new_folder(runs: Path, name: str) -> Path:
             (runs / f"{stem}{suffix}").mkdir(parents=True)
             return runs / f"{stem}{suffix}"
         except FileExistsError:
-            continue
+            if not (runs / f"{stem}{suffix}").is_dir():
+                raise ZooError(f"{runs} is no folder that holds runs; name another.") from None
         except OSError as error:
             raise ZooError(f"{runs} cannot hold runs ({error}); name another folder.") from None
     raise ZooError(f"{runs} holds a thousand runs of this second; name another folder.")

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from zoo.dgl import dgl
 from zoo.errors import ZooError
+from zoo.graphs.along import quiet_beta
 from zoo.graphs.per_graph import per_graph, traced
 from zoo.graphs.shard import Graph, Shard, edges, whole
 from zoo.graphs.spmm_cpu import Lists
-from zoo.ops.csr import quiet_beta
 from zoo.system.memory import available_memory, upload
 from zoo.tracing import facts
 

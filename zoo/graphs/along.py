@@ -8,14 +8,14 @@ this adds autograd, and two backends of torch: `Rows` for a GPU, `Ends` for anyt
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-
-from zoo.ops.csr import quiet_beta
 
 
 class Along(Protocol):
@@ -230,3 +230,11 @@ def _filled(matrix: Tensor, values: Tensor) -> Tensor:
         return torch.sparse_csr_tensor(
             *parts, matrix.shape, device=values.device, check_invariants=False
         )
+
+
+@contextlib.contextmanager
+def quiet_beta() -> Iterator[None]:
+    """Silence torch's remark that CSR tensors are in beta, which is none of the user's business."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        yield

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.graphs.along import Along
-from zoo.ops.csr import quiet_beta
+from zoo.graphs.along import Along, quiet_beta
 
 _LONG = 64  # neighbours of a node, on average, from which on
 _COLUMNS = 64  # so many columns are summed at a time: more of their rows are in the caches

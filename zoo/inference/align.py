@@ -2,14 +2,14 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from zoo.config.metadata import About
-from zoo.config.options import Count, Spec, pick, value_problems
+from zoo.config.options import Count, pick, value_problems
 from zoo.config.recipe import word
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import side_by_side
@@ -41,7 +41,7 @@ def fitted(model: Model, data: Dataset, context: Dataset | None = None) -> Datas
     if about.features is None:
         return data
     data = data if context is None else _joined(_read(model, context), data)
-    data = _on_its_graph(data, about.graph)
+    data = _on_its_graph(data, about)
     data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
     if data.inputs != width:
         raise ZooError(
@@ -109,16 +109,17 @@ def _joined(context: Dataset, data: Dataset) -> Dataset:
     return dataclasses.replace(data, graph=graph, x=x, y=y, masks=None, ids=None)
 
 
-def _on_its_graph(data: Dataset, graph: Spec) -> Dataset:
+def _on_its_graph(data: Dataset, about: About) -> Dataset:
     """Return a data set with the graph that the weights make; edges of a file it has to bring."""
-    if word(graph) != "file":
-        return data.with_graph(graph)
-    if data.graph.num_edges() == len(data.x):
+    trained_on, kind = (about.recipe or {}).get("dataset"), word(about.graph)
+    named = isinstance(trained_on, Mapping) and trained_on.get("edges") is not None
+    own_file = kind == "file" or (kind == "own" and named)
+    if own_file and data.graph.num_edges() == len(data.x):
         raise ZooError(
             f"the weights were trained on the edges of a file, and {data.name} has none; name "
             "them, such as --data '{name: samples.csv, edges: edges.csv}'."
         )
-    return data
+    return data if kind == "file" else data.with_graph(about.graph)
 
 
 def numbered(model: Model, data: Dataset) -> Tensor:

@@ -1,6 +1,6 @@
 """The data that weights were trained on, and other data read in the same way."""
 
-import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.datasets import Dataset
 from zoo.datasets.files.text_lines import Texts
-from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
+from zoo.datasets.load import DATASETS, load_data, own_files
 from zoo.datasets.load.by_name import common_options, whole_reader
 from zoo.datasets.load.images import OF_PATCHES
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
-from zoo.datasets.splits import Split, split_of
+from zoo.datasets.splits import split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
@@ -29,7 +29,6 @@ from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.training.checksums import Damaged, unsealed_json
 from zoo.weights.folder import CONFIG, read_config, sha256_of
-from zoo.weights.index import locate
 
 MOST_NODES = 1_000_000
 
@@ -193,77 +192,20 @@ def of_training(about: About, spec: Spec | None) -> Spec:
     if name in DATASETS:
         return spec
     lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
-    files, known = own_files(spec), about.files or {}
-    if not files:
+    if not own_files(spec):
         raise ZooError(f"{lost}; write --data GRAPH.")
-    other = [path for path in files if known.get(path.name) not in (None, sha256_of(path))]
-    if other:
+    if other := other_files(spec, about):
         raise ZooError(
             f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH; "
-            f"`--data {spec}` if it is to be that one."
+            f"`--data {shlex.quote(str(name))}` if it is to be that one."
         )
     return spec
 
 
-def own_split(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
-    """Return the `split` of training, if it says one, where data are those of training; else None.
-
-    Args:
-        spec: of the data, without a split.
-        trained_on: of the data of training, with its split.
-    """
-    if not isinstance(trained_on, str | Mapping):
-        return None
-    theirs, own = divide(trained_on, ("split",))
-    try:
-        return own if _told(theirs) == _told(spec) else None
-    except ZooError:  # the data of training are not here
-        return None
-
-
-def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> Tensor | None:
-    """Return the nodes (n,) that weights were trained on; None of other data than then.
-
-    Args:
-        about: of the weights.
-        split: what `own_split` says.
-        data: what they are nodes of.
-    """
-    if split is None:
-        return None
-    return split_of(data, split.get("split", data.split), about.seed or 0).train
-
-
-def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> None:
-    """Warn where weights were trained on what a fine-tuning from them is measured on.
-
-    Args:
-        weights: which the fine-tuning starts from.
-        spec: of its data, without a split.
-        data: which the spec is of.
-        splits: of each seed.
-    """
-    folder = locate(weights).folder
-    about = read_config(folder / CONFIG)["about"]
-    train = trained_nodes(about, own_split(spec, training_spec(folder)), data)
-    if train is None:
-        return
-    measured = [torch.cat([split.val, split.test]) for split in splits]
-    if seen := sum(int(torch.isin(each, train).sum()) for each in measured):
-        logging.getLogger(__name__).warning(
-            f"{weights} was trained on {seen:,} of the {sum(map(len, measured)):,} {data.unit} of "
-            "validation and test, whose scores are too good; with the split of that training and "
-            f"`seeds=[{about.seed or 0}]` none of them was."
-        )
-
-
-def _told(spec: Spec) -> dict[str, Any]:
-    """Return every option of a data set, but what weights know of it, and where its files lie."""
-    found = resolved_dataset(spec)
-    found.pop("features", None)
-    name = found["name"]
-    own = name not in DATASETS and path_of(name).exists()
-    return {**found, "name": str(path_of(name).resolve()) if own else name}
+def other_files(spec: Spec, about: About) -> list[Path]:
+    """Return the files of a data set that were others, under the same names, at the training."""
+    known = about.files or {}
+    return [path for path in own_files(spec) if known.get(path.name) not in (None, sha256_of(path))]
 
 
 def same_nodes(data: Dataset, other: Dataset) -> bool:

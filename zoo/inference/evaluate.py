@@ -16,14 +16,18 @@ from zoo.inference.data_of_training import (
     as_trained,
     columns_read,
     of_training,
-    own_split,
     same_nodes,
-    trained_nodes,
     training_part,
 )
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
 from zoo.inference.predict import answers
+from zoo.inference.split_of_training import (
+    changed_since,
+    own_split,
+    trained_nodes,
+    warn_of_change,
+)
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 
@@ -72,10 +76,12 @@ def evaluate_part(
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or known else "all")
     known_data = trained_on or (about.recipe or {}).get("dataset")
+    as_then = of_training(about, trained_on) if spec is None else as_trained(spec, known_data)
     if spec is not None:
         spec = as_trained(spec, known_data, columns_read(about), about.step)
-    spec, own = divide(of_training(about, trained_on) if spec is None else spec, ("split",))
-    data, theirs = load_data(spec), own_split(spec, known_data)
+    spec, own = divide(as_then if spec is None else spec, ("split",))
+    as_then, _ = divide(as_then, ("split",))
+    data, theirs = load_data(spec), own_split(as_then, known_data, about)
     own = {**(theirs or {}), **own}
     if data.task == FORECASTING:
         if layerwise:
@@ -95,6 +101,9 @@ def evaluate_part(
     train = trained_nodes(about, theirs, data)
     if train is not None:
         seen = bool(torch.isin(_nodes(model, data, split, part), train).any())
+    elif changed_since(as_then, known_data, about):
+        warn_of_change(data)
+        seen = True
     rows, nodes, context = asked(model, data, split, part, trained_on)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     found = answers(model, rows, context=context, **how)

@@ -129,7 +129,8 @@ def answers_of(
     horizon = data.horizon if data.task == FORECASTING else None
     if horizon:
         return Found(found, None, horizon, [])
-    best = max(run.results, key=lambda each: gain(run.metric, each["val"]))["seed"]
+    there = [each for each in run.results if each["seed"] in stored]
+    best = max(there, key=lambda each: gain(run.metric, each["val"]))["seed"]
     try:
         model = restore(stored[best]).eval()
         y = next(each.y for each in found if each.seed == best)

@@ -175,10 +175,11 @@ class Best:
         """Keep weights and scores if the validation score is better than any before."""
         if not self.scores or self._gain(val) > self._gain(self.scores["val"]):
             scores = {"train": train, "val": val, "test": test()}
-            self.weights = copy.deepcopy(self.model.state_dict())
+            weights, moments = copy.deepcopy(self.model.state_dict()), self.moments
             if epoch < max(self.starts, default=0):
-                self.moments = copy.deepcopy(self.optimiser.state_dict()["state"])
-            self.scores, self.epoch = scores, epoch  # last: Ctrl-C may come at any time
+                moments = copy.deepcopy(self.optimiser.state_dict()["state"])
+            # Together and last: Ctrl-C may come at any time.
+            self.weights, self.moments, self.scores, self.epoch = weights, moments, scores, epoch
 
     def _gain(self, score: float) -> float:
         return gain(self.metric, score)
@@ -196,8 +197,11 @@ class Best:
         self.model.load_state_dict(self.weights)
 
     def stale(self, epoch: int) -> int:
-        """Return how many epochs before this one the best score was found, 0 without a score."""
-        return epoch - self.epoch if self.scores else 0
+        """Return how many epochs before this one the best score was found, 0 without a score.
+
+        They count from where the last phase begins: before it the whole model has not been trained.
+        """
+        return epoch - max(self.epoch, *self.starts, -1) if self.scores else 0
 
     def state(self) -> dict[str, Any]:
         """Return all of it."""

@@ -145,7 +145,7 @@ def _cosine(epochs: int, *, warmup: Fraction = 0.0, floor: Fraction = 0.0):
 
     Args:
         warmup: share of the epochs spent warming up.
-        floor: last learning rate, as a share of the first.
+        floor: where the rate would be after the last epoch, as a share of `lr`.
     """
     return _warmed_up(
         epochs, warmup, lambda t: floor + (1 - floor) * (1 + math.cos(math.pi * t)) / 2
@@ -157,7 +157,7 @@ def _linear(epochs: int, *, warmup: Fraction = 0.1, floor: Fraction = 0.0):
 
     Args:
         warmup: share of the epochs spent warming up.
-        floor: last learning rate, as a share of the first.
+        floor: where the rate would be after the last epoch, as a share of `lr`.
     """
     return _warmed_up(epochs, warmup, lambda t: 1 - (1 - floor) * t)
 

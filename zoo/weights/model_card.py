@@ -10,8 +10,16 @@ from importlib.resources import files
 
 from zoo.config.metadata import About
 from zoo.config.yaml_lines import recipe_text
+from zoo.datasets.files.labels import GRAPHS, SEQUENCES
 from zoo.errors import printable
 from zoo.registry import MODELS, Model
+
+_TAGS = {
+    "node-forecasting": "time-series-forecasting",
+    GRAPHS: "graph-classification",
+    SEQUENCES: "text-classification",
+}
+"""Task to its tag on the Hub; of the others it is `node-classification`."""
 
 
 def card(name: str, model: Model, about: About) -> str:
@@ -24,15 +32,15 @@ def card(name: str, model: Model, about: About) -> str:
     """
     weights = sum(each.numel() for each in model.parameters())
     text, series = model.tokenizer is not None, about.task == "node-forecasting"
-    tags = "translation, seq2seq" if text else "graphs, node-classification, dgl"
-    tags = "graphs, time-series-forecasting, dgl" if series else tags
+    tag = _TAGS.get(about.task or "", "node-classification")
+    tags = "translation, seq2seq" if text else f"graphs, {tag}, dgl"
     parts = [
         f"---\nlibrary_name: graph-transformer-zoo\ntags: [{tags}]\n---",
         f"# {name}{f' on {_name(about.data)}' if about.data else ''}",
         f"{summary(MODELS[name])} {weights:,} parameters.",
         _data(model, about),
         _training(about),
-        _scores(about, "part" if text or series else "nodes"),
+        _scores(about, "part" if text or about.task in _TAGS else "nodes"),
         _USE_OF_TEXT if text else _USE_OF_SERIES if series else _USE,
         _citation(name),
     ]
@@ -52,7 +60,8 @@ def citation(name: str) -> str | None:
 
 
 def _data(model: Model, about: About) -> str:
-    gives, reads = "logits per node", f"{model.config['in_dim']} numbers per node"
+    unit = "graph" if about.task in (GRAPHS, SEQUENCES) else "node"
+    gives, reads = f"logits per {unit}", f"{model.config['in_dim']} numbers per node"
     if model.tokenizer is not None:
         gives, reads = "logits per token", f"text, in {model.config['in_dim']} tokens"
     elif about.features is not None:
@@ -95,7 +104,7 @@ _USE = """## Use
 import zoo
 
 model = zoo.load("this folder")
-data = zoo.load_graph("a graph with the same features")
+data = zoo.load_data("a graph with the same features")
 print(zoo.predict(model, data).table())
 ```
 

@@ -251,3 +251,17 @@ def test_weights_trained_on_edges_of_a_file_ask_for_edges(written, tmp_path):
     with pytest.raises(ZooError, match="which are not with them; write --data"):
         evaluate_part(model, None, None, trained_on=path)
     assert predict(model, data.with_graph(graph)).labels
+
+
+def test_edges_beside_a_table_are_asked_for_and_have_one_place(tmp_path):
+    table, edges = tmp_path / "own.csv", tmp_path / "edges.csv"
+    table.write_text("id,x,label\n" + "".join(f"{n},{n % 5},{n % 2}\n" for n in range(30)))
+    edges.write_text("source,target\n" + "".join(f"{n},{n + 2}\n" for n in range(28)))
+    dataset = {"name": str(table), "edges": str(edges), "direction": "in"}
+    recipe = {"dataset": dataset, "model": {"name": "gcn", "dim": 4}, "train": {"epochs": 2}}
+    model = load(tmp_path / "runs" / run_recipe(recipe, runs=tmp_path / "runs")["folder"])
+    with pytest.raises(ZooError, match="edges of a file, and own has none"):
+        predict(model, load_graph(table))
+    assert predict(model, load_graph(table, edges=str(edges), direction="in")).labels
+    with pytest.raises(ZooError, match="dataset.direction: is of the edges of the data set itself"):
+        run_recipe({**recipe, "graph": {"name": "knn", "k": 2}}, runs=tmp_path / "runs")
