@@ -4,11 +4,12 @@
 
 `20news per-class-100`, `r8 benchmark`, `mnist10k-pixels per-class-50` and `digits per-class-10` are
 tables of docs/samples.md. Of each model the settings below are tried on the first seed, and those
-of the best validation score taken for all seeds. What is finished is kept in `runs/samples` and
-not computed again; rows of results.md that are not among it stay.
+of the best validation score taken for all seeds. Each seed that is finished is kept in
+`runs/samples` and not computed again; rows of results.md that are not among it stay.
 """
 
 import argparse
+import functools
 import itertools
 import json
 import statistics
@@ -22,6 +23,7 @@ from contest import conclude, measured, processor
 import zoo
 from zoo.datasets.splits import make_split
 from zoo.experiments.run import run_recipe
+from zoo.system.files import write_whole
 
 KNN = {"name": "knn", "k": 5}
 RATES = {"lr": (0.001, 0.005), "weight_decay": (5e-4, 5e-2)}
@@ -105,27 +107,50 @@ def settings(train: dict) -> Iterator[dict]:
         yield {**train, **dict(zip(tried, chosen, strict=True))}
 
 
-def trained(dataset: dict, graph, model: dict, train: dict, seeds: list[int]) -> dict:
-    """Return the summary of a run."""
-    recipe = {"dataset": dataset, "graph": graph, "model": model, "train": train, "seeds": seeds}
+class Kept:
+    """What is finished, in a file that each new part is written to at once."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.known = json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, key: str, compute: Callable[[], dict]) -> dict:
+        """Return what is kept under a key; compute it where nothing is."""
+        if key not in self.known:
+            self.known[key] = compute()
+            write_whole(self.path, lambda draft: draft.write_text(json.dumps(self.known, indent=1)))
+        return self.known[key]
+
+
+def trained(dataset: dict, graph, model: dict, train: dict, seed: int) -> dict:
+    """Return scores and cost of a run."""
+    recipe = {"dataset": dataset, "graph": graph, "model": model, "train": train, "seeds": [seed]}
     with tempfile.TemporaryDirectory() as folder:
-        return run_recipe(recipe, runs=folder)
+        found = run_recipe(recipe, runs=folder)
+    [own] = found["seeds"]
+    return {"val": own["val"], "test": own["test"], "ms": 1000 * found["seconds_per_epoch"],
+            "GiB": found["peak_memory_bytes"] / 2**30}  # fmt: skip
 
 
-def of_model(dataset: dict, name: str, seeds: list[int]) -> dict:
+def of_model(dataset: dict, name: str, seeds: list[int], runs: Kept) -> dict:
     """Return what a model of the zoo reaches with the settings that are best by validation."""
     graph, model, train = MODELS[name]
+
+    def run(each: dict, seed: int) -> dict:
+        rates = ", ".join(f"{key} {each[key]}" for key in RATES)
+        return runs.of(
+            f"{name}; {rates}; seed {seed}", lambda: trained(dataset, graph, model, each, seed)
+        )
+
     choices = list(settings(train))
-    first = [trained(dataset, graph, model, each, seeds[:1]) for each in choices]
-    best = max(range(len(choices)), key=lambda each: first[each]["val"]["mean"])
-    runs = [first[best]]
-    if seeds[1:]:
-        runs.append(trained(dataset, graph, model, choices[best], seeds[1:]))
+    best = max(choices, key=lambda each: run(each, seeds[0])["val"])
+    found = [run(best, seed) for seed in seeds]
     return {
-        "test": [each["test"] for run in runs for each in run["seeds"]],
-        "settings": {key: choices[best][key] for key in RATES},
-        "ms": 1000 * runs[-1]["seconds_per_epoch"],
-        "GiB": max(run["peak_memory_bytes"] for run in runs) / 2**30,
+        "test": [each["test"] for each in found],
+        "settings": {key: best[key] for key in RATES},
+        "ms": statistics.median(each["ms"] for each in found),
+        "GiB": max(each["GiB"] for each in found),
     }
 
 
@@ -165,15 +190,19 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=[*PEERS, *MODELS])
     given = parser.parse_args()
     dataset, seeds = {"name": given.dataset, "split": given.split}, list(range(given.seeds))
-    kept = Path("runs/samples") / f"{given.dataset}-{given.split}-{given.seeds}.json"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    known = json.loads(kept.read_text()) if kept.exists() else {}
+    stem = f"{given.dataset}-{given.split}"
+    rows, runs = (
+        Kept(Path("runs/samples") / f"{stem}-{each}.json") for each in (len(seeds), "runs")
+    )
+    known = rows.known
+
+    def row(name: str) -> dict:
+        args = (dataset, name, seeds)
+        found = of_peer(*args) if name in PEERS else of_model(*args, runs)
+        return found | {"processor": processor()}
+
     for name in given.models:
-        if name not in known:
-            found = (of_peer if name in PEERS else of_model)(dataset, name, seeds)
-            known[name] = found | {"processor": processor()}
-            kept.write_text(json.dumps(known, indent=1))
-        print(f"{name}: {known[name]}", flush=True)
+        print(f"{name}: {rows.of(name, functools.partial(row, name))}", flush=True)
     script = f"{__file__} {given.dataset} {given.split}"
     table = [
         {
