@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
@@ -296,6 +298,70 @@ def test_dates_with_points_have_the_day_first_and_others_their_format(tmp_path):
     frame["born"] = ["31.3.2020", "2020-02-01", "3.4.2020"]
     with pytest.raises(ZooError, match="'2020-02-01' in data row 2"):
         load_graph(write(tmp_path / "h", frame), dates="born")
+
+
+def test_the_index_of_pandas_is_no_feature(tmp_path):
+    """It is in the order of the labels, more often than not, and no column of edges either."""
+    frame = table(9, gaps=False)[["id", "age", "kind"]]
+    path = write(tmp_path / "g", frame)
+    for written in (frame, frame.reset_index(names="Unnamed: 0")):
+        written.to_csv(tmp_path / "g" / "nodes.csv")  # with the index
+        edges = pandas.read_csv(tmp_path / "g" / "edges.csv")
+        edges.to_csv(tmp_path / "g" / "edges.csv")  # "Unnamed: 0" and another in the second round
+        assert load_graph(path, label="kind").feature_names == ("age",)
+    own = load_graph(path, label="kind", columns=["", "age"], weight="")
+    assert own.feature_names == ("", "age") and own.x[:, 0].tolist() == list(range(9))
+    assert "weight" in own.graph.edata
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "second"),
+    [("%d%m%Y", "01022024", "02012023"), ("%m.%Y", "1.2024", "12.2023"),
+     ("%Y.%m", "2023.10", "2023.2")],
+)  # fmt: skip
+def test_dates_of_digits_are_read_by_their_form(form, first, second, tmp_path):
+    frame = table(3, gaps=False)[["id", "age", "kind"]].assign(at=[first, second, ""])
+    path = write(tmp_path / "g", frame)
+    told = {"label": "kind", "time_column": "at", "date_format": form}
+    days = pandas.to_datetime(frame["at"], format=form) - pandas.Timestamp(0)
+    wanted = days / pandas.Timedelta(days=1)
+    assert np.array_equal(load_graph(path, **told).times, wanted, equal_nan=True)
+    frame["at"] = pandas.to_numeric(frame["at"])  # as which the table may be of Parquet
+    frame.to_parquet(tmp_path / "g.parquet")
+    if form == "%d%m%Y":
+        found = load_graph(str(tmp_path / "g.parquet"), **told).times
+        assert np.array_equal(found, wanted, equal_nan=True)
+    else:
+        with pytest.raises(ZooError, match="nobody knows how many digits.*as text"):
+            load_graph(str(tmp_path / "g.parquet"), **told)
+
+
+@pytest.mark.parametrize(
+    ("cell", "numbers"),
+    [("0,5 1", [0.5, 1]), ("[0,5, 1]", [0.5, 1]), ("0,5; 1", [0.5, 1]), ("[0.5, 1]", [0.5, 1]),
+     ("[0,5]", None), ("0,5 1.5", None), ("0.5 1", None)],
+)  # fmt: skip
+def test_vectors_with_a_comma_before_the_fraction(cell, numbers, tmp_path):
+    (tmp_path / "g.csv").write_text(f'place;label\n"{cell}";a\n"{cell}";b\n')
+    told = {"name": str(tmp_path / "g.csv"), "separator": ";", "vectors": "place"}
+    if numbers:
+        assert load_graph({**told, "decimal": "comma"}).x.tolist() == [numbers] * 2
+    else:
+        with pytest.raises(ZooError, match="'place' holds.*such as 0,5 1 2"):
+            load_graph({**told, "decimal": "comma"})
+
+
+@pytest.mark.parametrize("kind", ["time32[s]", "duration[s]"])
+def test_times_of_day_are_no_dates(kind, tmp_path):
+    when = pyarrow.array([60, 120], pyarrow.int32() if kind == "time32[s]" else pyarrow.int64())
+    kinds = {"time32[s]": pyarrow.time32("s"), "duration[s]": pyarrow.duration("s")}
+    rows = pyarrow.table({"x": [1, 2], "when": when.cast(kinds[kind]), "label": ["a", "b"]})
+    parquet.write_table(rows, tmp_path / "g.parquet")
+    for told in ({"dates": "when"}, {"time_column": "when"}):
+        with pytest.raises(ZooError, match=r"'when' is of type .*times of day, or durations"):
+            load_graph(str(tmp_path / "g.parquet"), **told)
+    with pytest.raises(ZooError, match="'when' is of type .*write times of day and durations as n"):
+        load_graph(str(tmp_path / "g.parquet"))
 
 
 def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):

@@ -251,6 +251,17 @@ def test_an_offset_of_its_own_form(tmp_path):
     assert time_names(data.series.times)[0] == "2026-03-25" and data.series.steps.size == "D"
 
 
+def test_numbers_that_are_dates_have_lost_the_zeros_in_front(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"t": [1022024, 2022024, 12022024], "y": 1.0})  # %d%m%Y
+    frame.to_parquet(tmp_path / "one.parquet")
+    told = {"lags": 2, "date_format": "%d%m%Y", "missing": "unknown"}
+    data = series_of_table(tmp_path / "one.parquet", time="t", target="y", **told)
+    names = time_names(data.series.times)
+    assert (names[0], names[-1], len(names)) == ("2024-02-01", "2024-02-12", 12)
+
+
 def test_edges_in_time_are_of_the_clock_of_their_nodes(tmp_path):
     hours = [(f"2026-03-01T{hour:02}:00+01:00", store, 1) for hour in range(9)
              for store in ("north", "south")]  # fmt: skip

@@ -15,7 +15,7 @@ from zoo.config.metadata import About
 from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
-from zoo.inference.data_of_training import read_as_trained
+from zoo.inference.data_of_training import as_trained, read_as_trained
 from zoo.inference.per_class import labelled
 from zoo.training import layerwise
 
@@ -385,6 +385,13 @@ def test_asking_leaves_a_model_as_it_was(ask):
         assert {each.device.type for each in model.parameters()} == {"cuda"}
     assert model.training and not first.training
     assert next(model.parameters()).dtype == torch.float64
+
+
+def test_columns_that_only_the_table_of_training_has_are_left_out(tmp_path):
+    table = tmp_path / "new.csv"
+    table.write_text("x,z\n1,2\n")
+    then = {"name": "own.csv", "id": "user", "label": "kind", "one_hot": ["z", "town"]}
+    assert as_trained(str(table), then) == {"one_hot": ["z"], "name": str(table)}
 
 
 def test_a_table_of_training_is_divided_as_then_until_it_changes(tmp_path, command, caplog):

@@ -38,7 +38,7 @@ NODES = "nodes.json"
 _OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
 """Options of training that are of its own files, or known to the weights."""
 
-_OF_COLUMNS = ("label", "columns", *OF_NODES, *OF_TEXT)
+_OF_COLUMNS = ("id", "label", "columns", *OF_NODES, *OF_TEXT)
 
 
 def dataset_of_run(folder: Path) -> Spec | None:
@@ -170,7 +170,7 @@ def _present(option: str, given: Any, held: set[str]) -> Any:
     if option == "label":
         return given if set(names) <= held else None
     found = [each for each in names if each in held]
-    return found[0] if found and option in OF_NODES else found
+    return found[0] if found and option in ("id", *OF_NODES) else found
 
 
 def columns_read(about: About) -> list[str] | None:

@@ -1,5 +1,6 @@
 """What is no graph is answered with one paragraph, and no file is touched."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -128,6 +129,8 @@ BAD = {
     "semicolons": (tables(NODES.replace(",", ";")), ["separator: ';'"]),
     "tabs": (tables(NODES.replace(",", "\t")), ["separator: tab"]),
     "lines between cells": (tables(NODES.replace(",", "|")), ["separator: '|'"]),
+    "line ends of old Macs": (tables(NODES.replace("\n", "\r")), ["nodes.csv", "old Macs"]),
+    "a packed table": (file("nodes.csv.gz", gzip.compress(NODES.encode())), ["gzip", "unpack it"]),
     "a column twice": (tables(NODES.replace("score", "age")), ["'age'", "rename"]),
     "a row too long": (tables(NODES + "eve,1,1,dog,5\n"), ["Row #6", "Expected 4"]),
     "a row too short": (tables(NODES + "eve,1\n"), ["Row #6", "Expected 4"]),
@@ -184,6 +187,7 @@ BAD = {
     "mtx that is dense": (
         file("g.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n"), ["coordinate"]),
     "mtx of nothing": (file("g.mtx", ""), ["damaged"]),
+    "a packed mtx": (file("g.mtx.gz", gzip.compress(MTX.encode())), ["gzip", "unpack it"]),
     "mtx with node 0": (file("g.mtx", MTX + "3 3 1\n0 2\n"), ["damaged"]),
     "mtx of absurd size": (file("g.mtx", MTX + f"{10**10} {10**10} 1\n1 2\n"), ["10,000,000,000"]),
     "GraphML that is no XML": (file("g.graphml", XML + "<node>"), ["damaged"]),
@@ -193,6 +197,13 @@ BAD = {
     "GML that is no GML": (file("g.gml", "graph [ node ["), ["damaged"]),
     "GML with an edge to nobody": (
         file("g.gml", 'graph [ node [ id 0 label "a" ] edge [ source 0 target 7 ] ]'), ["damaged"]),
+    "GML with an edge twice": (
+        file("g.gml", 'graph [ node [ id 0 label "a" ] node [ id 1 label "b" ] '
+             "edge [ source 0 target 1 ] edge [ source 1 target 0 ] ]"),
+        ["edge #1", "is duplicated; keep one, or write `multigraph 1`"]),
+    "GML with a label twice": (
+        file("g.gml", 'graph [ node [ id 0 label "a" ] node [ id 1 label "a" ] ]'),
+        ["node label 'a' is duplicated; give each its own"]),
     "PyG, pickled": (saved({"edge_index": Trap()}),
                     ["plain tensors, but of", "open", "data.to_dict()"]),
     "PyG without edges": (saved({"x": torch.eye(2)}), ["edge_index"]),

@@ -5,8 +5,10 @@ import json
 import networkx
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from scipy import io, sparse
 
 from zoo import Dataset, ZooError, load_graph
@@ -14,6 +16,7 @@ from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.tables.cells import decoded
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
@@ -160,6 +163,8 @@ def test_ids_are_kept_as_they_are_written(written, kept, tmp_path):
         (["1", "-1", "0", "0", "1"], -1, [1, -1, 0, 0, 1], ("0", "1")),
         (["NA", "EU", "", "NA", "AS"], "", [2, 1, -1, 2, 0], ("AS", "EU", "NA")),
         (["b", "b", "a", "?", "?"], "?", [1, 1, 0, -1, -1], ("a", "b")),
+        (["b", " ", "a", "  ", "b"], None, [1, -1, 0, -1, 1], ("a", "b")),
+        (["1.0", " -1", "-1.0", "0.0", "-1"], -1, [1, -1, -1, 0, -1], ("0.0", "1.0")),
     ],
 )
 def test_classes_are_numbered_in_the_order_of_their_names(column, unknown, y, names, tmp_path):
@@ -168,11 +173,19 @@ def test_classes_are_numbered_in_the_order_of_their_names(column, unknown, y, na
     assert data.y.tolist() == y and data.labels == names and data.classes == len(names)
 
 
-@pytest.mark.parametrize("word", ["-1", "NA", "nan", "?"])
+@pytest.mark.parametrize("word", ["-1", "-1.0", " -1", "NA", "nan ", "?"])
 def test_what_may_mean_unknown_is_asked_about(word, tmp_path):
     folder = write_tables(tmp_path / "mine", nodes=NODES.assign(label=["a", "b", word, "a", "b"]))
     with pytest.raises(ZooError, match="unknown: "):
         load_graph(folder)
+
+
+@pytest.mark.parametrize("option", ["id", "label", "split_column", "columns"])
+def test_a_column_that_is_named_is_there_without_edges_too(option, tmp_path):
+    NODES.drop(columns="id").to_csv(tmp_path / "g.csv", index=False)
+    assert load_graph(tmp_path / "g.csv").ids is None
+    with pytest.raises(ZooError, match=f"no column 'usr'; it has 'age'.*`{option}: COLUMN`"):
+        load_graph(tmp_path / "g.csv", **{option: "usr"})
 
 
 def test_numbers_to_predict(tmp_path):
@@ -215,6 +228,33 @@ def test_columns_of_parquet_that_csv_has_not(tmp_path):
     assert data.feature_names == ("vector[0]", "vector[1]", "flag")  # and not pandas' own index
     assert data.x.tolist() == [[4 - each, 1, each % 2 == 0] for each in range(5)]
     assert data.labels == ("ant", "cat", "dog") and data.ids.tolist() == IDS[::-1]
+
+
+@pytest.mark.parametrize("text", ["large_string", "string_view"])
+def test_parquet_as_polars_writes_it(text, tmp_path):
+    if not hasattr(pyarrow, text):
+        pytest.skip(f"this PyArrow has no {text}")
+    text = getattr(pyarrow, text)()
+    lists = pyarrow.array(X.tolist(), pyarrow.large_list(pyarrow.float32()))
+    labels = pyarrow.array(NODES["label"], text, from_pandas=True)
+    rows = {"id": pyarrow.array(IDS, text), "v": lists, "label": labels}
+    edges = {"source": pyarrow.array([a for a, _ in EDGES], text), "target": [b for _, b in EDGES]}
+    parquet.write_table(pyarrow.table(rows), tmp_path / "nodes.parquet")
+    parquet.write_table(pyarrow.table(edges), tmp_path / "edges.parquet")
+    for told in ({}, {"vectors": "v"}):
+        data = load_graph(tmp_path, **told)
+        is_the_graph(data, names=False)
+        assert data.feature_names == ("v[0]", "v[1]") and data.labels == ("ant", "cat", "dog")
+    words = pyarrow.array([["a", "b"]] * 5, pyarrow.large_list(pyarrow.string()))
+    parquet.write_table(pyarrow.table({**rows, "v": words}), tmp_path / "nodes.parquet")
+    with pytest.raises(ZooError, match="'v' is of type large_list.*no numbers"):
+        load_graph(tmp_path, vectors="v")
+
+
+def test_pyarrow_15_knows_no_views_of_text(monkeypatch):
+    monkeypatch.delattr(pyarrow.types, "is_string_view", raising=False)
+    column = pyarrow.chunked_array([["a", "b"]])
+    assert decoded(column) is column
 
 
 # Files of other programs
@@ -282,6 +322,18 @@ def test_networkx(kind, tmp_path):
     networkx.set_edge_attributes(graph, 0.5, "closeness")
     with pytest.raises(ZooError, match="'closeness'.*weights: ignore"):
         Dataset.from_networkx(graph, label="kind")
+
+
+def test_scalars_of_numpy_and_nodes_of_any_kind_in_networkx():
+    graph = networkx.Graph([((0, 1), (0, 1, 2)), ("a", (0, 1)), (2, 2.5)])
+    for place, node in enumerate(graph):
+        graph.nodes[node].update(age=np.float32(place), old=np.bool_(place > 2), n=np.int64(place))
+        graph.nodes[node]["label"] = np.str_("ab"[place % 2])
+    data = Dataset.from_networkx(graph)
+    assert data.ids.tolist() == ["(0, 1)", "(0, 1, 2)", "a", "2", "2.5"]
+    assert data.feature_names == ("age", "n", "old") and data.labels == ("a", "b")
+    assert data.x.tolist() == [[place, place, place > 2] for place in range(5)]
+    assert Dataset.from_networkx(networkx.path_graph(3)).ids.tolist() == [0, 1, 2]
 
 
 def test_matrices(tmp_path):
@@ -402,6 +454,30 @@ def test_arrays():
     for options, words in wrong:
         with pytest.raises(ZooError, match=words):
             Dataset.from_arrays(**options)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pandas.Series(["dog", "cat", np.nan, "dog", "ant"]),
+        pandas.Series(["dog", "cat", None, "dog", "ant"]).astype("category"),
+        pandas.Series(["dog", "cat", pandas.NA, "dog", "ant"], dtype="string"),
+        np.array(["dog", "cat", pandas.NaT, "dog", "ant"], object),
+        np.array(["dog", "cat", -1, "dog", "ant"], object),
+        np.array(["dog", "cat", "-1", "dog", "ant"]),
+        ["dog", "cat", float("nan"), "dog", "ant"],
+        ["dog", "cat", " ", "dog", "ant"],
+    ],
+    ids=["NaN", "categories", "NA", "NaT", "-1", "text -1", "a list", "blank"],
+)
+def test_what_is_missing_among_labels_is_no_class(labels):
+    is_the_graph(Dataset.from_arrays(EDGES, X, labels, ids=IDS, feature_names=["age", "score"]))
+
+
+def test_a_number_to_predict_may_be_minus_one():
+    data = Dataset.from_arrays(PLACES, X, np.array([1.5, -1, None, "-1", 2], object),
+                               task="node-regression")  # fmt: skip
+    assert np.array_equal(data.y, [1.5, -1, np.nan, -1, 2], equal_nan=True)
 
 
 # What becomes of it

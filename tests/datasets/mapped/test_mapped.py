@@ -250,6 +250,10 @@ def lines(edges, header="", separator=","):
         ("e.txt", lines(EDGES, "# Nodes: 50\n\n", "   ")),
         ("e.txt.gz", lines(EDGES, "", " ")),
         ("e.csv", lines(EDGES).replace("\n", ",0.5\n")),
+        ("e.csv", lines(EDGES * 1.0)),
+        ("e.txt", lines([[f"{each:.18e}" for each in row] for row in EDGES], separator=" ")),
+        ("e.csv", "weight,target,source\n" + "".join(f".5,{b},{a}\n" for a, b in EDGES)),
+        ("e.tsv", "\tsource\ttarget\n" + "".join(f"7\t{a}\t{b}\n" for a, b in EDGES)),
         ("e.csv.gz", lines([(b, a) for a, b in EDGES] + [(3, 3)], '"a","b"\n')),
     ],
 )
@@ -514,6 +518,7 @@ SOURCES = {
     "no gzip": ("e.csv.gz", b"0,1", {}, ["damaged"]),
     "one label": ("e.csv", "0,1\n", {"node_labels": "one.npy"}, ["one number"]),
     "a fraction": ("e.csv", "0,1\n1,2.5\n", {}, ["line 2", "2.5"]),
+    "a fraction in front": ("e.csv", "0.5,1\n1,2\n", {}, ["line 1", "0.5"]),
     "a huge number": ("e.csv", "0,1\n1,99999999999999999999\n", {}, ["digits"]),
     "weights": ("e.csv", "a,b,w\n0,1,0.5\n", {}, ["3 columns", "weights: ignore"]),
     "one column": ("e.txt", "0\n1\n", {}, ["1 columns"]),
@@ -596,10 +601,25 @@ def test_half_a_number_is_no_header(tmp_path):
         prepare_on_disk(tmp_path / "edges.csv", tmp_path / "g")
 
 
-def test_a_separator_of_two_characters(tmp_path):
-    (tmp_path / "edges.csv").write_text("0||1\n1||2\n")
-    prepare_on_disk({"name": str(tmp_path / "edges.csv"), "separator": "||"}, tmp_path / "g")
+@pytest.mark.parametrize("separator", ["||", "::"])
+def test_a_separator_of_two_characters(separator, tmp_path):
+    spec = {"name": str(tmp_path / "edges.csv"), "separator": separator}
+    (tmp_path / "edges.csv").write_text(f"0{separator}1\n1{separator}2\n")
+    prepare_on_disk(spec, tmp_path / "g")
     assert load_graph(tmp_path / "g").graph.num_edges() == 3 + 4
+    (tmp_path / "edges.csv").write_text(f"0{separator}1\n1{separator}2.5\n")
+    with pytest.raises(ZooError, match="line 2 is"):
+        prepare_on_disk(spec, tmp_path / "h")
+
+
+def test_an_index_is_no_end_of_an_edge(tmp_path):
+    """It needs no word, unlike other columns; what its header does not name is refused."""
+    (tmp_path / "edges.csv").write_text(",source,target\n0,5,6\n1,6,7\n")
+    prepare_on_disk(tmp_path / "edges.csv", tmp_path / "g")
+    assert pairs(load_graph(tmp_path / "g")) >= {(5, 6), (6, 7)}
+    (tmp_path / "edges.csv").write_text("source,target\n0,5,6\n1,6,7\n")
+    with pytest.raises(ZooError, match="names 2 columns and the next has 3"):
+        prepare_on_disk({"name": str(tmp_path / "edges.csv"), "weights": "ignore"}, tmp_path / "h")
 
 
 def test_ids_without_a_sign(tmp_path):

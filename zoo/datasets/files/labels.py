@@ -1,6 +1,7 @@
 """Tasks and their labels, validated and encoded: classes, multi-label targets, or numbers."""
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -30,6 +31,12 @@ DOUBTFUL = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
 _DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}
+
+
+def doubtful(names: Iterable[str]) -> list[str]:
+    """Return which names of classes may mean that the label is unknown, -1.0 among them."""
+    plain = {name: name.strip().lower().replace(",", ".") for name in names}
+    return [name for name, each in plain.items() if each in DOUBTFUL or _number(each) == -1]
 
 
 def infer_task(labels: np.ndarray) -> str:
@@ -93,7 +100,7 @@ def check_task(labels: np.ndarray, task: str) -> None:
 def encode_text(
     labels: np.ndarray, task: str | None = None
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return labels written as text, "" = unknown, as numbers, and the names of classes if any.
+    """Return labels written as text, blank = unknown, as numbers, and names of classes if any.
 
     Classes (N,) are numbered in the order of their names, which is that of numbers where all
     names are whole numbers. Numbers, and tables of targets (N, T), have no names.
@@ -102,6 +109,7 @@ def encode_text(
         ZooError: something else than a number where the task needs one, or fractions where
             nothing says that they are not classes.
     """
+    labels = np.where(np.char.strip(labels) == "", "", labels)
     if task == REGRESSION or labels.ndim == 2:
         return _numbers(labels), None
     names = np.unique(labels[labels != ""])
@@ -205,8 +213,9 @@ def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
 
 
 def is_word(text: np.ndarray, word: str) -> np.ndarray:
-    """Return where a text is a word, or the same number: -1.0 is -1."""
-    alike = [each for each in np.unique(text) if each == word or _number(each) == _number(word)]
+    """Return where a text is a word, or the same number: -1.0 is -1; blanks around do not count."""
+    wanted = _number(word.strip())
+    alike = [each for each in np.unique(text) if _number(each.strip()) == wanted]
     return np.isin(text, [*alike, word])
 
 

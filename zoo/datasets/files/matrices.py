@@ -29,7 +29,10 @@ def read_coordinates(path: Path) -> tuple[sparse.coo_array, bool]:
         ZooError: the file is no sparse matrix of numbers, is cut short or damaged.
     """
     with path.open("rb") as file:
-        columns, half = _form(file.readline(_LONGEST))
+        first = file.readline(_LONGEST)
+        if first.startswith(b"\x1f\x8b"):
+            raise ZooError("the file is packed by gzip, which is not read here; unpack it, gunzip.")
+        columns, half = _form(first)
         line = file.readline(_LONGEST)
         while line.startswith(b"%") or (line and not line.strip()):
             line = file.readline(_LONGEST)

@@ -9,7 +9,7 @@ from scipy import sparse
 from zoo.datasets.files.edge_arrays import are_canonical
 from zoo.datasets.files.edge_columns import EdgeColumns, array_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, checked, plausible
-from zoo.datasets.files.labels import REGRESSION, encode_text, unlabelled
+from zoo.datasets.files.labels import REGRESSION, encode_text, is_word, unlabelled
 from zoo.errors import ZooError, suggestion
 
 LABELS = ("label", "labels", "y")
@@ -31,7 +31,8 @@ def from_arrays(
     Args:
         edges: (E, 2) numbers of nodes, or ids where these are given.
         features: (N, F), dense or scipy sparse.
-        labels: (N,) or (N, T), numbers or text; None: all unknown.
+        labels: (N,) or (N, T), numbers or text; None: all unknown. Of text what is blank, missing
+            or, of classes, -1 is unknown.
         masks: `train`, `val` and `test`, (N,) or (S, N) bool.
         ids: (N,) what each node is called.
         feature_names: a name for each feature.
@@ -44,11 +45,7 @@ def from_arrays(
     if not known:
         raise ZooError("nothing says how many nodes there are; give features, labels or ids.")
     nodes = known[0].shape[0] if hasattr(known[0], "shape") else len(known[0])
-    labels = unlabelled(nodes, task) if labels is None else array_of(labels)
-    names = None
-    if labels.dtype.kind in "UO":
-        filled = np.where(labels == None, "", labels) if labels.dtype == object else labels  # noqa: E711
-        labels, names = encode_text(filled.astype(str), task)
+    labels, names = (unlabelled(nodes, task), None) if labels is None else _labels(labels, task)
     edges, ids = array_of(edges), None if ids is None else array_of(ids)
     edges = edges if edges.size else NO_EDGES
     if ids is not None:
@@ -64,6 +61,28 @@ def from_arrays(
     masks = masks and {part: np.atleast_2d(array_of(mask)) for part, mask in masks.items()}
     feature_names = feature_names and tuple(feature_names)
     return GraphArrays(edges, labels, features, masks, ids, names, feature_names, task)
+
+
+def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return labels as numbers, and the names of classes where they are text."""
+    found = array_of(labels)
+    if found.dtype.kind not in "UO":
+        return found, None
+    if found.dtype.kind == "U" and not hasattr(labels, "dtype"):  # a list, NaN of which is now text
+        found = np.array(labels, dtype=object)
+    if found.dtype == object:
+        plain = ["" if _is_missing(each) else str(each) for each in found.ravel().tolist()]
+        found = np.array(plain, dtype=str).reshape(found.shape)
+    if found.ndim == 1 and task != REGRESSION:
+        found = np.where(is_word(found, "-1"), "", found)
+    return encode_text(found, task)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a label is None, NaN, or what pandas has in their place."""
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def from_dgl(

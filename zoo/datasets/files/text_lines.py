@@ -20,7 +20,7 @@ from scipy import sparse
 from zoo.config.learnt_columns import LearntColumn, TextColumn
 from zoo.config.options import Count, Fraction
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
-from zoo.datasets.files.labels import DOUBTFUL, REGRESSION, encode_text
+from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 
@@ -102,7 +102,7 @@ def read_documents(
     unknown = (None,) if task == REGRESSION else (None, -1, "-1")
     texts = ["" if each in unknown else str(each) for each in given]
     labels, names = encode_text(np.array(texts, str), task)
-    for name in (each for each in names or () if each.lower() in DOUBTFUL):
+    for name in doubtful(names or ()):
         _LOG.warning("%s: the label %r is a class; null is an unknown one.", path.name, name)
     ids = [each.get("id") for each in lines]
     return Documents(

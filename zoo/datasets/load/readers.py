@@ -1,5 +1,6 @@
 """Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
 
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -173,10 +174,20 @@ def read_gml(
     try:
         graph = networkx.read_gml(path)
     except networkx.NetworkXError as error:
+        if twice := _TWICE.search(str(error)):
+            fix = (
+                "give each its own"
+                if twice[1]
+                else "keep one, or write `multigraph 1` in the graph"
+            )
+            raise ZooError(f"{twice[0]}; {fix}.") from None
         if "no 'label'" not in str(error):
             raise
         graph = networkx.read_gml(path, label="id")
     return from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
+
+
+_TWICE = re.compile(r"(node \w+ )?\S.* is duplicated")  # what NetworkX says of it
 
 
 READERS = Table(

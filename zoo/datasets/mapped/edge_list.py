@@ -15,6 +15,7 @@ from zoo.datasets.files.labels import unlabelled
 from zoo.datasets.mapped.array_file import stored
 from zoo.datasets.mapped.external_sort import BLOCK, edges_within
 from zoo.datasets.mapped.writer import Stream, no_features
+from zoo.datasets.tables.frames import is_index
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 
@@ -41,6 +42,9 @@ def edge_list(
     separator: str | None = None,
 ) -> Stream:
     """Read a list of edges: two columns of node numbers from 0, with or without a header.
+
+    Where a header names source and target, these are the columns, else the first two; a column
+    without a name, such as pandas writes of an index, is left out.
 
     Args:
         path: a `.csv`, `.tsv` or `.txt`, or any of them as `.gz`; what follows a # is no edge.
@@ -86,6 +90,7 @@ class _Text(NamedTuple):
     separator: str
     header: bool
     columns: int
+    ends: tuple[int, int]
 
     def count(self) -> int:
         """Return one more than the largest number of a node."""
@@ -104,25 +109,21 @@ class _Text(NamedTuple):
         fix = "number the nodes from 0, or write as many labels and features"
         return edges_within(self.blocks(), nodes, "edge {}", 1, fix)
 
-    @property
-    def _pattern(self) -> str:
-        """The separator, as pandas takes one: several characters are a regular expression."""
-        plain = len(self.separator) == 1 or self.separator == r"\s+"
-        return self.separator if plain else re.escape(self.separator)
-
     def blocks(self) -> Iterator[np.ndarray]:
         """Give pairs of whole numbers (B, 2) as they stand."""
         import pandas
 
+        # Of several characters pandas makes a pattern, which its quick reader does not know.
+        quick = len(self.separator) == 1 or self.separator == r"\s+"
         try:
             with pandas.read_csv(
-                self.path, sep=self._pattern, encoding="utf-8-sig",
-                engine="c" if self._pattern in (self.separator, r"\s+") else "python",
+                self.path, sep=self.separator if quick else re.escape(self.separator),
+                encoding="utf-8-sig", engine="c" if quick else "python",
                 header=0 if self.header else None, names=range(self.columns), comment="#",
-                dtype=np.int64, chunksize=BLOCK,
-                usecols=[0, 1] if self.columns > 2 else None,  # it hides cells too many
+                dtype=np.int64 if quick else np.float64, chunksize=BLOCK,
+                usecols=[*self.ends] if self.columns > 2 else None,  # it hides cells too many
             ) as file:  # fmt: skip
-                yield from (frame.to_numpy() for frame in file if len(frame))
+                yield from (_whole(frame[[*self.ends]].to_numpy()) for frame in file if len(frame))
         except (ValueError, OverflowError) as error:  # what pandas raises for text is a ValueError
             raise self._first_bad(" ".join(str(error).split())[:120]) from None
         except (EOFError, OSError, zlib.error) as error:
@@ -140,7 +141,9 @@ class _Text(NamedTuple):
                     continue
                 if header:
                     header = False
-                elif len(cells) != self.columns or not all(map(_is_number, cells[:2])):
+                elif len(cells) != self.columns or not all(
+                    _is_whole(cells[each]) for each in self.ends
+                ):
                     return ZooError(
                         f"line {number} is {line.strip()[:60]!r}; write two numbers of nodes, from "
                         "0, such as 3,17. Ids that are words go into a folder with nodes.csv and "
@@ -160,7 +163,8 @@ def _look(path: Path, separator: str, weights: str | None) -> _Text:
         first = list(itertools.islice(rows, 2))
     header = not first or not any(map(_is_number, first[0][:2]))
     line = first[min(header, len(first) - 1)] if first else ["", ""]
-    if len(line) < 2 or (len(line) > 2 and weights is None):
+    ends, others = _ends(first[0] if first and header else [], len(line))
+    if len(line) < 2 or (others > 0 and weights is None):
         raise ZooError(
             f"a line has {len(line)} columns ({str(line)[:60]}), and an edge is two numbers of "
             "nodes; write `separator` if something else stands between them, `weights: ignore` to "
@@ -168,7 +172,28 @@ def _look(path: Path, separator: str, weights: str | None) -> _Text:
         )
     if len(first) <= header:
         raise ZooError("there is no edge in the file; write two numbers of nodes a line.")
-    return _Text(path, separator, header, len(line))
+    return _Text(path, separator, header, len(line), ends)
+
+
+def _ends(names: list[str], columns: int) -> tuple[tuple[int, int], int]:
+    """Return the places of both ends among the columns of a line, and how many others there are.
+
+    Ends are where a header says source and target, else the first two of what has a name.
+    """
+    lower = [name.lower() for name in names]
+    named = {"source", "target"} <= {*lower}
+    if named and len(names) != columns:
+        raise ZooError(
+            f"the first line names {len(names)} columns and the next has {columns}; write a name "
+            "for each, source and target among them."
+        )
+    kept = range(columns)
+    if len(names) == columns:
+        kept = [place for place in kept if not is_index(names[place])]
+    first, second = kept[:2] if len(kept) > 1 else (0, 1)
+    if named:
+        first, second = lower.index("source"), lower.index("target")
+    return (first, second), len(kept) - 2
 
 
 def _open(path: Path) -> IO[str]:
@@ -183,7 +208,24 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdigit()
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a cell is a whole number, such as 3 or 3.0."""
+    plain = text.isascii() and "_" not in text
+    return plain and _is_number(text) and float(text).is_integer()
+
+
+def _whole(pairs: np.ndarray) -> np.ndarray:
+    """Return numbers as int64; raise ValueError where some are none of these."""
+    if pairs.dtype.kind == "f" and not ((np.abs(pairs) < 2**53) & (pairs == pairs.round())).all():
+        raise ValueError("fractions, or too many digits")
+    return pairs.astype(np.int64, copy=False)
 
 
 def _read_array(path: str) -> np.ndarray:

@@ -2,11 +2,12 @@
 
 import json
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zoo.datasets.tables.frames import is_numeric, is_text
+from zoo.datasets.tables.frames import Decimal, is_date, is_list, is_numeric, is_text
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -23,12 +24,16 @@ _FORMS = {"%d.%m.%Y": _POINTS, "%d.%m.%Y %H:%M": rf"{_POINTS} \d{{1,2}}:\d\d"}
 
 
 def decoded(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
-    """Return a column of a dictionary, such as pandas writes categories, as its values."""
+    """Return a column of a dictionary, such as pandas writes categories, as its values.
+
+    Text in Arrow's newer form, such as Polars holds it, becomes that in its older one.
+    """
     import pyarrow
 
     if pyarrow.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column
+        column = column.cast(column.type.value_type)
+    is_view = getattr(pyarrow.types, "is_string_view", None)  # since pyarrow 16
+    return column.cast(pyarrow.string()) if is_view and is_view(column.type) else column
 
 
 def texts(
@@ -79,13 +84,14 @@ def numbers(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
     import pyarrow
     from pyarrow import compute
 
+    column = decoded(column)
     kind = column.type
     if is_text(kind) and (values := _truths(column)) is not None:
         return values
     if not is_numeric(kind):
         _refuse_mixed(column, name)
         return None
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind):
+    if is_list(kind):
         lengths = compute.unique(compute.list_value_length(column)).to_pylist()
         if len(lengths) != 1 or lengths[0] is None:
             raise ZooError(f"the lists in {name!r} are of several lengths, or missing.")
@@ -140,17 +146,17 @@ def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = N
 
     Raises:
         ZooError: a cell is no date of the format, without one no date such as 2024-03-31,
-            2024-03-31 18:30 or 31.3.2024 that is written like the first.
+            2024-03-31 18:30 or 31.3.2024 that is written like the first; or the column is of times
+            of day, of durations, or of numbers whose digits do not say how dates were written.
     """
     import pandas
-    import pyarrow
 
-    if pyarrow.types.is_temporal(column.type):
+    if is_date(column.type):
         found = pandas.Series(column.to_pandas())
         wrong = np.zeros(len(found), bool)
         words = found
     else:
-        words = pandas.Series(texts(column))
+        words = pandas.Series(_words(column, name, date_format))
         found = parsed_dates(words, date_format)
         wrong = (found.isna() & (words != "")).to_numpy()
     if wrong.any():
@@ -168,6 +174,39 @@ def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = N
     found = pandas.to_datetime(found, utc=True)
     days = (found - pandas.Timestamp(0, tz="UTC").as_unit("us")) / pandas.Timedelta(days=1)
     return days.to_numpy(np.float64)
+
+
+def _words(column: "pyarrow.ChunkedArray", name: str, date_format: str | None) -> np.ndarray:
+    """Return dates that are text or numbers as they are written in the form, "" where missing."""
+    import pyarrow
+
+    kind = column.type
+    if pyarrow.types.is_temporal(kind):
+        raise ZooError(
+            f"the column {name!r} is of type {kind}: times of day, or durations, which are no "
+            "dates. Write dates with a year; or numbers, such as seconds, which need no word."
+        )
+    if date_format is None or is_text(kind):
+        return texts(column)
+    found = texts(column, whole=True)
+    if pyarrow.types.is_floating(kind) and (np.char.find(found, ".") >= 0).any():
+        raise ZooError(
+            f"the column {name!r} is of numbers, of which nobody knows how many digits a date of "
+            f"the form {date_format} had behind the point; write dates as text, or as dates."
+        )
+    return np.where(found == "", "", np.char.zfill(found, characters(date_format)))
+
+
+def characters(date_format: str) -> int:
+    """Return how long a date of a form is, which tells the zeros in front that a number has lost.
+
+    >>> characters("%d%m%Y")
+    8
+    """
+    try:
+        return len(datetime(2024, 11, 30, 12, 30, 30).strftime(date_format))
+    except ValueError:  # on some systems, of a form that is none
+        return 0
 
 
 def parsed_dates(words: "Series", date_format: str | None) -> "Series":
@@ -188,28 +227,50 @@ def parsed_dates(words: "Series", date_format: str | None) -> "Series":
         raise ZooError(f"`date_format: {form!r}` is none ({error}); write %d/%m/%Y.") from None
 
 
-def vectors(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray:
+def vectors(column: "pyarrow.ChunkedArray", name: str, decimal: Decimal = "point") -> np.ndarray:
     """Return text such as `[0.5, 1]` or `0.5 1` as numbers (N, k); lists as `numbers` does.
+
+    Args:
+        column: of text, or of lists.
+        name: what it is called in errors.
+        decimal: what stands before a fraction; with `comma` it is `0,5 1`, and `[0.5, 1]` as well.
 
     Raises:
         ZooError: a cell is something else, or of another length than the first.
     """
     if is_numeric(column.type):
         return numbers(column, name)
-    rows = [_vector(each) for each in column.to_pylist()]
+    if not is_text(column.type):
+        raise ZooError(f"the column {name!r} is of type {column.type}, no numbers; write numbers.")
+    read = _vector if decimal == "point" else _vector_with_commas
+    rows = [read((each or "").strip()) for each in column.to_pylist()]
     for place, row in enumerate(rows):
         if row is None or len(row) != len(rows[0] or []):
+            such = "[0.5, 1, 2] or 0.5 1 2" if decimal == "point" else "0,5 1 2"
             raise ZooError(
                 f"the column {name!r} holds {brief(column[place].as_py() or '')} in data row "
-                f"{place + 1}; write as many numbers in each, such as [0.5, 1, 2] or 0.5 1 2."
+                f"{place + 1}; write as many numbers in each, such as {such}."
             )
     return np.array(rows, np.float64)
 
 
-def _vector(text: str | None) -> list[float] | None:
-    text = (text or "").strip()
+def _vector(text: str) -> list[float] | None:
     try:
         found = json.loads(text) if text.startswith("[") else text.replace(",", " ").split()
         return [float(each) for each in found] or None
     except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _vector_with_commas(text: str) -> list[float] | None:
+    """Return numbers whose fractions begin with a comma; None where it may stand between two."""
+    listed = text.startswith("[") and text.endswith("]")
+    if "." in text:  # in brackets it is how Python writes a list, else it may part thousands
+        return _vector(text) if listed else None
+    parts = re.split(r",\s+|;\s*|\s+", text[1:-1].strip() if listed else text)
+    if listed and len(parts) == 1 and "," in text:
+        return None
+    try:
+        return [float(each.replace(",", ".")) for each in parts]
+    except ValueError:
         return None

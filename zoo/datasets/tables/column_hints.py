@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zoo.datasets.tables.cells import dates, vectors
-from zoo.datasets.tables.frames import is_text
+from zoo.datasets.tables.frames import is_date, is_text
 from zoo.errors import ZooError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
 _WORDS_OF = {
     "decimal": "`decimal: comma`",
     "thousands": "the numbers without commas (or `decimal: comma`, if these begin fractions)",
+    "times": "times of day and durations as numbers, such as seconds",
 }
 
 
@@ -58,12 +59,13 @@ def _in_yaml(name: str) -> str:
 def look(column: "pyarrow.ChunkedArray") -> str:
     """Return the option of a table that fits a column of text.
 
-    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands`, which have none.
+    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands` or `times`, which
+    have none.
     """
     import pyarrow
 
     if pyarrow.types.is_temporal(column.type):
-        return "dates"
+        return "dates" if is_date(column.type) else "times"
     if not is_text(column.type):
         return "one_hot"
     held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]

@@ -1,7 +1,6 @@
 """Parse the columns of a node table: ids, labels, features and splits."""
 
 import dataclasses
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,18 +8,16 @@ import numpy as np
 
 from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
-from zoo.datasets.files.labels import DOUBTFUL, REGRESSION, encode_text, is_word, unlabelled
+from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text, is_word, unlabelled
 from zoo.datasets.tables.cells import LONGEST, dates, decoded, numbers, short, texts, vectors
 from zoo.datasets.tables.column_hints import no_numbers
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
-from zoo.datasets.tables.frames import is_text
+from zoo.datasets.tables.frames import Decimal, is_index, is_text
 from zoo.datasets.tables.sentence_vectors import sentence_vectors
 from zoo.errors import ZooError, suggestion
 
 if TYPE_CHECKING:
     import pyarrow
-
-_INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 
 OF_TEXT = ("one_hot", "text", "dates", "vectors")
 """Options that name features which a CSV has as text."""
@@ -40,7 +37,7 @@ class Columns:
         id: what the node is called; None: nodes are numbered by their rows.
         label: the class or number to predict, or several; None: `label`, where there is one.
         split_column: train, val, test or nothing; None: `split`, where there is one.
-        columns: the features; None: all other columns.
+        columns: the features; None: all other columns that have a name.
         one_hot: features of text, each value of which becomes a column of 0 and 1.
         text: features of text, whose terms become columns.
         dates: features of dates.
@@ -74,7 +71,7 @@ class Columns:
     group_column: str | None = None
     language_model: str | None = None
     date_format: str | None = None
-    decimal: str = "point"
+    decimal: Decimal = "point"
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -109,6 +106,7 @@ class Columns:
         """Return the columns that are read as text."""
         named = [] if self.id is None else [self.id]
         named += [] if self.group_column is None else [self.group_column]
+        named += [self.time_column] if self.time_column and self.date_format else []
         return [*named, *self.labels(names), *self.split(names), *self.named()]
 
     def features(self, names: list[str]) -> list[str]:
@@ -117,8 +115,8 @@ class Columns:
             return list(dict.fromkeys([*self.columns, *self.named()]))
         taken = {self.id, self.time_column, self.group_column}
         taken |= {*self.labels(names), *self.split(names)}
-        taken -= {*self.named()}
-        return [each for each in names if each not in taken and not _INDEX.fullmatch(each)]
+        named = self.named()
+        return [each for each in names if each in named or not (each in taken or is_index(each))]
 
 
 def listed(names: Names | None) -> list[str] | None:
@@ -225,21 +223,19 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
             text[:] = np.char.translate(text, str.maketrans(",.", ".,"))
             if choice.unknown is not None:
                 text[is_word(text, str(choice.unknown).replace(",", "."))] = ""
-        classes = choice.task != REGRESSION and len(names) == 1 and choice.unknown is None
-        values = np.unique(text).tolist() if classes else []
-        doubtful = [each for each in values if each.lower() in DOUBTFUL]
-        if doubtful:
-            raise ZooError(
-                f"{where}: {name!r} holds {doubtful[0]!r}, which may be a class or mean that the "
-                f"label is unknown; write `unknown: {doubtful[0]!r}` if it means unknown, "
-                "`unknown: ''` if it is a class."
-            )
     try:
         if len(found) > 1:
             return encode_text(np.stack(found, axis=1), choice.task)[0], tuple(names)
-        return encode_text(found[0], choice.task)
+        labels, classes = encode_text(found[0], choice.task)
     except ZooError as error:
         raise ZooError(f"{where}: {', '.join(map(repr, names))}: {error}") from None
+    if choice.unknown is None and (told := doubtful(classes or ())):
+        raise ZooError(
+            f"{where}: {names[0]!r} holds {told[0]!r}, which may be a class or mean that the label "
+            f"is unknown; write `unknown: {told[0]!r}` if it means unknown, `unknown: ''` if it is "
+            "a class."
+        )
+    return labels, classes
 
 
 def _features(table, choice: Columns, where: str) -> FeatureColumns:
@@ -256,7 +252,7 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
             elif kind == "date":
                 values[name] = dates(column, name, choice.date_format)
             elif name in (choice.vectors or []):
-                values[name] = vectors(column, name)
+                values[name] = vectors(column, name, choice.decimal)
             elif (found := numbers(column, name)) is None:
                 unread[name] = column
                 continue
@@ -275,9 +271,9 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
 
 
 def _times(column: "pyarrow.ChunkedArray", name: str, date_format: str | None) -> np.ndarray:
-    """Return numbers, or dates as days since 1970, (N,), NaN where missing."""
+    """Return dates as days since 1970, or numbers where no format is told, (N,), NaN = missing."""
     column = decoded(column)
-    found = None if is_text(column.type) else numbers(column, name)
+    found = None if is_text(column.type) or date_format else numbers(column, name)
     return dates(column, name, date_format) if found is None else found
 
 

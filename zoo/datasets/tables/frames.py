@@ -23,6 +23,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 
 _MOST_COLUMNS = 20_000
 _MOST_TEXT = 100  # columns of text that nobody has named
+_INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
 _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00": "binary", b"PK": "Excel or zip"}
 _BAD_CELL = re.compile(
     r"CSV column #(\d+): (?:Row #(\d+): )?.*(?:invalid value '(.*)'|(UTF8))", re.S
@@ -82,6 +83,15 @@ def header(path: Path, written: Written) -> list[str]:
 
         return _arrow(path, lambda: pyarrow.parquet.read_schema(path).names)
     return _header(path, written.between(path))
+
+
+def is_index(name: str) -> bool:
+    """Return whether a column has no name: it is what pandas writes of an index.
+
+    >>> [is_index(each) for each in ("", "Unnamed: 0", "__index_level_0__", "index")]
+    [True, True, True, False]
+    """
+    return _INDEX.fullmatch(name) is not None
 
 
 def need(columns: Collection[str], present: Collection[str], where: str, option: str = "") -> None:
@@ -145,6 +155,8 @@ def _header(path: Path, separator: str) -> list[str]:
         first = file.readline(1_000_000)
     if not first.strip():
         raise ZooError(f"{path.name} is empty; write a line of column names, then a line per row.")
+    if first.startswith(b"\x1f\x8b"):
+        raise ZooError(f"{path.name} is packed by gzip; tables are not read so: unpack it, gunzip.")
     kind = next((kind for mark, kind in _MARKS.items() if first.startswith(mark)), None)
     if kind is not None or b"\x00" in first:
         raise ZooError(f"{path.name} is {kind or 'binary'}, no text; save the table as UTF-8 CSV.")
@@ -152,6 +164,11 @@ def _header(path: Path, separator: str) -> list[str]:
         line = first.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise ZooError(f"{path.name} is not UTF-8; save the file as UTF-8 text.") from None
+    if "\r" in line:
+        raise ZooError(
+            f"{path.name} has line ends of old Macs, a carriage return alone; save the table with "
+            "those of Unix or Windows, for example by `tr '\\r' '\\n'`."
+        )
     names = next(csv.reader([line], delimiter=separator))
     if len(names) == 1 and (other := next((each for each in ";\t|," if each in line), None)):
         other = "tab" if other == "\t" else repr(other)
@@ -196,14 +213,29 @@ def is_numeric(kind: "pyarrow.DataType") -> bool:
     """Return whether a column is of numbers, or of lists of them."""
     from pyarrow import types
 
-    if types.is_list(kind) or types.is_fixed_size_list(kind):
+    if is_list(kind):
         return is_numeric(kind.value_type)
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(each(kind) for each in tests)
 
 
+def is_list(kind: "pyarrow.DataType") -> bool:
+    """Return whether a column is of lists, of one length or of several."""
+    from pyarrow import types
+
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(each(kind) for each in tests)
+
+
+def is_date(kind: "pyarrow.DataType") -> bool:
+    """Return whether a column is of dates, with or without a time of day."""
+    from pyarrow import types
+
+    return types.is_date(kind) or types.is_timestamp(kind)
+
+
 def is_text(kind: "pyarrow.DataType") -> bool:
     """Return whether a column is of text."""
-    import pyarrow
+    from pyarrow import types
 
-    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+    return types.is_string(kind) or types.is_large_string(kind)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.datasets.files.edge_columns import EdgeColumns, array_of
+from zoo.datasets.files.edge_columns import EdgeColumns
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.tables.columns import Columns, node_arrays
 from zoo.errors import ZooError, suggestion
@@ -44,9 +44,6 @@ def from_networkx(
     wanted = {*choice.as_text(names), *choice.features(names)}
     read = [name for name in names if name in wanted]
     columns = {name: _column(name, [row.get(name) for row in rows]) for name in read}
-    ids = array_of([str(node) if isinstance(node, str) else node for node in graph.nodes])
-    if ids.dtype.kind not in "iuU" or ids.ndim != 1:
-        ids = np.array([str(node) for node in graph.nodes], dtype=str)
     for option, given in (("label", choice.labels(names)), ("columns", choice.features(names))):
         for each in given:
             if each not in names:
@@ -57,7 +54,17 @@ def from_networkx(
     places = {node: place for place, node in enumerate(graph.nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
     form = None if graph.is_directed() else "undirected"
-    return arrays._replace(edges=edges, ids=ids, form=form, **found)
+    return arrays._replace(edges=edges, ids=_ids(graph), form=form, **found)
+
+
+def _ids(graph: Any) -> np.ndarray:
+    """Return the nodes (N,) as whole numbers where all are, else as text."""
+    nodes = list(graph.nodes)
+    if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in nodes):
+        numbers = np.array(nodes)
+        if numbers.dtype.kind in "iu":  # objects past 64 bits
+            return numbers
+    return np.array([str(node) for node in nodes], dtype=str)
 
 
 def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Columns]:
@@ -95,12 +102,14 @@ def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Column
 
 
 def _plain(number: Any) -> Any:
-    return number.item() if hasattr(number, "item") else number
+    """Return a scalar of numpy or torch as Python has it."""
+    return number.item() if getattr(number, "shape", None) == () else number
 
 
 def _column(name: str, values: list):
     import pyarrow
 
+    values = [_plain(each) for each in values]
     kinds = {type(each) for each in values if each is not None}
     if kinds <= {str}:
         return pyarrow.array(values, pyarrow.string())

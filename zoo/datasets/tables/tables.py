@@ -21,6 +21,7 @@ from zoo.datasets.tables.frames import (
     Separator,
     Written,
     header,
+    is_index,
     need,
     read_table,
 )
@@ -73,7 +74,7 @@ def read_tables(
         id: column of nodes: what each is called, whole numbers or text.
         label: column of nodes, or list of several: the class, or the number to predict.
         split_column: column of nodes: train, val, test, or nothing. Left out, `split`.
-        columns: columns of nodes that are features; left out, all others.
+        columns: columns of nodes that are features; left out, all others that have a name.
         one_hot: columns of kinds of things among them, each value of which becomes a column.
         text: columns of text among them, whose terms become columns (TF-IDF).
         dates: columns of dates among them.
@@ -136,7 +137,7 @@ def read_node_table(path: Path, choice: Columns, written: Written) -> GraphArray
     Raises:
         ZooError: the table is wrong.
     """
-    if choice.id not in header(path, written):
+    if choice.id == "id" and "id" not in header(path, written):  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
     return _read_nodes(path, choice, written)
 
@@ -183,11 +184,13 @@ def read_edges(
     for option, column in zip(("source", "target"), ends, strict=True):
         need([column], names, path.name, option)
     try:
+        told = {choice.weight, *choice.features}
         others = [each for each in names if each not in (*ends, *beside)]
+        others = [each for each in others if each in told or not is_index(each)]
         named = choice.named(others)
     except ZooError as error:
         raise ZooError(f"{path.name}: {error}") from None
-    data = [*([named] if named else []), *choice.features]
+    data = [*([] if named is None else [named]), *choice.features]
     table = read_table(path, ends, [*ends, *dict.fromkeys(data)], written)
     source, target = (id_array(table[each], f"{path.name}: {each!r}") for each in ends)
     columns = {each: _numbers(table[each], f"{path.name}: {each!r}") for each in data}

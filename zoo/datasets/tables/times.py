@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.datasets.tables.cells import parsed_dates
+from zoo.datasets.tables.cells import characters, parsed_dates
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def times_of(
         days = whole and plain.between(19000101, 21001231).all()
         if whole and not days and date_format is None:
             return plain.to_numpy(np.int64)
-        column, date_format = column.astype(str), date_format or ("%Y%m%d" if days else None)
+        date_format = date_format or ("%Y%m%d" if days else None)
+        column = _as_text(column, date_format)
     dates = parsed_dates(column, date_format)
     wrong = dates.isna().to_numpy()
     if wrong.any():
@@ -106,6 +107,14 @@ def times_of(
     if clock is not None and (clock - clock.dt.normalize()).nunique(dropna=False) == 1:
         dates = clock
     return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
+
+
+def _as_text(column: "Series", date_format: str | None) -> "Series":
+    """Return times as text: of whole numbers with the zeros in front that a form wants."""
+    written = column.astype(str)
+    if column.dtype.kind in "iu" and date_format:
+        return written.str.zfill(characters(date_format))
+    return written
 
 
 def _own_clock(column: "Series", date_format: str | None) -> "Series | None":
