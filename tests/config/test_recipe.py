@@ -423,6 +423,8 @@ def test_override_of_a_mapping_replaces_it_and_the_last_one_holds(write):
     [
         ("train.epochs", ["KEY=VALUE"]),
         ("=5", ["KEY=VALUE"]),
+        ("dataset.separator= ", ["' ' is nothing in YAML", "dataset.separator='\" \"'"]),
+        ("dataset.separator=#", ["'#' is nothing in YAML"]),
         ("a..b=1", ["KEY=VALUE"]),
         (".a=1", ["KEY=VALUE"]),
         ("", ["KEY=VALUE"]),

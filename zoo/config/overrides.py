@@ -47,6 +47,9 @@ def override(draft: Draft, text: str, number: int) -> None:
     except NotYaml as error:
         draft.refuse(place, error.message)
         return
+    if node is None and value:  # a blank, or a comment
+        draft.refuse(place, f"{value!r} is nothing in YAML; quote it twice, {key}='\"{value}\"'.")
+        return
     target = _enter(draft, keys, place)
     if target is not None:
         for known in [each for each in draft.places if each[: len(keys)] == keys]:
