@@ -114,7 +114,7 @@ def _on_its_graph(data: Dataset, about: About) -> Dataset:
     trained_on, kind = (about.recipe or {}).get("dataset"), word(about.graph)
     named = isinstance(trained_on, Mapping) and trained_on.get("edges") is not None
     own_file = kind == "file" or (kind == "own" and named)
-    if own_file and data.graph.num_edges() == len(data.x):
+    if own_file and isinstance(data, Dataset) and data.graph.num_edges() == len(data.x):
         raise ZooError(
             f"the weights were trained on the edges of a file, and {data.name} has none; name "
             "them, such as --data '{name: samples.csv, edges: edges.csv}'."
