@@ -113,7 +113,8 @@ def fit(
         weight_decay: of the parameter groups that do not set their own.
         optimizer: `adam`, `adamw` or `lamb`.
         schedule: how the learning rate changes: `constant`, `cosine`, `linear`, `inverse-sqrt`.
-        patience: stop after this many epochs without a better validation score.
+        patience: stop after this many epochs without a better validation score; of a model with
+            phases, counted from where the last one begins.
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
         evaluate_from: first epoch, counted from 0, that may be evaluated.
