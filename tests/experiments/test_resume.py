@@ -212,6 +212,7 @@ WRONG = [
     ["gcn-cora", "--resume", "x"],
     ["--resume", "x", "--processes", "2"],
     ["--resume", "nowhere"],
+    ["gcn-digits", "--host", "1"],
 ]
 
 

@@ -130,6 +130,8 @@ def train(
     from zoo.system import allocator
     from zoo.system import process_group as running
 
+    if hosts is None and (host, secret) != (None, None):
+        raise ZooError("--host and --secret belong to --hosts FILE, the machines; name that too.")
     if (recipe is None) == (resume is None):
         raise ZooError(
             "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
@@ -148,7 +150,7 @@ def train(
     first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
     if first and not quiet and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
-    if to_launch(processes, plan, hosts, host, secret):
+    if to_launch(processes, plan, hosts):
         sys.exit(launch(processes, plan, hosts, host, secret))
     how = {"trust": trust, "quiet": quiet, "track": track or ()}
     if profile:

@@ -22,22 +22,8 @@ _PATIENCE = 30.0
 """Seconds that a training may take to end after Ctrl-C, before it is told again."""
 
 
-def to_launch(
-    processes: int,
-    plan: Plan,
-    hosts: Path | None = None,
-    host: int | None = None,
-    secret: Path | None = None,
-) -> bool:
-    """Return whether this command has to start others, of which it is none itself.
-
-    The arguments are those of `launch`.
-
-    Raises:
-        ZooError: `host` or `secret` without `hosts`.
-    """
-    if hosts is None and (host is not None or secret is not None):
-        raise ZooError("--host and --secret belong to --hosts FILE, the machines; name that too.")
+def to_launch(processes: int, plan: Plan, hosts: Path | None = None) -> bool:
+    """Return whether this command has to start others, of which it is none itself."""
     alone = "WORLD_SIZE" not in os.environ
     return alone and (processes > 1 or hosts is not None or _distributed(plan))
 
