@@ -86,7 +86,7 @@ class Samples(Separate):
         task: word of the task.
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
-        masks: `train`, `val` and `test`, each (1, S) bool: the benchmark's own split, or None.
+        masks: `train`, `val` and `test`, each (splits, S) bool: the benchmark's own, or None.
         classes: how many classes there are.
         readout: word of `READOUTS`; `class-token` is the last node of each graph.
         tokens: how many tokens there are, where x is their numbers.
