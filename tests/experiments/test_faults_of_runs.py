@@ -181,6 +181,19 @@ def test_a_diverged_run_keeps_its_metrics(tmp_path):
     assert len((folder / "metrics.jsonl").read_bytes().splitlines()) == 3
 
 
+def test_a_later_seed_that_diverges_is_named_with_the_folder_of_those_before(tmp_path):
+    def diverge():
+        raise ZooError("the loss became nan.")
+
+    with pytest.raises(ZooError) as caught:
+        run_recipe(recipe(), runs=tmp_path, watch=at(4, 2, diverge))
+    [folder] = tmp_path.iterdir()
+    assert str(caught.value) == (
+        f"the loss became nan. This was seed 4; those before it are in {folder}."
+    )
+    assert len(read_summary(folder)["seeds"]) == 1
+
+
 def test_clocks_that_jump_change_nothing(tmp_path, monkeypatch):
     whole = run_recipe(recipe(), runs=tmp_path / "whole")
     jumping_clocks(monkeypatch)

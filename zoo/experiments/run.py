@@ -79,7 +79,9 @@ def run_recipe(
             anything is written; or a file of the run cannot be written: says what is kept where.
     """
     process_group.start()
-    plan = recipe if isinstance(recipe, Plan) else resolve(_loaded(recipe), trust=True)
+    if not isinstance(recipe, Plan | Recipe):
+        recipe = load_recipe(recipe, trust=True)
+    plan = recipe if isinstance(recipe, Plan) else resolve(recipe, trust=True)
     check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # what the others write is thrown away
         with tempfile.TemporaryDirectory() as folder:
@@ -89,10 +91,6 @@ def run_recipe(
         return Record(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
 
     return _run(plan, device, find, watch, begin, track)
-
-
-def _loaded(recipe: Recipe | str | Path | dict) -> Recipe:
-    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, trust=True)
 
 
 def resume_run(
@@ -201,8 +199,7 @@ def _run(
     check_trackers(track)
     where = choose_device(device)
     prepared = prepare(plan)
-    with torch.random.fork_rng(devices=[]):
-        # What is wrong with the model is found before anything is written.
+    with torch.random.fork_rng(devices=[]):  # a model's faults are found before anything is written
         model, start = build(prepared)
     with find() as record:
         process_group.tell_run(record.folder)
@@ -261,6 +258,9 @@ def _train_seeds(
                 result, model = _train(prepared, seed, split, where, record, watch, past)
                 record.keep(result, model)
             except BaseException as caught:  # the seeds before are kept, whatever it is
+                if type(caught) is ZooError and results:
+                    done = f"those before it are in {record.folder}"
+                    caught = ZooError(f"{caught} This was seed {seed}; {done}.")
                 return results, caught
         results.append(result)
         if result["interrupted"]:
