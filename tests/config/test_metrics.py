@@ -27,9 +27,11 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says():
     assert held == pytest.approx(0.95, abs=0.015)
 
 
-def test_equal_scores_are_noise_and_a_constant_difference_is_none():
+def test_equal_scores_are_noise_and_of_a_constant_difference_nothing_is_known():
     assert paired_difference([0.5, 0.7], [0.5, 0.7]) == (0, 0, 0, True)
-    assert paired_difference([0.5, 0.75], [0.25, 0.5]) == (0.25, 0.25, 0.25, False)
+    assert paired_difference([0.5, 0.75], [0.25, 0.5]) == (0.25, None, None, None)
+    found = paired_difference([0.875, 0.75, 0.3], [0.775, 0.65, 0.2])
+    assert found.mean == pytest.approx(0.1) and found.low is None and found.noise is None
 
 
 def test_one_pair_has_no_interval():

@@ -25,9 +25,8 @@ from zoo.experiments.compare import (
     Contestant,
     compare,
     contestants,
-    finished,
 )
-from zoo.experiments.launch import train_apart
+from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
 from zoo.training.checksums import sealed_json
@@ -223,6 +222,50 @@ def test_a_run_of_data_that_have_changed_since_is_none_of_this_training(trained,
         trained.clear()
         compare(entries(odd), device="cpu", runs=tmp_path / "runs")
         assert bool(trained) == anew
+
+
+def test_runs_of_data_that_have_changed_in_between_are_not_set_against_each_other(tmp_path):
+    path, rows = tmp_path / "sales.csv", range(20)
+    recipe = {"dataset": str(path), "train": {"epochs": 1}, "seeds": [0]}
+    folders = []
+    for model, odd in (("gcn", 2), ("mlp", 1)):
+        path.write_text(
+            "x,label\n" + "".join(f"{each},{'ab'[each % 2 * odd % 2]}\n" for each in rows)
+        )
+        found = run_recipe({**recipe, "model": model}, runs=tmp_path / model)
+        folders.append(found["folder"])
+    with pytest.raises(ZooError, match=r"^sales.csv of .*gcn.* is not that of .*mlp"):
+        contestants(folders)
+    with pytest.raises(ZooError, match=r"^sales.csv of .*gcn.* is not that of mlp-sales"):
+        contestants(folders[:1])  # of the baseline, which would learn from the file of now
+    assert names(contestants(folders[1:], baselines=False)) == ["recipe"]
+
+
+def test_a_run_that_was_ended_goes_on(tiny, trained, tmp_path):
+    def end(seed, epoch):
+        if seed == 4:
+            raise KeyboardInterrupt
+
+    ended = run_recipe(tiny, runs=tmp_path, watch=end)
+    assert ended["interrupted"]
+    [row] = compare(contestants([str(tiny)], baselines=False), runs=tmp_path, quiet=True)
+    assert not trained and row["folder"] == ended["folder"] and row["test"]["runs"] == 2
+    assert row["test"] == run_recipe(tiny, runs=tmp_path / "whole")["test"]
+
+
+def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):
+    folder = Path(run_recipe(tiny, runs=tmp_path)["folder"])
+    moved = folder.rename(folder.with_name("first"))
+    rows = compare(contestants([str(moved), str(moved)], baselines=False), runs=tmp_path)
+    assert [each["recipe"] for each in rows] == ["first", "first"]
+
+
+def test_what_is_named_twice_is_compared_once():
+    entries = contestants(["mlp-digits"], dataset="digits")
+    assert sorted(names(entries)) == ["gcn-digits", "mlp-digits"]
+    alike = ["native", "native", "rba"]
+    entries = contestants(["sgformer-digits-rba"], attentions=alike, baselines=False)
+    assert len(entries) == 2
 
 
 def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):

@@ -18,8 +18,8 @@ from zoo.config.recipe import recipe_text
 from zoo.experiments import compare as comparing
 from zoo.experiments import imports as imports_of
 from zoo.experiments import launch
-from zoo.experiments.compare import compare, contestants, finished
-from zoo.experiments.launch import train_apart
+from zoo.experiments.compare import compare, contestants
+from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe, unfinished
 from zoo.training.checksums import sealed_json, sealed_text, unsealed_json

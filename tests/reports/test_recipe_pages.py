@@ -9,6 +9,7 @@ import yaml
 from scipy import stats
 
 from zoo.config.shipped import recipe_folder
+from zoo.datasets.load import default_split
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.reports.recipe_pages import outdated, pages, results_page, write_pages
@@ -195,3 +196,40 @@ def test_models_of_few_data_sets_are_left_out_of_the_ranks(tmp_path):
     )
     page = results_page([*found, load_recipe(tmp_path / "gat.yaml")])
     assert "Of 3 models on the 3 data sets" in page and "| gat |" not in page
+
+
+def test_of_several_recipes_of_a_model_the_plain_one_counts_in_the_ranks(tmp_path):
+    found = measured(tmp_path)
+    own = found[0].verified.model_copy(update={"test": 0.99})
+    lucky = [
+        each.model_copy(update={"name": f"{each.name}-b", "verified": own})
+        for each in found
+        if each.name.startswith("gcn-")
+    ]
+    ranks = [results_page(each).partition("## Mean rank")[2].partition("## ")[0]
+             for each in (found, [*lucky, *found])]  # fmt: skip
+    assert ranks[0] == ranks[1] != ""
+
+
+def test_what_is_asked_otherwise_is_a_table_of_its_own_and_unknown_metrics_have_no_best(tmp_path):
+    data = tmp_path / "sales.csv"
+    data.write_text("x,label\n1,a\n2,b\n")
+
+    def page(**more):
+        found = []
+        for number, score in enumerate((0.3, 0.9)):
+            verified = {"test": score, "std": 0.0, "seeds": [0], "date": "2026-01-02", **more}
+            recipe = {"dataset": str(data), "model": "mlp", "verified": verified}
+            path = tmp_path / f"{'ab'[number]}.yaml"
+            path.write_text(yaml.safe_dump(recipe))
+            found.append(load_recipe(path))
+        return results_page(found)
+
+    assert "**" not in page() and "60.00" not in page()
+    assert "**0.3000 ± 0.0000**" in page(metric="mse") and "| +0.6000 |" in page(metric="mse")
+    one, two = measured(tmp_path)[:2]
+    far = one.model_copy(update={"dataset": {"name": "chickenpox", "horizon": 12}})
+    near = two.model_copy(update={"dataset": {"name": "chickenpox", "horizon": 1}})
+    found = results_page([far, near])
+    split = default_split("chickenpox")
+    assert f"## chickenpox, {split}\n" in found and f"## chickenpox, {split}, horizon 12" in found

@@ -161,7 +161,7 @@ def publish(
 def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
     """Return the finished runs of verified recipes: name to best seed, and graph of training."""
     from zoo.config.shipped import recipe_names
-    from zoo.experiments.compare import finished
+    from zoo.experiments.launch import finished
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.studies.reproduction import training_sha256
 

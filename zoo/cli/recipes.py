@@ -1,6 +1,7 @@
 """The commands that train beside `zoo train`: compare, reproduce and finetune; and report."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -77,7 +78,7 @@ def compare(
     from zoo.experiments.compare import compare as run_all
     from zoo.experiments.compare import contestants
 
-    changes = [each for each in words or [] if "=" in each and not Path(each).exists()]
+    changes = [each for each in words or [] if "=" in each and not os.path.exists(each)]
     sources = [each for each in words or [] if each not in changes]
     entries = contestants(sources, changes, dataset, attention or [], tuned)
     if changes and all(each.summary for each in entries):

@@ -13,6 +13,8 @@ MSE, MAE = "mse", "mae"
 LOWER = frozenset({MSE, MAE})
 """The metrics of which less is better; of all others more is, and 1 the most."""
 
+_ALIKE = 1e-12  # by which differences of scores differ in their last digits alone
+
 LEVEL = 0.95
 """How often the interval of a paired difference holds the true mean."""
 
@@ -22,7 +24,8 @@ class Difference(NamedTuple):
 
     Attributes:
         mean: of the differences.
-        low: lower end of the interval of their mean, None of a single pair.
+        low: lower end of the interval of their mean; None of a single pair, and of pairs that all
+            lie equally far apart, whose spread says nothing of others.
         high: upper end of it.
         noise: whether the interval holds 0, so that either may be the better one.
     """
@@ -91,7 +94,8 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     """
     apart = [one - other for one, other in zip(scores, others, strict=True)]
     mean = statistics.fmean(apart)
-    if len(apart) < 2:
+    alike = max(apart) - min(apart) < _ALIKE <= abs(mean)
+    if len(apart) < 2 or alike:
         return Difference(mean, None, None, None)
     from scipy.stats import t
 

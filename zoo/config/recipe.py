@@ -78,6 +78,7 @@ class Verified(_Strict):
 
     test: Finite = Field(description="mean test metric over the seeds")
     std: NonNegative = Field(description="standard deviation of the test metric over the seeds")
+    metric: str | None = Field(None, description="what `test` is, of data of one's own")
     seeds: _Seeds = Field(description="the seeds of the runs")
     date: Annotated[str, AfterValidator(_day)] = Field(description="day of the runs, YYYY-MM-DD")
     threads: Count | None = Field(

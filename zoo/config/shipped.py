@@ -46,8 +46,12 @@ def recipe_file(name: str | Path) -> Path:
 
 
 def _instead(path: str | Path) -> str:
-    """Return what to write where a run or data stands in the place of a recipe."""
+    """Return what to write where a run, a study or data stands in the place of a recipe."""
     recipe, given = Path(path) / "recipe.yaml", shlex.quote(str(path))
+    if os.path.isfile(Path(path) / "trials.db"):
+        best = Path(path) / "best.yaml"
+        fix = f"its best settings are {best}" if best.is_file() else "it has no best settings yet"
+        return f"{path} is a study of `zoo tune`: {fix}, and `zoo tune --resume {given}` goes on."
     if os.path.isfile(recipe):
         return f"{path} is a run: its recipe is {recipe}, and `zoo train --resume {given}` goes on."
     kind = "is a folder and" if os.path.isdir(path) else "is"

@@ -1,18 +1,17 @@
 """Several recipes on one data set, beside the baselines that none of them may leave out.
 
 Each is trained by a process of its own: the peak of memory is then its own too, and what ends one
-run leaves the others alone. A finished run is read, not repeated; what its recipe imports is not
-run. A comparison is fair where all have the same budget: added baselines train as long as the first
-recipe, and what has another budget is marked.
+run leaves the others alone. A finished run is read, not repeated, and one that was ended goes on;
+what the recipe of a named run imports is not run. A comparison is fair where all have the same
+budget: added baselines train as long as the first recipe, and what has another budget is marked.
 """
 
 import dataclasses
 import functools
-import glob
 import json
 import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +19,13 @@ from zoo.config.metadata import stem_of
 from zoo.config.metrics import beside, gain
 from zoo.config.options import Spec, options_of
 from zoo.config.question import other_question
-from zoo.config.recipe import SAID, Recipe, word
+from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
-from zoo.experiments.imports import said_of
-from zoo.experiments.launch import train_apart
-from zoo.experiments.prepare import files_read
+from zoo.experiments.launch import begun, finished, resume_apart, train_apart
+from zoo.experiments.prepare import files_of_data
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
-from zoo.experiments.run_files import is_summarised, read_environment, read_recipe, read_summary
+from zoo.experiments.run_files import read_environment, read_recipe, read_summary
 from zoo.registry import MODELS, Model
 from zoo.weights.create import list_models
 
@@ -55,6 +53,7 @@ def contestants(
     dataset: str | None = None,
     attentions: Sequence[str] = (),
     tuned: bool = False,
+    baselines: bool = True,
 ) -> list[Contestant]:
     """Return what is compared: recipes, finished runs, and the baselines among or after them.
 
@@ -69,13 +68,16 @@ def contestants(
         attentions: each recipe whose model attends is compared with each of these: a word, or
             `{name: rba, size: 512}`. Without any, recipes stay as they are.
         tuned: add baselines as their shipped recipes are, with their own budget.
+        baselines: add those of `BASELINES` that are missing.
 
     Raises:
         ZooError: nothing to compare, a recipe or run that cannot be read, or several data sets.
     """
     found = [_read(each, overrides) for each in sources]
     if dataset is not None:
-        found += _all_of(dataset, overrides)
+        known = [each.plan.recipe.name for each in found]
+        every = _all_of(dataset, overrides)
+        found += [each for each in every if each.plan.recipe.name not in known]
     if not found:
         raise ZooError(
             "nothing to compare: write names of recipes (`zoo list recipes`), folders of finished "
@@ -93,10 +95,13 @@ def contestants(
     first = dataclasses.replace(first, graph=wired.graph)
     present = {each.plan.model["name"] for each in found}
     tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
-    fit = [each for each in BASELINES if {*MODELS[each].tasks} & {*tasks}]
+    fit = [each for each in BASELINES if baselines and {*MODELS[each].tasks} & {*tasks}]
     missing = [each for each in fit if each not in present]
-    found = [each for entry in found for each in _with_attentions(entry, attentions)]
-    return found + [_baseline(each, first, overrides, tuned) for each in missing]
+    different = [*dict.fromkeys(attentions)]
+    found = [each for entry in found for each in _with_attentions(entry, different)]
+    found += [_baseline(each, first, overrides, tuned) for each in missing]
+    _check_same_files(found)
+    return found
 
 
 def compare(
@@ -124,14 +129,14 @@ def compare(
         tell: called with a sentence before each run.
 
     Raises:
-        ZooError: a run did not finish; those before it are kept, and read the next time.
+        ZooError: a run did not finish; it goes on the next time, and those before it are read.
     """
     rows: list[dict[str, Any]] = []
     for number, entry in enumerate(entries, start=1):
         known = entry.summary or (None if again else finished(entry.plan, runs))
         if known is None:
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
-        summary = train_apart(entry.plan, device, runs, quiet=quiet) if known is None else known
+        summary = known or _trained(entry.plan, device, runs, again, quiet)
         rows.append({**_row(entry, summary), "read": known is not None})
     if len(metrics := sorted({each["metric"] for each in rows})) > 1:
         raise ZooError(f"these are measured by {' and by '.join(metrics)}; compare those of one.")
@@ -144,6 +149,14 @@ def compare(
     return [
         {**each, "same_budget": each["budget"] == first, **beside(each, rows[0])} for each in rows
     ]
+
+
+def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> dict[str, Any]:
+    """Return the summary of a plan's training, which goes on where one of it was ended."""
+    folder = None if again else begun(plan, runs)
+    if folder is None:
+        return train_apart(plan, device, runs, quiet=quiet)
+    return {**resume_apart(folder, device, quiet=quiet), "recipe": plan.recipe.name}
 
 
 def _row(entry: Contestant, summary: dict[str, Any]) -> dict[str, Any]:
@@ -163,45 +176,13 @@ def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Co
     return Contestant(resolve(renamed, trust=True), **options)
 
 
-def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
-    """Return the summary of the latest finished run of exactly this training, None without one."""
-    for folder in _alike(plan, runs):
-        if is_summarised(folder):  # the name of a longer recipe may begin with ours
-            return {**read_summary(folder), "recipe": plan.recipe.name}
-    return None
-
-
-def begun(plan: Plan, runs: Path) -> Path | None:
-    """Return the latest run of exactly this training that may go on, None without one."""
-    return next((each for each in _alike(plan, runs) if not is_summarised(each)), None)
-
-
-def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
-    """Return the folders of runs of exactly this training, the latest first."""
-    wanted, files = _training(with_split(plan)), files_read(plan)
-    for folder in sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True):
-        try:
-            theirs = resolve(load_recipe(read_recipe(folder)[0]))
-            code = said_of(folder)[0].get("imports", plan.code)
-            begun = read_environment(folder)
-        except ZooError:  # damaged, or of another version of the zoo
-            continue
-        same = begun is None or not begun.files or files.items() <= begun.files.items()
-        if _training(theirs) == wanted and code == plan.code and same:
-            yield folder
-
-
-def _training(plan: Plan) -> dict[str, Any]:
-    """Return all of a plan that a run depends on: what it should reach is no part of that."""
-    return {key: value for key, value in plan.plain().items() if key not in SAID}
-
-
 def _read(source: str, overrides: Sequence[str]) -> Contestant:
     path = Path(source) / "summary.json"
     if not os.path.isfile(path):
         return contestant(load_recipe(source, overrides, trust=True))
     recipe = load_recipe(read_recipe(path.parent)[0])
-    return Contestant(resolve(recipe), summary=read_summary(path.parent))
+    summary = {**read_summary(path.parent), "folder": str(path.parent)}  # it may have been moved
+    return Contestant(resolve(recipe), summary=summary)
 
 
 def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> None:
@@ -212,6 +193,24 @@ def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> Non
             one, two = first[key], each.plan.dataset[key]
             said = f"{names[0]} has {one} for `dataset.{key}` and {name} has {two}"
             raise ZooError(f"{said}; compare recipes and runs of one data set.")
+
+
+def _check_same_files(found: Sequence[Contestant]) -> None:
+    """Refuse one's own data that have changed between one run and another, or since a run."""
+    known: dict[str, tuple[str, str]] = {}
+    for each in found:
+        name, noted = each.plan.recipe.name, None
+        if each.summary is not None:
+            name = each.summary["folder"]
+            noted = read_environment(Path(name))
+        for path, sha256 in files_of_data(each.plan, noted and noted.files).items():
+            other, first = known.setdefault(path, (name, sha256))
+            if sha256 != first:
+                raise ZooError(
+                    f"{path} of {other} is not that of {name}: it has changed in between, and "
+                    "their scores are of different data. Put the former file back, or train anew "
+                    "what is of it."
+                )
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:

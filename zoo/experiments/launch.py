@@ -1,22 +1,34 @@
 """What comes before a training: processes of its own, and what another data set means for it.
 
-A command is run in several processes, or a training apart from what calls it.
+A command is run in several processes, or a training apart from what calls it, unless a run of it is
+there already.
 """
 
+import glob
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.config.recipe import recipe_text, word
+from zoo.config.recipe import SAID, recipe_text, word
 from zoo.config.shipped import is_path
 from zoo.errors import ZooError
-from zoo.experiments.resolve import Plan, check_processes, is_model, load_recipe
+from zoo.experiments.imports import said_of
+from zoo.experiments.prepare import files_read
+from zoo.experiments.resolve import (
+    Plan,
+    check_processes,
+    is_model,
+    load_recipe,
+    resolve,
+    with_split,
+)
+from zoo.experiments.run_files import is_summarised, read_environment, read_recipe, read_summary
 
 _PATIENCE = 30.0
 """Seconds that a training may take to end after Ctrl-C, before it is told again."""
@@ -105,6 +117,39 @@ def resume_apart(folder: Path, device: str, **how: Any) -> dict[str, Any]:
     """Go on with a run in a process of its own, as `train_apart` trains one."""
     words = ["train", "--resume", folder, "--json", "--device", device]
     return _summary_of(folder.name, words, folder.parent, **how)
+
+
+def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
+    """Return the summary of the latest finished run of exactly this training, None without one."""
+    for folder in _alike(plan, runs):
+        if is_summarised(folder):  # the name of a longer recipe may begin with ours
+            return {**read_summary(folder), "recipe": plan.recipe.name, "folder": str(folder)}
+    return None
+
+
+def begun(plan: Plan, runs: Path) -> Path | None:
+    """Return the latest run of exactly this training that may go on, None without one."""
+    return next((each for each in _alike(plan, runs) if not is_summarised(each)), None)
+
+
+def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
+    """Return the folders of runs of exactly this training, the latest first."""
+    wanted, files = _training(with_split(plan)), files_read(plan)
+    for folder in sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True):
+        try:
+            theirs = resolve(load_recipe(read_recipe(folder)[0]))
+            code = said_of(folder)[0].get("imports", plan.code)
+            begun = read_environment(folder)
+        except ZooError:  # damaged, or of another version of the zoo
+            continue
+        same = begun is None or not begun.files or files.items() <= begun.files.items()
+        if _training(theirs) == wanted and code == plan.code and same:
+            yield folder
+
+
+def _training(plan: Plan) -> dict[str, Any]:
+    """Return all of a plan that a run depends on: what it should reach is no part of that."""
+    return {key: value for key, value in plan.plain().items() if key not in SAID}
 
 
 def _summary_of(

@@ -187,7 +187,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         tokenizer=data.tokenizer and data.tokenizer.sha256,
         graph=plan.graph,
         scaling=data.scaling,
-        step=str(data.series.steps.size) if data.unit == "snapshots" else None,
+        **(data.told if data.unit == "snapshots" else {}),
         encoding=plan.encoding,
         recipe=plan.plain(),
         files=_files(plan) or None,
@@ -233,6 +233,16 @@ def files_read(plan: Plan) -> dict[str, str]:
         weights = plan.start_from["weights"]
         found[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
     return found
+
+
+def files_of_data(plan: Plan, noted: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the SHA-256 of a plan's own data alone: of those noted by a run of it, or as now."""
+    if noted is None:
+        return files_read(dataclasses.replace(plan, split=None, start_from=None))
+    others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
+    if isinstance(plan.split, dict) and plan.split["name"] == "ids":
+        others += [plan.split[part] for part in PARTS]
+    return {name: noted[name] for name in noted.keys() - {path_name(each) for each in others}}
 
 
 def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:

@@ -196,8 +196,8 @@ def of_training(about: About, spec: Spec | None) -> Spec:
         raise ZooError(f"{lost}; write --data GRAPH.")
     if other := other_files(spec, about):
         raise ZooError(
-            f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH; "
-            f"`--data {shlex.quote(str(name))}` if it is to be that one."
+            f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH, or put "
+            f"the former file back; `--data {shlex.quote(str(name))}` if it is to be that one."
         )
     return spec
 

@@ -1,12 +1,12 @@
 """Pages of recipes: the README.md of each model's folder, and of all that was measured."""
 
 import inspect
-import math
 import re
 import statistics
 from pathlib import Path
 
 from zoo.config.metrics import LOWER, gain, paired_difference
+from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.load import default_split
 from zoo.datasets.load.named import known_metric
@@ -201,29 +201,32 @@ def results_page(recipes: list[Recipe]) -> str:
 
 
 def _data_and_split(recipe: Recipe) -> str:
-    """Return what scores are of: those of another split of the data are no comparison."""
-    name, split = word(recipe.dataset), divide(recipe.dataset, ("split",))[1].get("split")
-    split = word(split or default_split(name) or "")
-    return f"{name}, {split}" if split else name
+    """Return what scores are of: those of another split or question are no comparison."""
+    dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
+    name = word(dataset)
+    split = word(options.pop("split", None) or default_split(name) or "")
+    asked = [f"{key} {each}" for key, each in options.items() if (key, each) != ("horizon", 1)]
+    return ", ".join(each for each in (name, split, *asked) if each)
 
 
 def metric_of(recipe: Recipe) -> str | None:
     """Return what a recipe is measured by, None where that is not known without its data."""
-    return (recipe.expect and recipe.expect.metric) or known_metric(word(recipe.dataset))
+    said = (recipe.verified and recipe.verified.metric) or (recipe.expect and recipe.expect.metric)
+    return said or known_metric(word(recipe.dataset))
 
 
 def _results(name: str, recipes: list[Recipe]) -> str:
     metric = metric_of(recipes[0])
     rows = sorted(recipes, key=lambda each: gain(metric, each.verified.test), reverse=True)
-    best = rows[0].verified.test
+    best = rows[0] if metric else None  # of an unknown one nobody knows whether more is better
     less = f"Of `{metric}` less is better.\n\n" if metric in LOWER else ""
     return f"## {name}\n\n{less}" + _table(
         ["recipe", "published", "program", "measured", "beside the best", "seeds", "seconds", ""],
-        [_result(each, best, bold=each is rows[0]) for each in rows],
+        [_result(each, best) for each in rows],
     )
 
 
-def _result(recipe: Recipe, best: float, *, bold: bool) -> list[str]:
+def _result(recipe: Recipe, best: Recipe | None) -> list[str]:
     found, expect = recipe.verified, recipe.expect
     score = f"{found.test:.4f} ± {found.std:.4f}"
     state = "" if expect is None else "FAIL" if expect.missed else "PASS"
@@ -231,8 +234,8 @@ def _result(recipe: Recipe, best: float, *, bold: bool) -> list[str]:
         f"[{recipe.name}](../recipes/{word(recipe.model)}/{recipe.path.name})",
         f"{expect.test:.4f}" if expect else "",
         "{:.4f} ± {:.4f}".format(*expect.program) if expect and expect.program else "",
-        f"**{score}**" if bold else score,
-        "" if bold else _beside(found.test, best, metric_of(recipe)),
+        f"**{score}**" if recipe is best else score,
+        _beside(found.test, best.verified.test, metric_of(recipe)) if best else "",
         str(len(found.seeds)),
         f"{found.seconds:,.0f}" if found.seconds else "",
         state,
@@ -240,47 +243,51 @@ def _result(recipe: Recipe, best: float, *, bold: bool) -> list[str]:
 
 
 def _beside(score: float, best: float, metric: str | None) -> str:
-    """Return the difference of two scores: in points, of an error as it is."""
+    """Return the difference of two scores, if any: in points, of an error as it is."""
+    if score == best:
+        return ""
     return f"{score - best:+.4f}" if metric in LOWER else f"{100 * (score - best):+.2f}"
 
 
 def _ranks(groups: dict[str, list[Recipe]]) -> str:
     """Return the mean rank of each model over the data and splits on which all are measured.
 
-    Of a model's recipes on one of these the best one counts. The models that are measured on the
-    fewest data sets are left out until the others share enough of them. Demšar, Statistical
-    Comparisons of Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
+    Of a model's recipes on one of these that of the shortest name counts: to take the best by its
+    test score would favour models with many. The models that are measured on the fewest data sets
+    are left out until the others share enough of them. Demšar, Statistical Comparisons of
+    Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
     """
-    best: dict[str, dict[str, float]] = {}
+    plain: dict[str, dict[str, float]] = {}
     for name, recipes in groups.items():
-        for each in recipes:
-            score = gain(metric_of(each), each.verified.test)
-            scores = best.setdefault(word(each.model), {})
-            scores[name] = max(score, scores.get(name, -math.inf))
-    models, common = _complete(best)
+        for each in sorted(recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
+            if metric := metric_of(each):
+                scores = plain.setdefault(word(each.model), {})
+                scores.setdefault(name, gain(metric, each.verified.test))
+    models, common = _complete(plain)
     if len(models) < 2:
         return ""
     from scipy import stats
 
-    scores = [[-best[model][name] for name in common] for model in models]
+    scores = [[-plain[model][name] for name in common] for model in models]
     places = dict(zip(models, stats.rankdata(scores, axis=0).tolist(), strict=True))
     rows = [[model, *_interval(places[model])] for model in sorted(models, key=lambda each:
             statistics.fmean(places[each]))]  # fmt: skip
     return (
         f"## Mean rank\n\nOf {len(models)} models on the {len(common)} data sets on which all of "
         f"them are measured ({'; '.join(common)}); 1 is the best, ± half of the 95 % interval over "
-        "data sets (Student's t).\n\n" + _table(["model", "mean rank", "±"], rows)
+        "data sets (Student's t). Of a model's recipes the one of the shortest name counts, "
+        "whichever scores best.\n\n" + _table(["model", "mean rank", "±"], rows)
     )
 
 
 _FEWEST = 3  # data sets that say something of a model in general
 
 
-def _complete(best: dict[str, dict[str, float]]) -> tuple[list[str], list[str]]:
+def _complete(known: dict[str, dict[str, float]]) -> tuple[list[str], list[str]]:
     """Return models and the data sets that all of them are measured on, `_FEWEST` at least."""
-    models = sorted(best, key=lambda model: len(best[model]))
+    models = sorted(known, key=lambda model: len(known[model]))
     while models:
-        common = [name for name in best[models[-1]] if all(name in best[each] for each in models)]
+        common = [name for name in known[models[-1]] if all(name in known[each] for each in models)]
         if len(common) >= _FEWEST:
             return models, common
         models = models[1:]
@@ -289,4 +296,4 @@ def _complete(best: dict[str, dict[str, float]]) -> tuple[list[str], list[str]]:
 
 def _interval(places: list[float]) -> list[str]:
     found = paired_difference(places, [0.0] * len(places))
-    return [f"{found.mean:.2f}", f"{found.high - found.mean:.2f}"]
+    return [f"{found.mean:.2f}", "" if found.high is None else f"{found.high - found.mean:.2f}"]

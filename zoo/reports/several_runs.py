@@ -137,7 +137,7 @@ def _apart(found: dict[str, Any] | None, first: bool) -> tuple[str, str, str]:
     if not apart:
         return "", "", "best" if found and first else ""
     if apart["low"] is None:
-        return f"{apart['mean']:+.4f}", "", "one pair"
+        return f"{apart['mean']:+.4f}", "", "one pair" if apart["pairs"] == 1 else "all alike"
     return (f"{apart['mean']:+.4f}", f"{apart['low']:+.4f} to {apart['high']:+.4f}",
             "noise" if apart["noise"] else "")  # fmt: skip
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import yaml
 
-from zoo.config.recipe import SAID, Recipe, Verified
+from zoo.config.recipe import SAID, Recipe, Verified, word
 from zoo.config.shipped import recipe_names
 from zoo.datasets.load import load_data
+from zoo.datasets.load.named import known_metric
 from zoo.errors import ZooError
-from zoo.experiments.compare import begun, finished
-from zoo.experiments.launch import resume_apart, train_apart
+from zoo.experiments.launch import begun, finished, resume_apart, train_apart
 from zoo.experiments.resolve import Plan, load_recipe, resolve
 from zoo.experiments.run_files import read_environment, verdict
 from zoo.system.files import write_whole
@@ -202,6 +202,7 @@ def measured(recipe: Recipe, summary: dict[str, Any]) -> Verified:
     return Verified(
         test=round(summary["test"]["mean"], 4),
         std=round(summary["test"]["std"] or 0.0, 4),
+        metric=None if known_metric(word(recipe.dataset)) else summary["metric"],
         seeds=[each["seed"] for each in summary["seeds"]],
         date="-".join(day.groups()) if day else datetime.date.today().isoformat(),
         threads=where.threads if where else None,

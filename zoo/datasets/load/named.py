@@ -19,6 +19,7 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     TRANSLATION,
 )
+from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import NODES as IMAGE_NODES
 from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
@@ -207,7 +208,7 @@ _KNOWN_TASKS = {
     **{name: known.task for name, known in NAMED.items()},
     **dict.fromkeys((*IMAGES, *SET_WORDS), GRAPHS),
     **dict.fromkeys(TEXTS, SEQUENCES),
-    **dict.fromkeys((*IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
+    **dict.fromkeys((*GENERATED, *IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
     **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
     **dict.fromkeys(SERIES_WORDS, FORECASTING),
 }
