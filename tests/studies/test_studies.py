@@ -2,25 +2,32 @@
 
 import csv
 import json
+import signal
+from types import SimpleNamespace
 
 import pytest
 import torch
 from preloaded import run_preloaded
 
+from zoo.config.options import pick
+from zoo.datasets.load import load_data
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
 from zoo.nn.attention import softmax
 from zoo.studies import (
+    STUDIES,
     Row,
     Series,
     Study,
     cost,
     devices,
+    energy,
     random_batches,
     theory,
     transfer,
     write_study,
 )
+from zoo.studies.study import names_in
 
 
 def assert_agrees(study):
@@ -226,3 +233,71 @@ def test_weights_are_transferred_and_scratch_is_its_twin(tmp_path):
     for row in study.table:  # the same graph: its weights are better than none
         assert float(row["gain"].split(" ")[0]) > 0.1
     write_study(study, tmp_path)
+
+
+def ctrl_c(*rest, **options):
+    """Train as `run_recipe` does; Ctrl-C comes in the second epoch."""
+
+    def watch(seed, epoch):
+        if epoch.epoch == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    return run_recipe(*rest, watch=watch, **options)
+
+
+def test_ctrl_c_ends_a_study_and_not_one_training_of_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(transfer, "run_recipe", ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        transfer.transfer_study(quick=True, source="karate", targets="karate")
+    monkeypatch.setattr(energy, "run_recipe", ctrl_c)
+    model = {"name": "difformer", "dim": 4, "layers": 1}
+    with pytest.raises(KeyboardInterrupt):
+        energy._trained({"dataset": "karate", "model": model}, load_data("karate"), [0, 1], 3)
+    stopped = SimpleNamespace(interrupted=True)
+    monkeypatch.setattr(random_batches, "fit", lambda *rest, **options: stopped)
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(
+        "dataset: karate\nmodel: {name: sgformer, dim: 4, attention: {name: rba, size: 8}}\n"
+        "train: {epochs: 2}\n"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        random_batches.rba_evaluation(recipe=str(recipe))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": "transfer", "targets": ",karate"}, "targets: write names with one comma between"),
+        ({"name": "rba-control", "dataset": ","}, "dataset: write names with one comma between"),
+        ({"name": "rba-control", "dataset": "karate, "}, "with one comma between"),
+        ({"name": "rba-cost", "largest": 512}, "largest: should be greater than or equal to 4096"),
+        ({"name": "rba-theory", "particles": 16}, "particles: should be a multiple of 128"),
+        ({"name": "rba-theory", "particles": 128}, "particles: should be .* equal to 512"),
+        ({"name": "rba-theory", "particles": 257}, "particles: should be a multiple of 128"),
+        ({"name": "rba-evaluation", "partitions": 1}, "partitions: should be .* equal to 2"),
+        ({"name": "rba-devices", "nodes": 4}, "nodes: should be .* equal to 4096"),
+        ({"name": "batching", "nodes": 100}, "nodes: should be .* equal to 20000"),
+    ],
+)
+def test_options_of_which_no_study_can_be_made_are_refused(options, said):
+    with pytest.raises(ZooError, match=said):
+        pick(STUDIES, {**options, "quick": True})
+
+
+def test_names_are_taken_with_spaces_around_them():
+    assert names_in(" cora, chameleon") == ["cora", "chameleon"]
+
+
+def test_the_smallest_cost_has_lines_and_not_dots(monkeypatch):
+    monkeypatch.setattr(cost, "_attention", lambda spec, nodes, **how: None)
+    monkeypatch.setattr(cost, "_training", lambda spec, nodes, **how: None)
+    monkeypatch.setattr(cost, "_seconds", lambda call, device: (0.01, 0.01))
+    monkeypatch.setattr(cost, "_bytes", lambda call, device: (2**20, 0.01))
+    for quick in (True, False):
+        study = cost.rba_cost(quick=quick, heads=1, dim=2, largest=2**12)
+        assert [len(x) for x, _ in study.plots[2].lines.values()] == [2] * 5
+
+
+def test_the_fewest_particles_are_enough():
+    sizes = (2, theory.LARGEST)
+    assert_agrees(theory.variance(4 * theory.LARGEST, sizes=sizes, draws=60))

@@ -1,15 +1,21 @@
 """Settings are chosen by validation; what was tried is kept, whatever ends the study."""
 
 import json
+import re
+import shlex
+import signal
 import sqlite3
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import zoo
 from zoo.cli.app import main
+from zoo.cli.progress_bar import tell_study
 from zoo.config.options import options_of, value_problems
 from zoo.config.search import Search, changed, start_of
 from zoo.datasets.splits import split_of
@@ -67,6 +73,56 @@ def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeyp
         again.score()
 
 
+def test_a_scoring_that_was_ended_goes_on(tmp_path):
+    found = Tuning(tmp_path, load_recipe(RECIPE), splits=3, device="cpu")
+    found.run(1)
+
+    def watch(seed, epoch):
+        if seed == 1 and epoch.epoch == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        found.score(watch=watch)
+    [run] = tmp_path.glob("gcn-tuned-*")
+    seeds = []
+    summary = Tuning(tmp_path, device="cpu").score(watch=lambda seed, epoch: seeds.append(seed))
+    assert summary["folder"] == str(run) and {*seeds} == {1, 2}
+    assert [each["epochs"] for each in summary["seeds"]] == [4, 4, 4]
+    assert summary["scored_before"] == [] and len(list(tmp_path.glob("gcn-tuned-*"))) == 1
+
+
+def test_another_best_is_another_scoring_and_is_said(tmp_path, monkeypatch, capsys):
+    found = Tuning(tmp_path, load_recipe(RECIPE), splits=1, device="cpu")
+    found.run(1)
+    monkeypatch.setattr(found, "write", list)  # no picture: it takes a while
+    first = found.score()
+    assert first["scored_before"] == []
+    tell_study(found, first)
+    assert "scored once" in capsys.readouterr().out
+    other = found.best()._replace(number=1, settings={**found.best().settings, "model.dim": 4})
+    monkeypatch.setattr(found, "best", lambda: other)
+    second = found.score()
+    assert second["scored_before"] == [first["test"]["mean"]]
+    assert found.score()["scored_before"] == second["scored_before"]  # that was read
+    tell_study(found, second)
+    said = f"scored for the second time; before: {first['test']['mean']:.4f}"
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_as_many_trials_as_were_asked_for_before(tmp_path, monkeypatch):
+    found = Tuning(tmp_path, load_recipe(RECIPE), splits=1, device="cpu")
+    assert found.study.user_attrs.get("trials") is None
+    found.run(1, hours=2.0)
+    again = Tuning(tmp_path, device="cpu")
+    monkeypatch.setattr(again, "_value", lambda trial: pytest.fail("one more"))
+    again.run()
+    assert again.study.user_attrs["trials"] == 1 and again.study.user_attrs["hours"] == 2.0
+    with pytest.raises(pytest.fail.Exception, match="one more"):
+        again.run(2)
+    again.run(hours=0.0)
+    assert again.study.user_attrs["trials"] == 2 and again.study.user_attrs["hours"] == 0.0
+
+
 def test_every_setting_is_one_of_the_training(tmp_path):
     recipe = {
         **RECIPE,
@@ -74,7 +130,6 @@ def test_every_setting_is_one_of_the_training(tmp_path):
         "train": {"epochs": 1, "weight_decay": 0.0},
         "search": {
             "train.weight_decay": [0, 0.01],
-            "dataset.split": ["ratio-50-25-25", "ratio-80-10-10"],
             "encoding.flip_signs": [False, True],
         },
     }
@@ -227,6 +282,11 @@ def test_every_model_can_be_made_of_what_it_says_is_worth_trying(name):
         ({"train.lr": {"range": 1}}, "has no key 'range'"),
         ({"train.lr": {"low": 0.1, "hgih": 1}}, "has no key 'hgih'; did you mean 'high'"),
         ({"lr": [0.1, 0.2]}, "search.lr: write a key of model, .* such as train.lr"),
+        ({"dataset.split": ["ratio-60-20-20", "per-class-20"]}, "one dataset.split and of another"),
+        ({"dataset.split.train": [20, 50]}, "one dataset.split.train and of another"),
+        ({"dataset.name": ["karate", "digits"]}, "one dataset.name and of another"),
+        ({"dataset.label": ["a", "b"]}, "one dataset.label and of another"),
+        ({"dataset.noise": [1.0, 2.0]}, "search.dataset.noise: its values draw other nodes"),
     ],
 )
 def test_what_cannot_be_tried_is_said(search, said, tmp_path):
@@ -302,7 +362,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     [folder] = (tmp_path / "runs").glob("tune-mlp-*")
     code, said = ended(["tune", "--resume", str(folder), "--trials", "3"], monkeypatch, capsys)
     assert not code and "matter" in said.out and "as it was" in said.out
-    several = ["tune", "--models", "mlp,gcn", "--data", "karate", "train.epochs=2", "model.dim=4"]
+    several = ["tune", "--models", "mlp, gcn", "--data", "karate", "train.epochs=2", "model.dim=4"]
     code, said = ended([*several, "--trials", "1", "--splits", "2"], monkeypatch, capsys)
     assert not code and "gcn-tuned" in said.out and "mlp-tuned" in said.out
     folders = len(list((tmp_path / "runs").iterdir()))
@@ -312,6 +372,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     for wrong, why in (
         (["tune"], "name a recipe"),
         (["tune", "--models", "", "--data", "karate"], "name a recipe"),
+        (["tune", "--models", "gcn,", "--data", "karate"], "name a recipe"),
         (["tune", "--resume", str(folder), "--data", "karate"], "name a recipe"),
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),
         (["tune", "mlp", "--data", "karate", "search={model.dim: [8, abc]}"], "not 'abc'"),
@@ -323,6 +384,52 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         assert code == 2 and why in " ".join(said.err.split())
     code, said = ended(["tune", "mlp", "--data", "nowhere.npz"], monkeypatch, capsys)
     assert code == 2 and len(list((tmp_path / "runs").iterdir())) == folders
+
+
+def test_tuned_models_are_compared_with_each_other_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("zoo.experiments.compare.train_apart", lambda *_, **__: pytest.fail("no"))
+    monkeypatch.setattr(Tuning, "write", lambda study: [])
+    words = ["tune", "--models", "sgformer,gat", "--data", "karate", "train.epochs=1"]
+    words += ["model.dim=4", "--trials", "1", "--splits", "1", "--runs", "other", "--quiet"]
+    code, said = ended(words, monkeypatch, capsys)
+    assert not code and "sgformer-tuned" in said.out and "gat-tuned" in said.out
+    assert "gcn-" not in said.out and "trial 0" not in said.err
+    assert [each.name for each in tmp_path.iterdir()] == ["other"]
+
+
+def test_ctrl_c_in_one_of_several_models_says_how_all_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    called = []
+
+    def ctrl_c_in_the_second(study, *given):
+        called.append((study, *given[:2]))
+        if len(called) == 2:
+            raise KeyboardInterrupt
+
+    def scored(study):
+        (study.folder / f"{study.name}-1").mkdir()
+        return {"folder": str(study.folder / f"{study.name}-1")}
+
+    monkeypatch.setattr(Tuning, "run", ctrl_c_in_the_second)
+    monkeypatch.setattr(Tuning, "score", scored)
+    monkeypatch.setattr("zoo.cli.authors.tell_study", lambda study, summary: None)
+    data = "{name: karate, split: ratio-60-20-20}"
+    words = ["tune", "--models", "mlp,gcn,gat", "--data", data, "train.epochs=1", "model.dim=4"]
+    words += ["--trials", "1", "--splits", "1", "--runs", "my runs", "--device", "cpu"]
+    code, said = ended(words, monkeypatch, capsys)
+    assert code == 130
+    goes_on, left, both = re.findall("`zoo ([^`]*)`", said.err)
+    assert not ended(shlex.split(goes_on), monkeypatch, capsys)[0]
+    assert not ended(shlex.split(left), monkeypatch, capsys)[0]
+    first, second, resumed, third = (each for each, *_ in called)
+    assert resumed.folder == second.folder and third.recipe.model["name"] == "gat"
+    assert third.device == "cpu" and third.folder.parent == Path("my runs")
+    assert third.recipe.dataset == first.recipe.dataset and third.recipe.seeds == [0]
+    assert third.recipe.train["epochs"] == 1 and called[3][1:] == (1, None)
+    found = subprocess.run(f"printf '%s\\n' {both}", shell=True, capture_output=True, text=True)
+    runs = [str(each.folder / f"{each.name}-1") for each in (first, second, third)]
+    assert found.stdout.splitlines() == ["compare", *runs]
 
 
 def test_optuna_is_asked_for(monkeypatch, tmp_path):

@@ -2,8 +2,7 @@
 
 import contextlib
 import json
-import math
-import re
+import shlex
 import sys
 import time
 from itertools import groupby
@@ -27,6 +26,7 @@ from zoo.cli.common import (
     spec_of,
     typed_path,
 )
+from zoo.cli.progress_bar import tell_study, tell_trial
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -179,8 +179,12 @@ def tune(
     models: Annotated[
         str | None, typer.Option(help="Several models, such as sgformer,gcn,mlp: tune each.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="How many settings to try.")] = 40,
-    hours: Annotated[float, typer.Option(min=0, help="After which no trial is begun.")] = math.inf,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="How many settings to try: 40, or as many as before.")
+    ] = None,
+    hours: Annotated[
+        float | None, typer.Option(min=0, help="After which no trial is begun.")
+    ] = None,
     splits: Annotated[int, typer.Option(min=1, help="Seeds that every trial is trained with.")] = 5,
     resume: Annotated[
         Path | None,
@@ -204,7 +208,9 @@ def tune(
     """
     if recipe and "=" in recipe and models:
         recipe, overrides = None, [recipe, *(overrides or [])]
-    if sum(map(bool, (recipe, models, resume))) != 1 or (resume and (data or splits != 5)):
+    names = [each.strip() for each in models.split(",")] if models else [recipe or ""]
+    alone = sum(map(bool, (recipe, models, resume))) == 1 and (all(names) or not models)
+    if not alone or (resume and (data or splits != 5)):
         raise ZooError(
             "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
             "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY` alone."
@@ -212,26 +218,50 @@ def tune(
     plans = [None]
     if resume is None:
         given = spec_of(data) if data else None
-        plans = [_to_tune(each, overrides, given) for each in (models or recipe).split(",")]
+        plans = [_to_tune(each, overrides, given) for each in names]
     found = []
-    for each in plans:
+    for number, each in enumerate(plans):
         study = _study(resume, each, runs, splits=splits, device=device.value, trust=trust)
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
             with asked_kindly():
-                study.run(trials, hours, (lambda *_: None) if quiet else _tell_trial)
+                study.run(trials, hours, (lambda *_: None) if quiet else tell_trial)
                 found.append(study.score())
         except KeyboardInterrupt:
-            console.remark(f"`zoo tune --resume {study.folder} --trials {trials}` goes on.")
+            options = {"data": data, "trials": trials, "hours": hours, "splits": splits,
+                       "runs": runs, "device": device.value}  # fmt: skip
+            _tell_rest(study, found, names[number + 1 :], options, overrides or [])
             sys.exit(exit_code())
         if not as_json:
-            _tell_study(study, found[-1])
+            tell_study(study, found[-1])
     if as_json:
         typer.echo(json.dumps(found))
     elif len(found) > 1:
         from zoo.experiments.compare import compare, contestants
 
-        result_tables.comparison(compare(contestants([each["folder"] for each in found])))
+        entries = contestants([each["folder"] for each in found], baselines=False)
+        how = {"device": device.value, "runs": runs, "quiet": quiet}
+        result_tables.comparison(compare(entries, **how))  # of what is finished: trains nothing
+
+
+def _tell_rest(
+    study, found: list[dict[str, Any]], left: list[str], options: dict[str, Any], changes: list[str]
+) -> None:
+    """Say what goes on with a study that was ended, and with those that were to come."""
+    folder, trust = shlex.quote(str(study.folder)), " --trust" if study.recipe.imports else ""
+    console.remark(f"`zoo tune --resume {folder}{trust}` goes on.")
+    runs = [shlex.quote(each["folder"]) for each in found] + [f"{folder}/*-tuned-*"]
+    if left:
+        usual = {"splits": 5, "runs": Path("runs"), "device": "auto"}
+        words = ["zoo", "tune", "--models", ",".join(left)]
+        for key, value in options.items():
+            words += [] if value in (None, usual.get(key)) else [f"--{key}", str(value)]
+        words += changes
+        console.remark(f"`{shlex.join(words)}` tunes what is left.")
+        stems = [f"tune-{Path(each).stem}-" for each in left]
+        runs += [f"{shlex.quote(str(options['runs'] / each))}*/*-tuned-*" for each in stems]
+    if len(runs) > 1:
+        console.remark(f"`zoo compare {' '.join(runs)}` then compares them.")
 
 
 def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
@@ -258,43 +288,3 @@ def _to_tune(source: str, overrides: list[str] | None, data: Any):
     other = [f"dataset={json.dumps(data)}"] if data is not None else []
     recipe = load_recipe(source, [*(overrides or []), *other], trust=True)
     return recipe.model_copy(update={"name": Path(source).stem})
-
-
-def _tell_trial(trial, best) -> None:
-    """Print a line on a trial that has ended."""
-    ended = f"{trial.state} {_score(trial)}".rstrip()
-    took = f"{trial.splits} splits, {trial.seconds:.1f} s"
-    known = f"best {best.val:.4f}, trial {best.number}" if best else "none is complete"
-    console.remark(f"trial {trial.number}: {ended}, {took}; {known}")
-
-
-def _tell_study(study, summary: dict[str, Any]) -> None:
-    """Print the best trials, what the settings matter, and the score of the best on test."""
-    trials = study.trials()
-    done = sorted((each for each in trials if each.state == "complete"), key=study.gain)
-    shown = [{"trial": each.number, "validation": f"{each.val:.4f}",
-              "deviation": "" if each.std is None else f"{each.std:.4f}", **_short(each.settings)}
-             for each in done[:-6:-1]]  # fmt: skip
-    matters = _short({key: f"{each:.0%}" for key, each in study.importance().items()})
-    columns = {f"{n}.": each for n, each in enumerate(shown, start=1)}
-    columns |= {"matters": matters} if matters else {}
-    console.rows([{"": key, **{name: each.get(key) for name, each in columns.items()}}
-                  for key in shown[0]])  # fmt: skip
-    console.say("matters: how much of the spread of scores a setting explains" if matters
-                else "too few trials to tell what the settings matter")  # fmt: skip
-    first, tuned = study.as_it_was(), f"{_score(study.best())} tuned"
-    test, std = summary["test"]["mean"], summary["test"]["std"]
-    when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
-    console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
-    console.say(f"test {test:.4f} ± {std or 0:.4f}, scored once")
-    console.remark(f"written: {', '.join(map(str, study.write()))}")
-
-
-def _score(trial) -> str:
-    score = "" if trial.val is None else f"{trial.val:.4f}"
-    return score if trial.std is None else f"{score} ± {trial.std:.4f}"
-
-
-def _short(found: dict[str, Any]) -> dict[str, str]:
-    return {re.sub("^(model|train)[.]", "", key): f"{each:.3g}" if isinstance(each, float)
-            else str(each) for key, each in found.items()}  # fmt: skip

@@ -1,11 +1,18 @@
-"""How a training goes on, on standard error: a bar on a terminal or in a notebook, else lines."""
+"""How a training goes on, on standard error: a bar on a terminal or in a notebook, else lines.
+
+And how the search for settings does that trains over and over, and what it has found.
+"""
 
 import contextlib
+import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from zoo.cli import console
+from zoo.config.metrics import gain
 
 Watch = Callable[[int, Any], None]
 
@@ -146,3 +153,52 @@ def _end(seed: int, epoch: Any, seconds: float) -> list[str]:
 def _best(epoch: Any) -> str:
     where = f"epoch {epoch.best_epoch + 1}" if epoch.best_epoch >= 0 else "loaded weights"
     return f"{epoch.best:.4f} ({where})"
+
+
+def tell_trial(trial, best) -> None:
+    """Print a line on a trial that has ended."""
+    ended = f"{trial.state} {_score(trial)}".rstrip()
+    took = f"{trial.splits} splits, {trial.seconds:.1f} s"
+    known = f"best {best.val:.4f}, trial {best.number}" if best else "none is complete"
+    console.remark(f"trial {trial.number}: {ended}, {took}; {known}")
+
+
+def tell_study(study, summary: dict[str, Any]) -> None:
+    """Print the best trials, what the settings matter, and the score of the best on test."""
+    trials = study.trials()
+    done = [each for each in trials if each.state == "complete"]
+    done.sort(key=lambda each: gain(study.metric, each.val))
+    shown = [{"trial": each.number, "validation": f"{each.val:.4f}",
+              "deviation": "" if each.std is None else f"{each.std:.4f}", **_short(each.settings)}
+             for each in done[:-6:-1]]  # fmt: skip
+    matters = _short({key: f"{each:.0%}" for key, each in study.importance().items()})
+    columns = {f"{n}.": each for n, each in enumerate(shown, start=1)}
+    columns |= {"matters": matters} if matters else {}
+    console.rows([{"": key, **{name: each.get(key) for name, each in columns.items()}}
+                  for key in shown[0]])  # fmt: skip
+    console.say("matters: how much of the spread of scores a setting explains" if matters
+                else "too few trials to tell what the settings matter")  # fmt: skip
+    first, tuned = study.as_it_was(), f"{_score(study.best())} tuned"
+    test, std = summary["test"]["mean"], summary["test"]["std"]
+    when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
+    console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
+    console.say(f"test {test:.4f} ± {std or 0:.4f}, {_times(summary['scored_before'])}")
+    console.remark(f"written: {', '.join(map(str, study.write()))}")
+
+
+def _times(before: list[float]) -> str:
+    """Return how often test has been scored, and what came of that before."""
+    if not before:
+        return "scored once"
+    times = {2: "second", 3: "third"}.get(len(before) + 1, f"{len(before) + 1}th")
+    return f"scored for the {times} time; before: {', '.join(f'{each:.4f}' for each in before)}"
+
+
+def _score(trial) -> str:
+    score = "" if trial.val is None else f"{trial.val:.4f}"
+    return score if trial.std is None else f"{score} ± {trial.std:.4f}"
+
+
+def _short(found: dict[str, Any]) -> dict[str, str]:
+    return {re.sub("^(model|train)[.]", "", key): f"{each:.3g}" if isinstance(each, float)
+            else str(each) for key, each in found.items()}  # fmt: skip

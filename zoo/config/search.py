@@ -1,11 +1,11 @@
-"""What `zoo tune` may change: a key of a recipe, and the values that are worth trying."""
+"""What `zoo tune` may change, the values that are worth trying, and what came of those tried."""
 
 from __future__ import annotations
 
 import json
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
@@ -19,17 +19,27 @@ from pydantic import (
     model_validator,
 )
 
-_DOTTED = r"^(model|train|encoding|dataset)(\.\w+)+$"
+from zoo.config.metrics import gain
+from zoo.config.question import ASKED
+
+_DOTTED = r"(model|train|encoding|dataset)(\.\w+)+$"
+_SCORED = rf"dataset\.({'|'.join(('split', *ASKED))})(\.|$)"
 
 
 def _dotted(key: str) -> str:
     if not re.fullmatch(_DOTTED, key):
         raise ValueError("write a key of model, train, encoding or dataset, such as train.lr")
+    if re.match(_SCORED, key):
+        raise ValueError(
+            f"scores of one {key} and of another are of different things; leave it out"
+        )
     return key
 
 
 Key = Annotated[
-    str, AfterValidator(_dotted), WithJsonSchema({"type": "string", "pattern": _DOTTED})
+    str,
+    AfterValidator(_dotted),
+    WithJsonSchema({"type": "string", "pattern": f"^(?!{_SCORED}){_DOTTED}"}),
 ]
 
 
@@ -79,6 +89,12 @@ _Tried = Annotated[
 Search = dict[Key, _Tried]
 """Dotted key, such as `train.lr`, to a range, or to the list of what it may be."""
 
+TRAINING: dict[str, Any] = {
+    "train.lr": {"low": 0.0005, "high": 0.03, "log": True},
+    "train.weight_decay": {"low": 1e-5, "high": 1e-2, "log": True},
+}
+"""What is tried of every training."""
+
 
 class Trial(NamedTuple):
     """A trial that has ended.
@@ -118,6 +134,28 @@ def ended(trial: Any, search: Search) -> Trial:
     )
 
 
+def best_of(trials: Sequence[Trial], metric: str) -> Trial | None:
+    """Return the complete trial with the best validation score, None where none is complete."""
+    done = [each for each in trials if each.state == "complete"]
+    return max(done, key=lambda each: gain(metric, each.val), default=None)
+
+
+def lines_of(trials: Sequence[Trial], metric: str) -> dict[str, tuple[list[float], list[float]]]:
+    """Return the scores of trials against their number, from 1: by state, and the best so far."""
+    numbered = list(enumerate(trials, start=1))
+    found = {state: [each for each in numbered if each[1].state == state]
+             for state in ("complete", "pruned")}  # fmt: skip
+    best = [(number, best_of(trials[:number], metric)) for number, _ in numbered]
+    found["best so far"] = [(number, each) for number, each in best if each]
+    return {name: ([float(number) for number, _ in each], [trial.val for _, trial in each])
+            for name, each in found.items() if each}  # fmt: skip
+
+
+def table_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return trials as lines of a table, the settings of each in one cell."""
+    return [{**each._asdict(), "settings": json.dumps(each.settings)} for each in trials]
+
+
 def changed(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of a recipe with other values at some dotted keys."""
     data = {key: each for key, each in data.items() if key != "search"}
@@ -140,6 +178,11 @@ def at(data: Mapping[str, Any], key: str) -> Any:
 
 def _mapping(spec: Any) -> dict[str, Any]:
     return dict(spec) if isinstance(spec, Mapping) else {"name": spec}
+
+
+def ends_of(space: Range | list[Any]) -> list[Any]:
+    """Return both ends of a range, or all of a list."""
+    return [space.low, space.high] if isinstance(space, Range) else space
 
 
 def widened(search: Search, data: Mapping[str, Any]) -> Search:

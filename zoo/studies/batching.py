@@ -11,9 +11,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
+from pydantic import Field
 from tqdm import tqdm
 
 from zoo.config.options import Count, Positive, Rate, pick
@@ -34,6 +35,9 @@ ASKED = 20_000
 """Number of test nodes on which every model is evaluated."""
 
 CLASSES = 4
+
+PARTS = 200
+"""Clusters, of a node each at least."""
 
 MOST = 3.0
 """Memory limit of a process in GiB, without pages of mapped files."""
@@ -57,7 +61,7 @@ class Found(NamedTuple):
 def batching_study(
     *,
     quick: bool = False,
-    nodes: Count = 2_000_000,
+    nodes: Annotated[Count, Field(ge=100 * PARTS)] = 2_000_000,
     steps: Count = 100,
     dim: Count = 64,
     noise: Positive = 1.0,
@@ -67,7 +71,7 @@ def batching_study(
 
     Args:
         quick: a hundredth of the nodes, a third of the steps; nothing is claimed.
-        nodes: number of nodes, with ten edges each.
+        nodes: number of nodes, with ten edges each, from 20,000.
         steps: training steps with each strategy.
         dim: number of features, and width of the model.
         noise: standard deviation of the features' noise; at 2 they say little, and edges that a
@@ -76,7 +80,7 @@ def batching_study(
             already.
     """
     if quick:
-        nodes, steps = nodes // 100, steps // 3
+        nodes, steps = nodes // 100, max(1, steps // 3)
     with tempfile.TemporaryDirectory() as folder:
         graph = Path(folder, "graph")
         drawn = {
@@ -119,7 +123,7 @@ def _kinds(nodes: int) -> dict[str, dict[str, Any]]:
     """Return the strategies, with batches of about a twentieth of the nodes each."""
     return {
         "random-nodes": {"name": "random-nodes", "size": nodes // 20},
-        "clusters": {"name": "clusters", "parts": 200, "per_batch": 10},
+        "clusters": {"name": "clusters", "parts": PARTS, "per_batch": 10},
         "neighbours": {"name": "neighbours", "fanouts": [10, 5], "size": max(50, nodes // 1000)},
     }
 

@@ -12,10 +12,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from tqdm import tqdm
 
@@ -63,7 +64,11 @@ class Cost(NamedTuple):
 
 
 def rba_cost(
-    *, quick: bool = False, heads: Count = 4, dim: Count = 16, largest: Count = 2**20
+    *,
+    quick: bool = False,
+    heads: Count = 4,
+    dim: Count = 16,
+    largest: Annotated[Count, Field(ge=2**12)] = 2**20,
 ) -> Study:
     """Time and memory of attention, forward and backward, against N and p.
 
@@ -71,12 +76,12 @@ def rba_cost(
         quick: up to 16,384 nodes, steps up to 8,192, and a quarter of a second per pass.
         heads: attention heads H.
         dim: width D of each head.
-        largest: largest number of nodes N of the linear methods.
+        largest: largest number of nodes N of the linear methods, from 4,096.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     top, longest = min(largest, 2**14) if quick else largest, LONGEST["quick" if quick else "full"]
     counts = [2**power for power in range(10, int(math.log2(top)) + 1)]
-    of_steps = counts[: -1 if quick else -3]
+    of_steps = counts[: -1 if quick or len(counts) < 5 else -3]
     layer = functools.partial(_attention, heads=heads, dim=dim, device=device)
     step = functools.partial(_training, dim=heads * dim, device=device)
 

@@ -60,7 +60,7 @@ def rba_devices(
     *,
     quick: bool = False,
     most: Annotated[Count, Field(le=64)] = 4,
-    nodes: Count = 65_536,
+    nodes: Annotated[Count, Field(ge=2**12)] = 65_536,
     dim: Count = 64,
     budget: Positive = 1.0,
 ) -> Study:
@@ -69,7 +69,7 @@ def rba_devices(
     Args:
         quick: one and two processes, an eighth of the nodes: too few for a claim on memory.
         most: largest number of processes.
-        nodes: number of nodes, with ten edges each.
+        nodes: number of nodes, with ten edges each, from 4,096.
         dim: width of the model.
         budget: memory of a process in GiB, for which the largest graph is extrapolated.
     """

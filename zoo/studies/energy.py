@@ -255,6 +255,8 @@ def _trained(
     }
     with tempfile.TemporaryDirectory() as runs:
         summary = run_recipe({**recipe, "train": train, "seeds": list(seeds)}, runs=runs)
+        if summary["interrupted"]:
+            raise KeyboardInterrupt
         folder = Path(summary["folder"])
         trained = [load(folder / f"seed-{seed}") for seed in seeds]
     return fresh, trained, spread([each["test"] for each in summary["seeds"]])

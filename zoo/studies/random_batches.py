@@ -30,7 +30,7 @@ from zoo.experiments.compare import compare, contestant
 from zoo.experiments.prepare import prepare, seed_everything
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, write_out
 from zoo.registry import MODELS, discover
-from zoo.studies.study import OVER_SEEDS, Row, Series, Study
+from zoo.studies.study import OVER_SEEDS, Names, Row, Series, Study, names_in
 from zoo.training.epoch import all_logits
 from zoo.training.fit import fit
 from zoo.weights.create import create_model, list_models
@@ -45,7 +45,7 @@ def rba_control(
     *,
     quick: bool = False,
     model: str = "sgformer",
-    dataset: Annotated[str, Field(min_length=1)] = "cora,chameleon",
+    dataset: Names = "cora,chameleon",
     sizes: Annotated[list[Count], Field(min_length=1)] = list(SIZES),  # noqa: B006 (never changed)
 ) -> Study:
     """Accuracy, time and memory of a model with its own attention, random batches, and softmax.
@@ -60,7 +60,7 @@ def rba_control(
         raise ZooError(
             unknown("model with an `attention` option", model, list_models(attention="rba"))
         )
-    names = ["sbm"] if quick else [each.strip() for each in dataset.split(",")]
+    names = ["sbm"] if quick else names_in(dataset)
     table = [
         {"dataset": name, **row}
         for name in names
@@ -146,7 +146,10 @@ def _plot(table: list[dict[str, Any]], dataset: str) -> Series:
 
 
 def rba_evaluation(
-    *, quick: bool = False, recipe: str = "sgformer-digits-rba", partitions: Count = 8
+    *,
+    quick: bool = False,
+    recipe: str = "sgformer-digits-rba",
+    partitions: Annotated[Count, Field(ge=2)] = 8,
 ) -> Study:
     """Standard deviation of predictions over partitions, and how it falls by averaging.
 
@@ -185,7 +188,8 @@ class _Answers:
         self.split = self.prepared.splits[0]
         seed_everything(plan.recipe.seeds[0])
         model = self._model({})
-        fit(model, self.prepared.on(self.split), **plan.train)
+        if fit(model, self.prepared.on(self.split), **plan.train).interrupted:
+            raise KeyboardInterrupt
         self.weights = copy.deepcopy(model.state_dict())
 
     def row(self, name: str, options: dict[str, Any], partitions: int) -> dict[str, Any]:

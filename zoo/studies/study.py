@@ -6,9 +6,26 @@ import itertools
 import math
 import textwrap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator
 
 from zoo.system.files import write_whole
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names that a text has with commas between."""
+    return [each.strip() for each in text.split(",")]
+
+
+def _named(text: str) -> str:
+    if not all(names_in(text)):
+        raise ValueError("write names with one comma between, such as cora,chameleon")
+    return text
+
+
+Names = Annotated[str, AfterValidator(_named)]
+"""Several names in one option, with commas between."""
 
 
 class Row(NamedTuple):

@@ -11,10 +11,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from zoo.config.options import Count, Seed
@@ -25,6 +26,9 @@ from zoo.studies.study import Row, Series, Study
 DIM = 3
 """Dimension D of the space: particles are on its unit sphere."""
 
+LARGEST = 128
+"""Particles of the largest batch of Lemma 3; fewer than four of them are too few to average."""
+
 
 class Particles(NamedTuple):
     """N particles X (N, D) of norm 1, the matrix W (D, D) and the weights w (N,) of the kernel."""
@@ -34,19 +38,24 @@ class Particles(NamedTuple):
     weights: Tensor
 
 
-def rba_theory(*, quick: bool = False, seed: Seed = 0, particles: Count = 1024) -> Study:
+def rba_theory(
+    *,
+    quick: bool = False,
+    seed: Seed = 0,
+    particles: Annotated[Count, Field(ge=4 * LARGEST, multiple_of=LARGEST)] = 1024,
+) -> Study:
     """Lemmas 2 and 3, Theorem 1, and the bias of softmax inside batches.
 
     Args:
         quick: fewer draws, in seconds instead of a minute.
         seed: seed of all random draws.
-        particles: number N for Lemma 3.
+        particles: number N for Lemma 3, from 512, a multiple of the largest batch, 128.
     """
     torch.manual_seed(seed)
     scale = 1 if quick else 8
     parts = (
         co_occurrence(nodes=48, size=8, draws=2500 * scale),
-        variance(particles, sizes=(2, 8, 32, 128), draws=60 if quick else 200),
+        variance(particles, sizes=(2, 8, 32, LARGEST), draws=60 if quick else 200),
         trajectories(nodes=256, sizes=(2, 3, 5, 9, 17), draws=3 * scale),
         softmax_bias(nodes=512, sizes=(16, 32, 64, 128), draws=150 * scale),
     )

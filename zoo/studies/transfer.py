@@ -19,7 +19,7 @@ from tqdm import tqdm
 from zoo.config.options import Count, Spec
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
-from zoo.studies.study import OVER_SEEDS, Row, Series, Study
+from zoo.studies.study import OVER_SEEDS, Names, Row, Series, Study, names_in
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"name": "gcn", "dim": 64, "layers": 2, "dropout": 0.5},
@@ -74,7 +74,7 @@ def transfer_study(
     *,
     quick: bool = False,
     source: Annotated[str, Field(min_length=1)] = SOURCE,
-    targets: Annotated[str, Field(min_length=1)] = TARGETS,
+    targets: Names = TARGETS,
     seeds: Annotated[int, Field(ge=2)] = 5,
     epochs: Count = 60,
 ) -> Study:
@@ -87,7 +87,7 @@ def transfer_study(
         seeds: number of pairs of runs.
         epochs: of every training on a target; pretraining has twice as many.
     """
-    names = [each.strip() for each in targets.split(",")]
+    names = names_in(targets)
     labels, models = LABELS, list(MODELS)
     if quick:
         names, labels, models, seeds, epochs = names[:1], LABELS[1:2], models[:2], 2, 10
@@ -143,7 +143,10 @@ def _train(
         "seeds": seeds,
         "start_from": weights and {"weights": str(weights)},
     }
-    return run_recipe(load_recipe(recipe), runs=at)
+    summary = run_recipe(load_recipe(recipe), runs=at)
+    if summary["interrupted"]:
+        raise KeyboardInterrupt
+    return summary
 
 
 def _rows(found: dict[tuple[str, str, int], Pair], targets: list[str]) -> list[Row]:

@@ -9,14 +9,12 @@ trials in SQLite, and in the end the best recipe and its run, which scores the t
 from __future__ import annotations
 
 import contextlib
-import json
+import glob
 import math
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
-from itertools import accumulate, dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +23,15 @@ import torch
 from zoo.config import search
 from zoo.config.metrics import gain
 from zoo.config.options import options_of
+from zoo.config.question import other_question
 from zoo.config.recipe import SAID, Recipe, recipe_text, word
-from zoo.config.search import Range, Search, Trial
+from zoo.config.search import TRAINING, Search, Trial
 from zoo.errors import ZooError, optional
-from zoo.experiments.compare import finished
+from zoo.experiments.launch import begun, finished
 from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
-from zoo.experiments.run import run_recipe
+from zoo.experiments.run import resume_run, run_recipe
+from zoo.experiments.run_files import is_summarised, read_summary
 from zoo.registry import MODELS, Model
 from zoo.studies.study import Series, Study, write_study
 from zoo.system.disk import sqlite
@@ -39,12 +39,6 @@ from zoo.system.environment import choose_device
 from zoo.system.files import held, write_whole
 from zoo.training.fit import fit
 from zoo.training.full_batch import TrainingData
-
-TRAINING: dict[str, Any] = {
-    "train.lr": {"low": 0.0005, "high": 0.03, "log": True},
-    "train.weight_decay": {"low": 1e-5, "high": 1e-2, "log": True},
-}
-"""What is tried of every training."""
 
 RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
 
@@ -70,8 +64,10 @@ def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
     own = {key: written[key] for key in ("imports", "start_from") if key in written}
     recipe = load_recipe({**recipe.plain(), **own}, trust=True)
     for key, each in (space := search_of(recipe)).items():
-        for tried in [each.low, each.high] if isinstance(each, Range) else each:  # it takes them
-            load_recipe(search.changed(recipe.plain(), {key: tried}), trust=True)
+        asked = [load_recipe(search.changed(recipe.plain(), {key: value}), trust=True).dataset
+                 for value in search.ends_of(each)]  # fmt: skip
+        if any(other_question(asked[0], other) for other in asked):
+            raise ZooError(f"search.{key}: its values draw other nodes; leave it out.")
     data = {key: each for key, each in recipe.plain().items() if key not in SAID}
     return {**data, "search": search.plain(space), "seeds": list(range(splits))}
 
@@ -102,44 +98,46 @@ class Tuning:
     ):
         self.optuna = optional("optuna", "tune", "tuning")
         self.folder, self.device = folder, device
-        begun = folder / RECIPE
+        path = folder / RECIPE
         of_run = recipe is None and (folder / "environment.json").is_file()
-        if (begun.is_file() and not of_run) == (recipe is not None):
+        if (path.is_file() and not of_run) == (recipe is not None):
             raise ZooError(
                 f"a study was begun in {folder}; write `--resume {folder}`, or another folder."
                 if recipe is not None
                 else f"no study was begun in {folder}; write `zoo tune RECIPE`."
             )
-        if recipe is None and not trust and (imports := load_recipe(begun).imports):
+        if recipe is None and not trust and (imports := load_recipe(path).imports):
             raise ZooError(
-                f"{begun} imports code, {', '.join(imports)}; read it, and write `--trust`."
+                f"{path} imports code, {', '.join(imports)}; read it, and write `--trust`."
             )
-        source = begun if recipe is None else _to_begin_with(recipe, splits)
+        source = path if recipe is None else _to_begin_with(recipe, splits)
         self.recipe = load_recipe(source, trust=True)
         self.prepared = prepare(resolve(self.recipe, trust=True))
         if recipe is not None:
-            write_whole(begun, lambda path: path.write_text(recipe_text(source), encoding="utf-8"))
+            write_whole(path, lambda draft: draft.write_text(recipe_text(source), encoding="utf-8"))
+        self.name = f"{word(self.recipe.model)}-tuned"
         self.metric = self.prepared.data.metric
         self.start = search.start_of(self.recipe.search, write_out(self.recipe, trust=True))
         self.study = self._study()
 
     def run(
         self,
-        trials: int = 40,
-        hours: float = math.inf,
+        trials: int | None = None,
+        hours: float | None = None,
         tell: Callable[[Trial, Trial | None], None] = lambda trial, best: None,
     ) -> None:
         """Try settings until so many trials have ended, those of before included.
 
         Args:
-            trials: how many. Settings that do not go together, which is known before any training,
-                do not count, up to three times as many.
-            hours: after which no trial is begun.
+            trials: how many, None: as many as before, or 40. Settings that do not go together,
+                which is known before any training, do not count, up to three times as many.
+            hours: from now, after which no trial is begun; None: as before, or no limit.
             tell: called after each trial, with it and the best so far, None where there is none.
 
         Raises:
             ZooError: every trial has failed: why.
         """
+        trials, hours = self._kept("trials", trials, 40), self._kept("hours", hours, math.inf)
         end = time.monotonic() + 3600 * hours
         failed: list[ZooError] = []
         while self._left(trials) and time.monotonic() < end:
@@ -154,6 +152,12 @@ class Tuning:
         if self.best() is None:
             raise failed[0] if failed else ZooError(f"no trial has ended in {self.folder}.")
 
+    def _kept(self, name: str, given: float | None, usual: float) -> Any:
+        """Return what was given, now or when the study was run before, and keep it."""
+        found = self.study.user_attrs.get(name, usual) if given is None else given
+        self.study.set_user_attr(name, found)
+        return found
+
     def _left(self, trials: int) -> bool:
         states = [each.state for each in self.trials()]
         return len(states) - states.count("refused") < trials and len(states) < 4 * trials
@@ -166,17 +170,13 @@ class Tuning:
 
     def best(self) -> Trial | None:
         """Return the trial with the best validation score, None where none is complete."""
-        done = [each for each in self.trials() if each.state == "complete"]
-        return reduce(self._better, done) if done else None
+        return search.best_of(self.trials(), self.metric)
 
     def as_it_was(self) -> Trial | None:
         """Return the complete trial of the settings that were begun with, None where it failed."""
         first = search.settings_of(self.recipe.search, self.start)
         same = (each for each in self.trials() if first.items() <= each.settings.items())
         return next((each for each in same if each.state == "complete"), None)
-
-    def _better(self, old: Trial, new: Trial) -> Trial:
-        return new if new.state == "complete" and self.gain(new) > self.gain(old) else old
 
     def importance(self) -> dict[str, float]:
         """Return how much of the spread of scores each setting explains, the most first."""
@@ -199,28 +199,19 @@ class Tuning:
     def write(self) -> list[Path]:
         """Write the best recipe, the trials as a table, and a picture of the best score so far."""
         trials = self.trials()
-        of_state = {state: [each for each in enumerate(trials, start=1) if each[1].state == state]
-                    for state in ("complete", "pruned")}  # fmt: skip
-        first = dropwhile(lambda each: each[1].state != "complete", enumerate(trials, start=1))
-        best = accumulate(first, lambda old, new: (new[0], self._better(old[1], new[1])))
-        found = {**of_state, "best so far": [*best]}
-        lines = {name: ([float(number) for number, _ in each], [trial.val for _, trial in each])
-                 for name, each in found.items() if each}  # fmt: skip
+        lines = search.lines_of(trials, self.metric)
         title = f"Validation {self.metric}, {word(self.recipe.model)}"
         note = "a point is the mean over splits (pruned: those it has seen)"
         plot = Series(title, "trials", lines, ("best so far",), True, note=note,
-                      points=tuple(of_state), even=True)  # fmt: skip
-        table = [{**each._asdict(), "settings": json.dumps(each.settings)} for each in trials]
-        return [self.write_best(), *write_study(Study("trials", [], [plot], table), self.folder)]
-
-    def gain(self, trial: Trial) -> float:
-        """Return the validation score of a trial as a number of which more is better."""
-        return gain(self.metric, trial.val)
+                      points=("complete", "pruned"), even=True)  # fmt: skip
+        table = Study("trials", [], [plot], search.table_of(trials))
+        return [self.write_best(), *write_study(table, self.folder)]
 
     def score(self, **watched: Any) -> dict[str, Any]:
         """Train the best recipe, unless that was done, and return the summary of its run.
 
-        Of several processes the first to get here does, when no trial of another is under way.
+        It has `scored_before`: the mean test scores of what was the best then, and was scored too.
+        Of several processes the first to get here trains, when no trial of another is under way.
 
         Raises:
             KeyboardInterrupt: Ctrl-C has ended it.
@@ -231,18 +222,27 @@ class Tuning:
             self.optuna.storages.fail_stale_trials(self.study)
         while True:
             with contextlib.suppress(BlockingIOError), held(self.folder):
-                return self._scored(**watched)
+                summary = self._scored(**watched)
+                return {**summary, "scored_before": self._scored_before(summary)}
             time.sleep(1.0)
 
     def _scored(self, **watched: Any) -> dict[str, Any]:
-        name = f"{word(self.recipe.model)}-tuned"
-        recipe = load_recipe(self.write_best(), trust=True).model_copy(update={"name": name})
-        if done := finished(resolve(recipe, trust=True), self.folder):
+        recipe = load_recipe(self.write_best(), trust=True)
+        plan = resolve(recipe.model_copy(update={"name": self.name}), trust=True)
+        if done := finished(plan, self.folder):
             return done
-        summary = run_recipe(recipe, device=self.device, runs=self.folder, **watched)
+        if folder := begun(plan, self.folder):  # and ended by Ctrl-C, or killed
+            summary = resume_run(folder, device=self.device, trust=True, **watched)
+        else:
+            summary = run_recipe(plan, device=self.device, runs=self.folder, **watched)
         if summary["interrupted"]:
             raise KeyboardInterrupt
         return summary
+
+    def _scored_before(self, summary: Mapping[str, Any]) -> list[float]:
+        runs = sorted(self.folder.glob(f"{glob.escape(self.name)}-*"))
+        others = [each for each in runs if each.name != Path(summary["folder"]).name]
+        return [read_summary(each)["test"]["mean"] for each in others if is_summarised(each)]
 
     def _study(self):
         optuna = self.optuna
