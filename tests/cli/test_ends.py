@@ -238,19 +238,37 @@ def test_a_study_that_is_asked_to_end_says_how_it_goes_on(asked_to_end, command,
     code, _, said = asked_to_end(signal.SIGTERM, *words)
     (folder,) = tmp_path.glob("runs/tune-*")
     [goes_on] = re.findall("`zoo (tune --resume .*)` goes on", said)
-    assert code == 143 and goes_on.endswith("--trials 2")
+    assert code == 143 and "compare" not in said
     code, out, _ = command(*goes_on.split())
     assert code == 0 and "scored once" in out and (folder / "best.yaml").exists()
+    assert len((folder / "trials-table.csv").read_text().splitlines()) == 1 + 2  # and not 1 + 40
 
 
-def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(command, monkeypatch):
+@pytest.fixture
+def ended():
+    """The summary of a run that was interrupted."""
     seed = {"seed": 0, "epoch": 1, "train": 1.0, "val": 0.5, "test": 0.5}
     mean = {"mean": 0.5, "std": None, "runs": 1}
-    summary = {"recipe": "gcn-cora", "dataset": "cora", "metric": "accuracy", "seeds": [seed],
-               "val": mean, "test": mean, "parameters": 1, "seconds_per_epoch": 1.0,
-               "peak_memory_bytes": 1, "device": "cpu", "interrupted": True,
-               "folder": "runs/gcn-cora"}  # fmt: skip
-    monkeypatch.setattr("zoo.cli.recipes.train_plan", lambda *given, **options: summary)
+    return {"recipe": "gcn-cora", "dataset": "cora", "metric": "accuracy", "seeds": [seed],
+            "val": mean, "test": mean, "parameters": 1, "seconds_per_epoch": 1.0,
+            "peak_memory_bytes": 1, "device": "cpu", "interrupted": True,
+            "folder": "runs/gcn-cora"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "local", "words"), [
+    (1, 2, ""), (2, 2, " --processes 2"), (4, 2, " --processes 2 --hosts FILE --secret FILE"),
+    (2, 1, " --processes 1 --hosts FILE --secret FILE"),
+])  # fmt: skip
+def test_several_processes_go_on_as_several(count, local, words, ended, command, monkeypatch):
+    monkeypatch.setattr("zoo.cli.app.train_plan", lambda *given, **options: ended)
+    monkeypatch.setattr("zoo.system.process_group.count", lambda: count)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
+    code, said, _ = command("train", "gcn-cora")
+    assert code == 130 and f"go on with zoo train --resume runs/gcn-cora{words}\n" in said
+
+
+def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(ended, command, monkeypatch):
+    monkeypatch.setattr("zoo.cli.recipes.train_plan", lambda *given, **options: ended)
     code, said, _ = command("reproduce", "gcn-cora")
     assert code == 130 and "0.5000" in said and not {"PASS", "FAIL"} & {*said.split()}
     code, _, failed = command("reproduce", "gcn-cora", "--within-hours", "1")

@@ -14,6 +14,7 @@ from zoo.distributed import launcher, team
 from zoo.distributed.launcher import run_team
 from zoo.distributed.team import Team
 from zoo.errors import ZooError
+from zoo.system import process_group
 
 RANK = """
 import os, pathlib, signal, sys, time
@@ -56,10 +57,23 @@ def test_processes_meet_on_the_loopback_interface(tmp_path):
     assert run_team(Team(2), "rank", str(tmp_path), "listen") == 0
 
 
-def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path):
+def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine --processes 2`"
     with pytest.raises(ZooError, match=told):
         run_team(Team(2), "rank", str(tmp_path), "killed")
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_no_checkpoint_is_promised_where_there_is_none(written, tmp_path):
+    run = tmp_path / "my run"
+    run.mkdir()
+    (run / ("checkpoint-3.pt" if written else "metrics.jsonl")).touch()
+    (tmp_path / process_group.RUN).write_text(str(run))
+    said = launcher._how_to_go_on(Team(3), tmp_path)
+    assert f"`zoo train --resume '{run}' --processes 3`" in said
+    assert ("goes on from the last checkpoint" in said) == written
+    assert ("No checkpoint" in said) != written
 
 
 def test_one_that_fails_is_heard(tmp_path, capfd):

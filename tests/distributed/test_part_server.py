@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +23,7 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.dgl import dgl
 from zoo.distributed.hosts import PORT, find_hosts, machines
+from zoo.distributed.part_files import describe
 from zoo.distributed.part_server import join, serve
 from zoo.distributed.partition import CONFIG, open_partition, part_of, write_partition
 from zoo.distributed.team import Team
@@ -28,7 +31,7 @@ from zoo.errors import ZooError
 from zoo.experiments.launch import to_launch
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.graphs.sampling import neighbourhood, walked
-from zoo.system import process_group
+from zoo.system import channel, process_group
 from zoo.system.rendezvous import SECRET
 from zoo.training.mini_batch import BATCHING
 
@@ -181,6 +184,79 @@ def test_a_damaged_folder_is_answered(name, folder, tmp_path):
     path.unlink()
     with pytest.raises(ZooError, match="zoo data partition"):
         open_partition(tmp_path / CONFIG)
+
+
+def changed(path, change):
+    """Write an array file anew, of a copy that is changed."""
+    np.save(path, change(np.load(path)))
+
+
+def out_of_range(array):
+    array[3] = 300
+    return array
+
+
+def swapped(array):
+    array[[1, 2]] = array[[2, 1]]
+    return array
+
+
+DAMAGE = {
+    "old.npy turned": ("old", lambda array: np.roll(array, 1), "contradict each other"),
+    "old.npy with no node": ("old", out_of_range, "contradict each other"),
+    "old.npy of another type": ("old", lambda array: array.astype(np.int32), "old.npy is <i4"),
+    "fewer columns": ("part1/x", lambda array: array[:, :1], r"x.npy is <f2 of the shape.* 1\)"),
+    "another type": ("part1/x", lambda array: array.astype(float), "x.npy is <f8"),
+    "fewer neighbours": ("part1/neighbours", lambda array: array[:-1], "neighbours.npy is <i8"),
+    "no node": ("part1/neighbours", out_of_range, "neighbours.npy holds numbers from .* to 300"),
+    "offsets that fall": ("offsets", lambda array: array[::-1].copy(), "does not ascend"),
+    "other features": ("part1/x", swapped, "part1/x.npy has changed since it was written"),
+    "other edges": ("part1/neighbours", swapped, "neighbours.npy has changed since"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_part_is_answered_before_it_is_served(case, folder, meeting, tmp_path):
+    name, change, words = DAMAGE[case]
+    shutil.copytree(folder, tmp_path / "parts")
+    changed(tmp_path / "parts" / f"{name}.npy", change)
+    with pytest.raises(ZooError, match=words) as caught:
+        serve(1, tmp_path / "parts" / CONFIG, meeting)
+    assert "again" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_part_and_whole_have_to_agree_even_with_the_checksums(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "parts")
+    config = tmp_path / "parts" / CONFIG
+    changed(config.parent / "part1" / "x.npy", lambda array: array[:, :1])
+    told = json.loads(config.read_text())
+    told["arrays"] = {name: each.model_dump() for name, each in describe(config.parent).items()}
+    config.write_text(json.dumps(told))
+    with pytest.raises(ZooError, match=r"x.npy is .*, 1\), not \(\d+, 2\)"):
+        part_of(config, 1)
+    del told["arrays"]
+    config.write_text(json.dumps(told))
+    with pytest.raises(ZooError, match="earlier version.*without checksums.*write it again"):
+        open_partition(config)
+
+
+def test_a_part_of_something_else_is_refused_by_who_asks(servers):
+    servers.partition = servers.partition._replace(columns=3)
+    with pytest.raises(ZooError, match="300 rows|rows of a part take.*partition the graph again"):
+        servers.rows(torch.arange(300))
+
+
+def test_a_server_that_fails_says_why(folder, tmp_path):
+    own = Team(1, config=folder / CONFIG).served(tmp_path)
+    (tmp_path / SECRET).write_bytes(b"x" * 32)
+    begun = subprocess.Popen(own[1], stderr=subprocess.PIPE, text=True)
+    with channel.connect(str(tmp_path / "part-1"), b"x" * 32) as connection:
+        connection.send_bytes(b"x" + np.int64(300).tobytes())
+        with pytest.raises(EOFError):
+            channel.receive(connection)
+    _, said = begun.communicate(timeout=30)
+    assert begun.returncode == 2 and said.count("\n") == 1
+    assert "was asked for rows 300 to 300" in said and "Copy the folder" in said
 
 
 def test_a_server_that_does_not_answer_is_told(servers):

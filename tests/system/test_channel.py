@@ -3,6 +3,7 @@
 import pickle
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -49,6 +50,20 @@ def test_who_does_not_is_refused_and_others_are_answered_meanwhile(served):
             channel.connect(address, b"t" * 32)
         connection.send_bytes(b"still here")
         assert channel.receive(connection) == b"still here"
+
+
+def test_an_answer_that_fails_ends_the_server_with_its_error():
+    def answer(request):
+        raise OSError("no such part")
+
+    with channel.listen(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        serving = pool.submit(channel.serve, listener, SECRET, answer, ends=True)
+        with channel.connect(listener.getsockname(), SECRET) as connection:
+            connection.send_bytes(b"request")
+            with pytest.raises(EOFError):
+                channel.receive(connection)
+        with pytest.raises(OSError, match="no such part"):
+            serving.result(timeout=10)
 
 
 def test_one_that_says_nothing_is_given_up(monkeypatch):

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+import time
 import traceback
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -223,6 +225,41 @@ def check_batches_of_two_processes_are_two_of_one():
         assert scores == same
 
 
+def normed(per_step):
+    """Losses, scores, weights and buffers of a model with batch norm after three epochs."""
+    data = tiny_data()
+    split = make_split("ratio-50-25-25", data.y, None, seed=0)
+    torch.manual_seed(1)
+    model = create_model("gcn", 6, 3, dim=8, norm="batch")
+    seen = []
+    on = TrainingData(data, split, pick(TASKS, data.task))
+    batching = {"name": "random-nodes", "size": 25, "per_step": per_step}  # five in an epoch
+    # Adam makes steps of the noise that is the gradient of a bias before a norm: small ones here.
+    fit(model, on, Hooks(watch=seen.append), epochs=3, lr=1e-6, batching=batching)
+    return [(each.loss, each.val) for each in seen], model.state_dict()
+
+
+def check_running_statistics_follow_the_batches_of_all():
+    for per_step in (1, 2):  # the last step has one batch: a process is idle
+        together, weights = normed(per_step)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(process_group, "count", lambda: 1)
+            patch.setattr(process_group, "rank", lambda: 0)
+            alone, wanted = normed(2 * per_step)
+        assert together == [pytest.approx(each, abs=1e-5) for each in alone]
+        for name, each in wanted.items():
+            assert torch.allclose(each, weights[name], rtol=1e-4, atol=1e-4), name
+
+
+def check_who_has_no_batch_has_no_share_in_the_mean_of_buffers():
+    own = torch.full((3,), 1.0 + process_group.rank())
+    process_group.average_buffers([own])
+    assert own.tolist() == [1.5] * 3
+    own = torch.full((3,), 1.0 + process_group.rank())
+    process_group.average_buffers([own], process_group.rank() == 0)
+    assert own.tolist() == [1.0] * 3
+
+
 def check_shares_of_two_nodes_and_of_one():
     for n in (2, 3):
         assert len(attended(softmax, "replicated", n, ())[0]) == n
@@ -236,6 +273,16 @@ def check_nothing_listens_beyond_this_machine():
     found = psutil.Process().net_connections("inet")
     listening = [each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN]
     assert listening and set(listening) == {"127.0.0.1"}, found
+
+
+def check_an_evaluation_of_the_first_may_take_days():
+    backend = torch.distributed.group.WORLD._get_backend(torch.device("cpu"))
+    assert backend.options._timeout >= timedelta(days=30)
+
+
+def check_how_to_go_on_with_two_processes():
+    words = process_group.resume_command("runs/mine")
+    assert words == "zoo train --resume runs/mine --processes 2"
 
 
 CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
@@ -257,6 +304,29 @@ def report(tmp_path_factory):
 def test_two_processes(report, name):
     for each in report:
         assert each[name] is None, each[name]
+
+
+def test_one_that_is_killed_while_another_waits_is_noticed_at_once(tmp_path):
+    team, call = Team(2), [sys.executable, "-W", "ignore", __file__, str(tmp_path), "wait"]
+    started = [subprocess.Popen(call, env=team.environment(rank, tmp_path)) for rank in range(2)]
+    while len(list(tmp_path.glob("*.met"))) < 2:
+        assert all(each.poll() is None for each in started)
+        time.sleep(0.05)
+    started[1].kill()
+    assert started[0].wait(timeout=10) == process_group.LOST
+    started[1].wait()
+
+
+def meet_and_wait(folder):
+    """The first waits for the second, which comes never."""
+    process_group.wait()
+    (folder / f"{process_group.rank()}.met").touch()
+    if process_group.rank() == 1:
+        time.sleep(60)
+    try:
+        process_group.of_first(0.0)
+    except RuntimeError as error:
+        sys.exit(process_group.LOST if process_group.lost(error) else 1)
 
 
 def threads():
@@ -284,6 +354,8 @@ def test_what_another_launcher_has_left_is_told(count, monkeypatch):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     process_group.start()
+    if "wait" in sys.argv:
+        meet_and_wait(Path(sys.argv[1]))
     found = {}
     for name, check in CHECKS.items():
         try:

@@ -201,7 +201,7 @@ def _lost() -> NoReturn:
     if process_group.meeting() is None:
         raise ZooError(
             "another process has ended, and this one with it. `zoo train --resume RUN`, with all "
-            "else as before, goes on from the last checkpoint."
+            "else as before, goes on from the last checkpoint, if one was written."
         )
     sys.exit(process_group.LOST)
 

@@ -25,11 +25,11 @@ def result(summary: dict[str, Any]) -> None:
     title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
     out.print(plain(title), table, sep="\n", soft_wrap=True)
     if summary["interrupted"]:
-        out.print(
-            f"[yellow]stopped early, in seed {summary['seeds'][-1]['seed']}; go on with[/] "
-            f"zoo train --resume {plain(summary['folder'])}",
-            soft_wrap=True,
-        )
+        from zoo.system.process_group import resume_command
+
+        seed, words = summary["seeds"][-1]["seed"], resume_command(summary["folder"])
+        said = f"[yellow]stopped early, in seed {seed}; go on with[/] {plain(words)}"
+        out.print(said, soft_wrap=True)
     out.print(
         f"{summary['parameters']:,} parameters, {_milliseconds(summary)} ms per epoch, "
         f"{_gigabytes(summary)} GiB at most, on {summary['device']}\n"
@@ -196,23 +196,23 @@ def _apart(row: dict[str, Any], best: dict[str, Any]) -> tuple[str, str, str]:
     if found is None:
         return ("best" if row is best else "", "", "")
     if found["low"] is None:
-        return f"{found['mean']:+.4f}", "", "one run"
+        return f"{found['mean']:+.4f}", "", "one run" if found["pairs"] == 1 else "all alike"
     interval = f"{found['low']:+.4f} to {found['high']:+.4f}"
     return f"{found['mean']:+.4f}", interval, "noise" if found["noise"] else ""
 
 
 def _differences(found: list[dict[str, Any]]) -> Iterator[str]:
     """Say what the differences are of, and what their intervals are over."""
-    pair = next((each["difference"] for each in found if each["difference"]), None)
-    if pair is None:
+    pairs = [each["difference"] for each in found if each["difference"]]
+    if not (pair := min(pairs, key=lambda each: each["low"] is None, default=None)):
         return
     of = (
         f"Difference: test score minus that of {pair['from']}, the best, of the same seed and split"
     )
     if pair["low"] is None:
         yield (
-            f"{of}. Of one run each no interval can be given, and nothing says whether a "
-            "difference is noise: write more seeds, such as 'seeds=[0, 1, 2, 3, 4]'."
+            f"{of}. Of one run each, or of pairs that are all alike, no interval can be given, and "
+            "nothing says what is noise: write more seeds, such as 'seeds=[0, 1, 2, 3, 4]'."
         )
         return
     yield (

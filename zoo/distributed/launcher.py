@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -191,10 +190,11 @@ def _how_to_go_on(team: Team, folder: Path) -> str:
     told = folder / process_group.RUN
     if not told.exists():
         return "Give the same command again."
-    words = f"zoo train --resume {shlex.quote(told.read_text())} --processes {team.local}"
-    if team.hosts is not None:
-        words += " --hosts FILE --secret FILE"
-    return f"`{words}` goes on from the last checkpoint."
+    run = told.read_text()
+    words = process_group.resume_command(run, team.local, team.hosts is not None)
+    if any(Path(run).glob("checkpoint-*.pt")):
+        return f"`{words}` goes on from the last checkpoint."
+    return f"No checkpoint of its seed was written: `{words}` begins that one again."
 
 
 @contextlib.contextmanager

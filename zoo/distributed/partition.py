@@ -1,15 +1,15 @@
 """Partition a graph for several machines (METIS), and open the memory-mapped result.
 
-Nodes get new numbers, those of a part in a row. `part.json` says where each part ends and what was
-cut; beside it lie `new.npy` and `old.npy` (N,), each node's number there and here, and
-`offsets.npy` (N+1,), where the neighbours of each new number begin, without its own loop. The
-folder of each part holds `neighbours.npy`, their new numbers, and `x.npy`, its features.
+Nodes get new numbers, those of a part in a row. `part.json` says where each part ends, what was
+cut, and what each file holds, with its SHA-256; beside it lie `new.npy` and `old.npy` (N,), each
+node's number there and here, and `offsets.npy` (N+1,), where the neighbours of each new number
+begin, without its own loop. The folder of each part holds `neighbours.npy`, their new numbers, and
+`x.npy`, its features.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +21,10 @@ from zoo.config.options import Spec
 from zoo.datasets import Dataset
 from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.files.text_lines import Texts
-from zoo.datasets.mapped.array_file import ArrayFile, open_mapped
-from zoo.datasets.mapped.reader import tensor
+from zoo.datasets.mapped.array_file import ArrayFile
+from zoo.datasets.mapped.metadata import Array
+from zoo.datasets.mapped.writer import blocks
+from zoo.distributed.part_files import WHOLE, Told, describe, open_array, own_arrays, read_told
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import clusters, lookups, ranges
@@ -30,9 +32,11 @@ from zoo.system.disk import check_space, writing
 from zoo.system.files import draft_folder
 
 CONFIG = "part.json"
-_NEIGHBOURS, _FEATURES = "neighbours.npy", "x.npy"
 _ROWS = 2**16
 """Rows of features that are copied at a time."""
+
+_NUMBERS = 2**20
+"""Neighbours that are looked at together."""
 
 _SAMPLED = 2**12
 """Nodes by which a graph is known again."""
@@ -51,7 +55,8 @@ class Partition(NamedTuple):
         new: the new number of each node, (N,).
         old: the node of each new number, (N,).
         offsets: where the neighbours of each new number begin, without its own loop, (N+1,).
-        sample: SHA-256 of edges and features of some of the nodes; None: it was not noted.
+        sample: SHA-256 of edges and features of some of the nodes.
+        arrays: file, without its ending, to what it holds.
     """
 
     config: Path
@@ -63,7 +68,8 @@ class Partition(NamedTuple):
     new: Tensor
     old: Tensor
     offsets: Tensor
-    sample: str | None = None
+    sample: str
+    arrays: dict[str, Array]
 
     def check(self, data: Dataset) -> None:
         """Raise ZooError unless the data are those that were partitioned, without an encoding.
@@ -80,7 +86,7 @@ class Partition(NamedTuple):
             for kind, one, other in zip(kinds, there, here, strict=True)
             if one != other
         ]
-        if not differ and self.sample not in (None, _sample(data)):
+        if not differ and self.sample != _sample(data):
             differ = ["other edges or features"]
         if differ:
             raise ZooError(
@@ -122,32 +128,42 @@ def write_partition(data: Dataset, folder: Path, parts: int) -> list[dict[str, i
 
 
 def open_partition(config: Path | str) -> Partition:
-    """Open the folder of a `part.json`.
+    """Open the folder of a `part.json`; shapes, types and the numbers of some nodes are checked.
+
+    The servers of its parts read all of each file before they answer.
 
     Raises:
         ZooError: it is not there, or not as `zoo data partition` writes it.
     """
     config = Path(config)
     try:
-        if config.exists() and not config.is_file():
-            raise ValueError("no regular file")
-        told = json.loads(config.read_text())
-        ends = torch.tensor(told["ends"])
-        names = ("new", "old", "offsets")
-        arrays = [tensor(open_mapped(config.parent / f"{each}.npy")) for each in names]
-        dtype = torch.from_numpy(np.empty(0, told["dtype"])).dtype
-        about = (told["name"], told["columns"], dtype, told["transform"])
-        found = Partition(config.absolute(), *about, ends, *arrays, told.get("sample"))
-        lengths = [len(each) - int(ends[-1]) for each in arrays]
+        told = read_told(config)
+        arrays = [open_array(config.parent, each, told.arrays) for each in WHOLE]
+        dtype = torch.from_numpy(np.empty(0, told.dtype)).dtype
+        about = (told.name, told.columns, dtype, told.transform, torch.tensor(told.ends))
+        found = Partition(config.absolute(), *about, *arrays, told.sample, told.arrays)
+        _check_numbers(found)
     except (*BROKEN, IndexError) as error:
         said = " ".join(str(error).split())
         raise ZooError(
-            f"{config} cannot be read ({type(error).__name__}: {said}). Write the `part.json` of a "
-            "folder that `zoo data partition DATASET FOLDER --parts R` wrote."
+            f"{config} cannot be read ({type(error).__name__}: {said}). Name the `part.json` of a "
+            "folder that `zoo data partition DATASET FOLDER --parts R` wrote, or write it again."
         ) from None
-    if lengths != [0, 0, 1]:
-        raise ZooError(f"{config.parent}: its arrays are not of one length; write it again.")
     return found
+
+
+def _check_numbers(found: Partition) -> None:
+    """Raise ValueError unless the arrays are of one length and the numbers of some nodes agree."""
+    count = int(found.ends[-1])
+    each_way = (found.new, found.old, found.offsets)
+    if any(each.dtype != torch.int64 or each.dim() != 1 for each in each_way):
+        raise ValueError("its arrays are no numbers of nodes")
+    if (found.ends.diff() <= 0).any() or [len(each) - count for each in each_way] != [0, 0, 1]:
+        raise ValueError("its arrays are not of one length")
+    some = torch.arange(0, count, max(1, count // _SAMPLED))
+    there = found.old[some]
+    if there.min() < 0 or there.max() >= count or not torch.equal(found.new[there], some):
+        raise ValueError("old.npy and new.npy contradict each other")
 
 
 def part_of(config: Path, part: int) -> tuple[Tensor, Tensor]:
@@ -156,12 +172,34 @@ def part_of(config: Path, part: int) -> tuple[Tensor, Tensor]:
     Raises:
         ZooError: one of them is missing or damaged.
     """
-    folder = config.parent / f"part{part}"
+    found = open_partition(config)
     try:
-        neighbours, x = (tensor(open_mapped(folder / name)) for name in (_NEIGHBOURS, _FEATURES))
-    except BROKEN as error:
-        raise ZooError(f"{folder} cannot be read ({error}); partition the graph again.") from None
-    return neighbours, x
+        arrays = [open_array(config.parent, each, found.arrays) for each in own_arrays(part)]
+        _check_part(found, part, *arrays)
+    except (*BROKEN, IndexError) as error:
+        said = " ".join(str(error).split())
+        raise ZooError(
+            f"part {part} of {config} cannot be read ({said}); copy it again, or partition the "
+            "graph again."
+        ) from None
+    return arrays[0], arrays[1]
+
+
+def _check_part(found: Partition, part: int, neighbours: Tensor, x: Tensor) -> None:
+    """Raise ValueError unless a part has what its nodes have."""
+    first, last = [0, *found.ends.tolist()][part : part + 2]
+    offsets = found.offsets[first : last + 1]
+    if (offsets.diff() < 0).any():
+        raise ValueError("offsets.npy does not ascend")
+    if neighbours.dtype != torch.int64 or neighbours.shape != (int(offsets[-1] - offsets[0]),):
+        raise ValueError(f"neighbours.npy is {tuple(neighbours.shape)}, not what offsets.npy says")
+    wanted = (last - first, found.columns)
+    if x.shape != wanted or x.dtype != found.dtype:
+        raise ValueError(f"x.npy is {x.dtype} of the shape {tuple(x.shape)}, not {wanted}")
+    for rows in blocks(len(neighbours), _NUMBERS):
+        least, most = neighbours[rows].aminmax()
+        if least < 0 or most >= len(found.new):
+            raise ValueError(f"neighbours.npy holds numbers from {least} to {most}")
 
 
 def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
@@ -179,24 +217,25 @@ def _write(data: Dataset, folder: Path, parts: int) -> list[dict[str, int]]:
         _write_rows(array, torch.arange(len(array)), folder / f"{name}.npy")
     said = []
     for number, nodes in enumerate(old.split(sizes.tolist())):
-        own = folder / f"part{number}"
-        own.mkdir()
+        (folder / f"part{number}").mkdir()
+        to_neighbours, to_features = (folder / f"{each}.npy" for each in own_arrays(number))
         of_each = degrees(nodes)
         found = tails(nodes.repeat_interleave(of_each), ranges(torch.zeros_like(of_each), of_each))
-        _write_rows(new, found, own / _NEIGHBOURS)
-        _write_rows(data.x, nodes, own / _FEATURES)
+        _write_rows(new, found, to_neighbours)
+        _write_rows(data.x, nodes, to_features)
         crossing = int((part[found] != number).sum())
         edges = {"edges": len(found) + len(nodes), "other_parts": crossing}
         said.append({"part": number, "nodes": len(nodes), **edges})
-    told = {
-        "name": data.name,
-        "columns": data.x.shape[1],
-        "dtype": str(_numpy(data.x.dtype)),
-        "transform": data.transform,
-        "sample": _sample(data),
-        "ends": sizes.cumsum(0).tolist(),
-    }
-    (folder / CONFIG).write_text(json.dumps(told))
+    told = Told(
+        name=data.name,
+        columns=data.x.shape[1],
+        dtype=str(_numpy(data.x.dtype)),
+        transform=data.transform,
+        sample=_sample(data),
+        ends=sizes.cumsum(0).tolist(),
+        arrays=describe(folder),
+    )
+    (folder / CONFIG).write_text(told.model_dump_json())
     return said
 
 

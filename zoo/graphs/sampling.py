@@ -23,6 +23,39 @@ from zoo.graphs.edge_weights import in_lists
 from zoo.system import allocator
 
 
+def check_neighbours(graph: dgl.DGLGraph) -> None:
+    """Look at the neighbours of all nodes, where a graph lies as `neighbours` gives them.
+
+    One that is made of pairs of nodes was looked at by DGL; one on disk by nobody.
+
+    Args:
+        graph: a canonical graph.
+
+    Raises:
+        ZooError: some are no nodes of it.
+    """
+    if graph.device.type == "cpu" and "csc" in graph.formats()["created"]:
+        _nodes(neighbours(graph)[1], graph)
+
+
+def _nodes(found: Tensor, graph: dgl.DGLGraph) -> Tensor:
+    """Return neighbours that were looked up, (m,), after a look at the least and the last of them.
+
+    Raises:
+        ZooError: one is no node of the graph, whose file is damaged or of somebody else's making.
+    """
+    last = graph.num_nodes() - 1
+    if len(found):
+        least, most = torch.stack(torch.aminmax(found)).tolist()
+        if least < 0 or most > last:
+            wrong = least if least < 0 else most
+            raise ZooError(
+                f"the edges of the graph are damaged: indices.npy holds {wrong}, and nodes are 0 "
+                f"to {last}. Run `zoo data check FOLDER` on its folder; copy or write that again."
+            )
+    return found
+
+
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     """Return the graph of some nodes and of all edges between them.
 
@@ -36,7 +69,7 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
     numbers[nodes] = torch.arange(len(nodes), dtype=torch.int32)
     places = ranges(starts, counts)
-    found = numbers[sources[places].long()]
+    found = numbers[_nodes(sources[places], graph).long()]
     inside = found >= 0
     # Where a node's edges begin: how many edges before them are inside.
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
@@ -56,7 +89,8 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     """
     offsets, sources = neighbours(graph)
     begins = offsets[nodes.start : nodes.stop + 1].long()
-    reached, tails = sources[begins[0] : begins[-1]].long().unique(return_inverse=True)
+    found = _nodes(sources[begins[0] : begins[-1]], graph).long()
+    reached, tails = found.unique(return_inverse=True)
     tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
     block = dgl.create_block((tails, tips), len(reached), len(nodes))
     for key, values in in_lists(graph).items():
@@ -76,7 +110,8 @@ def lookups(
     def tails(nodes: Tensor, places: Tensor) -> Tensor:
         found = sources[offsets[nodes].long() + places].long()
         # The last neighbour is never drawn, and takes the place of the node's own loop.
-        return torch.where(found == nodes, sources[offsets[nodes + 1].long() - 1].long(), found)
+        last = sources[offsets[nodes + 1].long() - 1].long()
+        return _nodes(torch.where(found == nodes, last, found), graph)
 
     return degrees, tails
 
@@ -211,6 +246,7 @@ def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
         )
     if parts == 1:
         return torch.zeros(graph.num_nodes(), dtype=torch.int64)
+    check_neighbours(graph)
     with _silence(), allocator.exact():
         return _metis(graph, parts)
 

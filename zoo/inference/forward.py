@@ -13,6 +13,7 @@ from zoo.canonical_form import subgraph
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
+from zoo.graphs.sampling import check_neighbours
 from zoo.inference.sample_answers import answer_samples, refuse_rows
 from zoo.registry import Model
 from zoo.training.layerwise import Layerwise
@@ -87,6 +88,7 @@ def _of_nodes(
     try:
         if layerwise:
             return _layerwise(model, data, read, device), 0.0
+        check_neighbours(data.graph)
         if size is None or size >= len(data.x):
             x = data.x.to(device).float()
             return read(model, place(data.graph, device), x).float().cpu(), 0.0

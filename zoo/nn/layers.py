@@ -80,12 +80,24 @@ class BatchNorm(nn.BatchNorm1d):
         out = functional.batch_norm(
             x, mean, variance, self.weight, self.bias, training=True, momentum=1.0, eps=self.eps
         )
-        self.num_batches_tracked += 1
+        self.follow(mean, variance)
+        return out
+
+    def follow(self, mean: Tensor, variance: Tensor, batches: Tensor | int = 1) -> None:
+        """Move the running statistics towards those of a batch.
+
+        Args:
+            mean: of each column, (dim,).
+            variance: of each column, (dim,).
+            batches: 0 for a batch that tells nothing; nothing is moved then.
+        """
+        self.num_batches_tracked += batches
         share = 1 / (1 + self.momentum * (self.num_batches_tracked - 1))
         share = share.clamp(min=self.momentum).to(mean)
+        if isinstance(batches, Tensor):
+            share = share * (batches > 0)
         self.running_mean.lerp_(mean, share)
         self.running_var.lerp_(variance, share)
-        return out
 
 
 class FeedForward(nn.Module):

@@ -59,6 +59,7 @@ def serve(
     secret: bytes,
     answer: Callable[[bytes], bytes],
     allowed: Collection[str] | None = None,
+    ends: bool = False,
 ) -> None:
     """Answer requests until the listener is closed, each connection's in a thread of its own.
 
@@ -67,32 +68,50 @@ def serve(
         secret: what the other side has to know.
         answer: makes the answer to a request; called from several threads.
         allowed: the addresses that may connect; None: all that reach the listener.
+        ends: whether an answer that fails ends all of it; else who asked is hung up on.
+
+    Raises:
+        Exception: what `answer` raised, if that ends it.
     """
+    failures: list[Exception] = []
+
+    def fail(error: Exception) -> None:
+        if not ends:
+            raise error
+        failures.append(error)
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)  # ends `accept`
+
     while listener.fileno() != -1:
         try:
             found, peer = listener.accept()
         except OSError:  # closed; or it was gone before it was accepted, or too many are there
+            if failures:
+                raise failures[0] from None
             time.sleep(0.1)
             continue
         if allowed is not None and peer[0] not in allowed:
             found.close()
             continue
-        arguments = (found, secret, answer)
+        arguments = (found, secret, answer, fail)
         threading.Thread(target=_converse, args=arguments, daemon=True).start()
 
 
-def connect(address: Address, secret: bytes, source: str = "") -> Connection:
+def connect(
+    address: Address, secret: bytes, source: str = "", patience: float | None = None
+) -> Connection:
     """Connect with a server, which may begin to listen later.
 
     Args:
         address: of the server.
         secret: what it has to know.
         source: the address of this machine from which to connect; "": any.
+        patience: seconds in which it begins to listen; None: five minutes.
 
     Raises:
-        ZooError: it does not know the secret, or is not there in five minutes.
+        ZooError: it does not know the secret, or is not there in that time.
     """
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + (PATIENCE if patience is None else patience)
     while True:
         try:
             found = _connected(address, source)
@@ -121,13 +140,23 @@ def receive(connection: Connection) -> bytes:
     return connection.recv_bytes()
 
 
-def _converse(found: socket.socket, secret: bytes, answer: Callable[[bytes], bytes]) -> None:
+def _converse(
+    found: socket.socket,
+    secret: bytes,
+    answer: Callable[[bytes], bytes],
+    fail: Callable[[Exception], None],
+) -> None:
     with (
         contextlib.suppress(OSError, EOFError, AuthenticationError),
         _proven(found, secret, deliver_challenge, answer_challenge) as connection,
     ):
         while True:
-            connection.send_bytes(answer(connection.recv_bytes(_LONGEST)))
+            request = connection.recv_bytes(_LONGEST)
+            try:
+                found_answer = answer(request)
+            except Exception as error:
+                return fail(error)
+            connection.send_bytes(found_answer)
 
 
 def _connected(address: Address, source: str) -> socket.socket:

@@ -11,9 +11,11 @@ import ctypes
 import importlib
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -32,6 +34,10 @@ RUN = "run"
 
 LOST = 75
 """The exit code of a process that has lost another: EX_TEMPFAIL, of sysexits.h."""
+
+PATIENCE = timedelta(days=365)
+"""How long one waits for another, whose evaluation may take hours. One that has ended is noticed at
+once, as its connections are closed."""
 
 _GONE = re.compile(r"gloo|NCCL|closed by peer|reset by peer|timed? ?out", re.IGNORECASE)
 _PARENT_ENDED = 1  # of prctl, sys/prctl.h
@@ -65,11 +71,13 @@ def _join() -> None:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     folder = meeting()
     if folder is None:  # torchrun says where they meet
-        distributed.init_process_group(backend)
+        distributed.init_process_group(backend, timeout=PATIENCE)
     else:
         own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         store = rendezvous(folder, number)
-        distributed.init_process_group(backend, store=store, rank=own, world_size=number)
+        distributed.init_process_group(
+            backend, timeout=PATIENCE, store=store, rank=own, world_size=number
+        )
 
 
 def meeting() -> Path | None:
@@ -82,6 +90,23 @@ def tell_run(folder: Path) -> None:
     told = meeting()
     if told is not None and rank() == 0:
         (told / RUN).write_text(str(folder))
+
+
+def resume_command(run: str, local: int | None = None, hosts: bool = False) -> str:
+    """Return the command that goes on with a run in as many processes as it had.
+
+    Args:
+        run: its folder.
+        local: processes of each machine; None: as many as train this one.
+        hosts: whether there are several machines.
+    """
+    if local is None:
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", count())) if count() > 1 else 1
+        hosts = count() > local
+    words = f"zoo train --resume {shlex.quote(run)}"
+    if local > 1 or hosts:
+        words += f" --processes {local}"
+    return words + (" --hosts FILE --secret FILE" if hosts else "")
 
 
 def lost(error: BaseException) -> bool:
@@ -240,8 +265,15 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
         each.grad = gradient if some else None
 
 
-def average_buffers(model: nn.Module) -> None:
-    """Replace what a model counts as it goes, running means for example, by the processes' mean."""
-    buffers = [each for each in model.buffers() if each.is_floating_point()]
+def average_buffers(buffers: list[Tensor], counts: bool = True) -> None:
+    """Replace what a model counts as it goes, running means for example, by the processes' mean.
+
+    Args:
+        buffers: of fractions.
+        counts: whether this process is one of those whose mean it is.
+    """
     if count() > 1 and buffers:
-        vector_to_parameters(total(parameters_to_vector(buffers)) / count(), buffers)
+        own = parameters_to_vector(buffers)
+        own = torch.cat([own, own.new_ones(1)]) if counts else own.new_zeros(len(own) + 1)
+        summed = total(own)
+        vector_to_parameters(summed[:-1] / summed[-1], buffers)

@@ -19,6 +19,7 @@ from zoo.config.options import Spec, pick
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.nn.random_batch_attention import local_redeal
+from zoo.nn.running_statistics import RunningStatistics
 from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
@@ -105,6 +106,12 @@ class Steps:
         """Return whether training goes in batches of nodes, of a graph that is large then."""
         return isinstance(self.over, Batches)
 
+    def _together(self) -> int | None:
+        """Return how many batches a step has at most, as `RunningStatistics` takes it."""
+        if not isinstance(self.over, Divided):
+            return None
+        return process_group.count() * getattr(self.over, "per_step", 0)
+
     def begin(self, epoch: int) -> None:
         """Tell the model that an epoch begins.
 
@@ -142,18 +149,21 @@ class Steps:
             losses.append(self._captured_step(optimiser))
             return losses.mean()
         found: Tensor | None = None
+        statistics = RunningStatistics(self.model, self._together())
         for part in self.over.parts(epoch):
             if found is None:
                 optimiser.zero_grad(set_to_none=True)
             if part.seed is not None:
                 torch.manual_seed(part.seed)
-            loss = self._loss(part)
-            loss.backward()
+            with statistics.of(part.place):
+                loss = self._loss(part)
+                loss.backward()
             found = loss.detach() if found is None else found + loss.detach()
             if part.last:
                 losses.append(self.over.total(found))
                 pace(part.until)
                 self._step(optimiser)
+                statistics.combine()
                 found = None
         return losses.mean()
 

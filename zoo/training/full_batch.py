@@ -18,6 +18,7 @@ from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import Task
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
+from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.shard import Graph, Shard
 from zoo.ops.losses import known_numbers
 from zoo.ops.random_order import random_order, seed_of
@@ -65,8 +66,7 @@ def training_alone(on: TrainingData) -> TrainingData:
         raise ZooError(
             f"{on.data.name} is {on.data.unit} that never see each other; leave `inductive` out."
         )
-    train, split = on.split.train, on.split
-    count = len(train)
+    train, split, count = on.split.train, on.split, len(on.split.train)
     apart = {"train": (on.data.part(train), torch.arange(count))}
     for name in ("val", "test"):
         nodes = torch.cat([train, getattr(split, name)])
@@ -94,6 +94,7 @@ class Part(NamedTuple):
         last: whether a step is taken after it.
         until: share of the epoch's steps that are taken then, that one included.
         read: the model's logits to those that the rows count, such as means over each graph.
+        place: among the batches of its step; None of one that another process has too.
     """
 
     graph: Graph
@@ -106,6 +107,7 @@ class Part(NamedTuple):
     last: bool = True
     until: float = 1.0
     read: Callable[[Tensor], Tensor] = identity
+    place: int | None = 0
 
 
 class Whole:
@@ -183,9 +185,8 @@ class Divided(Whole):
     """Work that the processes divide among them."""
 
     def combine(self, model: nn.Module) -> None:
-        """All-reduce the gradients; running means of buffers become their mean over processes."""
+        """All-reduce the gradients."""
         process_group.sum_gradients(model.parameters())
-        process_group.average_buffers(model)
 
     def total(self, loss: Tensor) -> Tensor:
         """Return the loss of all processes."""
@@ -231,9 +232,13 @@ class Shared(Divided):
 
 
 def moved(data: Dataset, device: torch.device | str) -> Dataset:
-    """Return the data on a device, in fp32; the graph stays where DGL can hold it."""
-    # Half precision is widened there: half as much is copied.
-    parts = {"x": data.x.to(device).float(), "y": data.y.to(device)}
+    """Return the data on a device, in fp32; the graph stays where DGL can hold it.
+
+    Raises:
+        ZooError: neighbours of an on-disk graph are none of its nodes.
+    """
+    check_neighbours(data.graph)
+    parts = {"x": data.x.to(device).float(), "y": data.y.to(device)}  # fp16 is widened there
     return dataclasses.replace(data, **parts, graph=place(data.graph, device))
 
 

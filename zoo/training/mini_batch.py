@@ -108,15 +108,24 @@ class Batches(Divided):
             for (number, chosen), weight in work:
                 last = number == work[-1][0][0]
                 until = min(1.0, (start + together) / len(batches))
-                yield chosen, weight, seed_of((self.seed, epoch, number)), last, until
+                place = number - start if rank < len(step) else None
+                yield chosen, weight, seed_of((self.seed, epoch, number)), last, until, place
 
-    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
+    def _part(
+        self,
+        chosen: Tensor,
+        weight: float,
+        seed: int,
+        last: bool,
+        until: float,
+        place: int | None,
+    ) -> Part:
         chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, seed)
         rows = torch.searchsorted(nodes, chosen[self.training[chosen]])
         x, graph = self._rows(nodes), self._placed(graph)
         y, rows = (upload(each, self.device) for each in (self.data.y[nodes], rows))
-        return Part(graph, x, y, rows, weight, weight, seed, last, until)
+        return Part(graph, x, y, rows, weight, weight, seed, last, until, place=place)
 
     def _asked(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
         chosen = chosen.sort().values

@@ -101,7 +101,8 @@ class SampleBatches(Divided):
             for number, weight in work:
                 last, until = number == work[-1][0], min(1.0, (start + together) / len(batches))
                 seed = seed_of((self.seed, epoch, start + number))
-                yield step[number], weight, seed, last, until
+                place = number if rank < len(step) else None
+                yield step[number], weight, seed, last, until, place
 
     def _answered(self, asked: Tensor) -> list[Tensor]:
         """Return batches of samples (m,) to answer for."""
@@ -135,11 +136,19 @@ class SampleBatches(Divided):
             held += nodes
         return [samples[first:last] for first, last in pairwise([*starts, len(samples)])]
 
-    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
+    def _part(
+        self,
+        chosen: Tensor,
+        weight: float,
+        seed: int,
+        last: bool,
+        until: float,
+        place: int | None,
+    ) -> Part:
         graph, x = self._made(chosen)
         y = upload(self.data.y[chosen], self.device)
         rows, read = torch.arange(len(chosen), device=self.device), self.data.reader(chosen)
-        return Part(graph, x, y, rows, weight, weight, seed, last, until, read=read)
+        return Part(graph, x, y, rows, weight, weight, seed, last, until, read, place)
 
     def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)
@@ -183,8 +192,8 @@ class SnapshotBatches(SampleBatches):
     def _answered(self, asked: Tensor) -> list[Tensor]:
         return list(asked.split(max(self.size, ANSWERED // int(self.data.graphs.sizes[0]))))
 
-    def _part(self, chosen: Tensor, weight: float, seed: int, last: bool, until: float) -> Part:
-        part = super()._part(chosen, weight, seed, last, until)
+    def _part(self, chosen: Tensor, *how) -> Part:
+        part = super()._part(chosen, *how)
         y = upload(self.data.scaled_targets(chosen), self.device)
         return part._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))
 

@@ -30,6 +30,8 @@ class TokenBatches(Divided):
         size: tokens of sources and targets in a batch at most, their begin and end included.
     """
 
+    per_step = 1
+
     def __init__(
         self,
         data: SentencePairs,
@@ -107,16 +109,19 @@ class TokenBatches(Divided):
             tokens = [int((self.data.targets.lengths[each] + 1).sum()) for each in step]
             number, weight = (rank, tokens[rank] / sum(tokens)) if rank < len(step) else (0, 0.0)
             until = min(1.0, (start + count) / len(batches))
-            yield step[number], weight, seed_of((self.seed, epoch, start + number)), until
+            place = rank if rank < len(step) else None
+            yield step[number], weight, seed_of((self.seed, epoch, start + number)), until, place
 
-    def _part(self, rows: Tensor, weight: float, seed: int, until: float) -> Part:
+    def _part(
+        self, rows: Tensor, weight: float, seed: int, until: float, place: int | None
+    ) -> Part:
         data, own = self.data, rows.tolist()
         sources, inputs = [data.source(row) for row in own], [data.inputs_of(row) for row in own]
         graph = Pairs([*map(len, sources)], [*map(len, inputs)])
         x = upload(torch.cat([*sources, *inputs]), self.device)
         y = upload(torch.cat([data.labels_of(row) for row in own]), self.device)
         every = torch.arange(len(y), device=self.device)
-        return Part(graph, x, y, every, weight, weight, seed, until=until)
+        return Part(graph, x, y, every, weight, weight, seed, until=until, place=place)
 
 
 def translated(

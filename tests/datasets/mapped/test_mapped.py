@@ -26,6 +26,7 @@ from zoo.datasets.mapped.sbm import sbm_stream
 from zoo.datasets.mapped.writer import write_on_disk
 from zoo.encodings import laplacian
 from zoo.graphs.adjacency import neighbours
+from zoo.graphs.sampling import clusters, induced, leading, neighbourhood
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.system.memory import peak_during
 
@@ -441,6 +442,8 @@ REFUSED = {
                  ["ids.npy", "damaged"]),
     "an archive": (lambda folder: np.savez((folder / "ids.npy").open("wb"), a=X), ["no .npy"]),
     "indptr that ends early": (altered("indptr", -1, 3), ["indptr.npy", "runs from 0 to 3"]),
+    "indptr that falls": (altered("indptr", 3, 0), ["indptr.npy", "does not ascend at node 2"]),
+    "indptr that leaves the edges": (altered("indptr", 3, 2**30), ["does not ascend at node 3"]),
     "a label of no class": (altered("labels", 3, 9), ["labels.npy", "3 classes"]),
     "a split with a node that is not there": (altered("val", 0, 99), ["val.npy", "0 to 49"]),
     "a leak": (altered("val", 0, 0), ["overlap"]),
@@ -465,7 +468,6 @@ def test_a_folder_that_is_damaged_is_answered(case, mine, command):
 FOUND = {
     "a byte of features": (altered("features", (3, 1), 2.5), {"files"}),
     "not a number": (altered("features", (3, 1), np.nan), {"files", "missing features"}),
-    "indptr that falls": (altered("indptr", 3, 0), {"files", "degrees"}),
     "a node that is not there": (altered("indices", 5, 50), {"files", "edges"}),
     "a negative node": (altered("indices", 5, -1), {"files", "edges"}),
 }
@@ -480,6 +482,28 @@ def test_check_finds_what_opening_does_not_look_at(case, mine, command):
     code, out, _ = command("data", "check", mine, "--json")
     assert code == 1
     assert {each["name"] for each in json.loads(out) if each["verdict"] == "fix"} == names
+
+
+READ = {
+    "an induced graph": lambda data, nodes: induced(data.graph, nodes),
+    "a chunk": lambda data, nodes: leading(data.graph, range(NODES)),
+    "sampled neighbours": lambda data, nodes: neighbourhood(data.graph, nodes, [-1], 0),
+    "clusters": lambda data, nodes: clusters(data.graph, 3),
+    "the whole": lambda data, nodes: zoo.predict(zoo.create_model("gcn", 3, 3), data),
+    "layer by layer": lambda data, nodes: zoo.predict(
+        zoo.create_model("gcn", 3, 3), data, layerwise=True),
+    "in batches": lambda data, nodes: zoo.predict(
+        zoo.create_model("gcn", 3, 3), data, batch_size=20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [-7, NODES, 100_000])
+@pytest.mark.parametrize("way", READ)
+def test_a_neighbour_that_is_no_node_is_answered_where_it_is_read(way, number, mine):
+    altered("indices", 5, number)(mine)
+    data = load_graph(mine)
+    with pytest.raises(ZooError, match=rf"indices\.npy holds {number},.*0 to 49.*zoo data check"):
+        READ[way](data, torch.arange(NODES))
 
 
 @pytest.mark.parametrize(

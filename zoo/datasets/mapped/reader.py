@@ -18,6 +18,9 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.system.memory import available_memory
 
+_ROWS = 2**18
+"""Numbers of `indptr` that are looked at together."""
+
 
 def read_on_disk(folder: Path | str, *, features: Spec = "raw", task: str | None = None) -> Dataset:
     """Open an on-disk graph; nothing but labels and splits is read.
@@ -26,7 +29,8 @@ def read_on_disk(folder: Path | str, *, features: Spec = "raw", task: str | None
     which it was written: fp16 features stay fp16 until rows of them are gathered, and whoever
     gathers rows makes fp32 of them.
 
-    Sizes, types and both ends of `indptr` are checked; `zoo data check FOLDER` checks every number.
+    Sizes, types and `indptr` are checked, and neighbours as they are read; `zoo data check FOLDER`
+    checks every number.
 
     Args:
         folder: that of `meta.json`.
@@ -110,13 +114,26 @@ def masks_of(arrays: dict[str, np.ndarray], meta: Meta) -> dict[str, np.ndarray]
     return check_masks(masks, meta.nodes)
 
 
+def _check_offsets(indptr: np.ndarray, edges: int) -> None:
+    """Refuse an `indptr` by which a node has not even itself, or what lies beyond `indices.npy`."""
+    again = "Copy it again, or write the folder again."
+    if indptr[0] != 0 or indptr[-1] != edges:
+        raise ZooError(
+            f"indptr.npy runs from {indptr[0]} to {indptr[-1]}, not from 0 to the {edges} "
+            f"entries of indices.npy. {again}"
+        )
+    for start in range(0, len(indptr) - 1, _ROWS):
+        rows = indptr[start : start + _ROWS + 1]
+        wrong = rows[1:] <= rows[:-1]
+        if wrong.any():
+            raise ZooError(
+                f"indptr.npy does not ascend at node {start + int(wrong.argmax())}. {again}"
+            )
+
+
 def _dataset(folder: Path, meta: Meta, arrays, task: str) -> Dataset:
     indptr, indices = arrays["indptr"], arrays["indices"]
-    if indptr[0] != 0 or indptr[-1] != meta.edges:
-        raise ZooError(
-            f"indptr.npy runs from {indptr[0]} to {indptr[-1]}, not from 0 to the {meta.edges} "
-            "entries of indices.npy. Copy it again, or write the folder again."
-        )
+    _check_offsets(indptr, meta.edges)
     labels = check_labels(np.array(arrays["labels"]), task)
     check_task(labels, task)
     if labels.dtype.kind == "i" and labels.max() >= meta.classes:

@@ -167,7 +167,7 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
         transform=features if stream.transform == "raw" else stream.transform,
         splits={part: mask.sum(axis=1).tolist() for part, mask in masks.items()} or None,
         made={**_version(), **stream.made},
-        arrays={path.stem: _described(path) for path in sorted(draft.glob("*.npy"))},
+        arrays={path.stem: described(path) for path in sorted(draft.glob("*.npy"))},
     )
     with writing(draft / META), (draft / META).open("w") as file:
         file.write(meta.model_dump_json(indent=1) + "\n")
@@ -199,7 +199,8 @@ def _write_features(stream: Stream, draft: Path, half: bool, features: Spec) -> 
             raise ZooError(f"there are features of {len(file):,} nodes, and labels of {nodes:,}.")
 
 
-def _described(path: Path) -> Array:
+def described(path: Path) -> Array:
+    """Return what an array file holds: shape, type and checksum."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     return Array(shape=list(array.shape), type=array.dtype.str, sha256=sha256(path))
 

@@ -1,0 +1,77 @@
+"""Running statistics of batch norm, where processes divide the batches of a step among them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from zoo.nn.layers import BatchNorm
+from zoo.system import process_group
+
+
+class RunningStatistics:
+    """What the batches of a step do to the buffers of a model, whichever processes have them.
+
+    The running statistics of each `BatchNorm` follow all batches of a step, one after the other as
+    in one process: what each batch tells is sent to all. Other buffers of fractions, such as those
+    of `torch.nn.BatchNorm1d`, become their mean over the processes that have a batch.
+
+    Args:
+        model: on any device.
+        together: batches of a step at most; 0: each process has a share of one, and the statistics
+            of all shares become their mean; None: every process has all of it.
+    """
+
+    def __init__(self, model: nn.Module, together: int | None):
+        self._together = together if process_group.count() > 1 else None
+        norms = [each for each in model.modules() if isinstance(each, BatchNorm)]
+        self._norms = norms if self._together else []
+        followed = {id(each) for norm in self._norms for each in _state(norm)}
+        self._others = [
+            each
+            for each in model.buffers()
+            if each.is_floating_point() and id(each) not in followed
+        ]
+        self._told: dict[int, list[Tensor]] = {}
+
+    @contextlib.contextmanager
+    def of(self, place: int | None) -> Iterator[None]:
+        """Keep what a batch tells, forward and backward, until the step is taken.
+
+        Args:
+            place: of the batch among those of its step; None: another process has it too.
+        """
+        before = [each.clone() for norm in self._norms for each in _state(norm)]
+        for norm in self._norms:
+            norm.num_batches_tracked.zero_()  # the statistics are those of this batch alone then
+        yield
+        state = [each for norm in self._norms for each in _state(norm)]
+        if place is not None:
+            self._told[place] = [each.clone() for each in state]
+        for now, then in zip(state, before, strict=True):
+            now.copy_(then)
+
+    def combine(self) -> None:
+        """Have the buffers follow the batches of a step, of all processes."""
+        if self._together is None:
+            return
+        process_group.average_buffers(self._others, bool(self._told) or self._together == 0)
+        if self._norms:
+            sizes = [each.numel() for norm in self._norms for each in _state(norm)]
+            rows = self._norms[0].running_mean.new_zeros(self._together, sum(sizes))
+            for place, told in self._told.items():
+                rows[place] = torch.cat([each.flatten() for each in told])
+            for row in process_group.total(rows):
+                pieces = row.split(sizes)
+                for norm, batches, mean, variance in zip(
+                    self._norms, pieces[::3], pieces[1::3], pieces[2::3], strict=True
+                ):
+                    norm.follow(mean, variance, batches.squeeze(0).long())
+        self._told.clear()
+
+
+def _state(norm: BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
+    return norm.num_batches_tracked, norm.running_mean, norm.running_var
