@@ -78,7 +78,10 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        home = importlib.import_module(_HOMES[name])
+        if name == "MODELS":
+            home.discover()
+        return getattr(home, name)
     try:
         return importlib.import_module(f"{__name__}.{name}")  # zoo.encodings.laplacian(...)
     except ModuleNotFoundError as error:

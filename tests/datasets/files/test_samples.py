@@ -138,6 +138,25 @@ def test_arrays_without_edges(tmp_path):
     data = load_graph(tmp_path / "images.npz")
     assert data.x.shape == (4, 12) and data.x.eq(0.2).all() and data.labels == ("cat", "dog")
     assert data.y.tolist() == [0, 1, 0, -1]
+    np.savez(tmp_path / "bytes.npz", x=x.astype(np.uint8), y=y)
+    assert load_graph(tmp_path / "bytes.npz").x.tolist() == x.tolist()  # counts, and no brightness
+
+
+def test_arrays_without_labels(tmp_path):
+    for keys in ({"x": np.eye(3)}, {"images": np.full((3, 2, 2), 255, np.uint8)}):
+        np.savez(tmp_path / "new.npz", **keys)
+        data = load_graph(tmp_path / "new.npz")
+        assert data.y.tolist() == [-1, -1, -1] and data.x.max() == 1
+    np.savez(tmp_path / "new.npz", x=np.eye(3), labels=np.arange(3))
+    with pytest.raises(ZooError, match="classes of `x` are written as `y`, and the file holds `labels`"):
+        load_graph(tmp_path / "new.npz")
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint16", "float32"])
+def test_images_of_other_numbers_are_refused(tmp_path, kind):
+    np.savez(tmp_path / "images.npz", images=np.full((4, 2, 2), 200, kind), labels=np.arange(4) % 2)
+    with pytest.raises(ZooError, match=f"`images` is of type {kind}; brightness is written as"):
+        load_graph(tmp_path / "images.npz")
 
 
 @pytest.mark.parametrize("keys", [("x", "y"), ("images", "labels")])
@@ -170,7 +189,7 @@ def test_edges_beside_samples_are_not_passed_over(tmp_path, key):
         ({"x": np.zeros(3), "y": np.zeros(3, int)}, r"the samples have the shape \(3,\)"),
         ({"x": np.zeros((3, 2)), "y": np.zeros(2, int)}, "3 rows and `node_labels` has 2"),
         ({"x": np.full((2, 1), np.nan), "y": np.zeros(2, int)}, "not finite at row 0"),
-        ({"x": np.zeros((2, 1)), "z": np.zeros(2, int)}, "`node_labels` is missing"),
+        ({"x": np.zeros((2, 1)), "z": np.zeros(2, int)}, "written as `y`, and the file holds `z`"),
     ],
 )
 def test_arrays_that_are_no_samples(tmp_path, arrays, said):

@@ -15,7 +15,6 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -35,7 +34,9 @@ KEYS = "edges, node_labels, node_features"
 
 _CSR = ("indptr", "indices", "data", "shape")
 _SPARSE = 0.1  # share of entries that are not zero, below which features are stored sparse
-_ALONE = (("x", "y"), ("images", "labels"))  # keys of samples without edges
+_ALONE = {"x": "y", "images": "labels"}  # keys of samples without edges, and of their classes
+_BESIDE = {"node_ids", "label_names", "feature_names", "task", "node_times", "node_groups",
+           *(f"{part}_masks" for part in ("train", "val", "test"))}  # fmt: skip
 _LIKE_EDGES = re.compile(r"edges?(_.*)?|adj(acency)?(_.*)?")
 BROKEN = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError,
           OverflowError, TypeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile,
@@ -59,10 +60,9 @@ def read_prepared(path: Path) -> GraphArrays:
 def read_unchecked(path: Path) -> GraphArrays:
     """Read a prepared file as it is; raise ZooError, without the path, if it cannot be read."""
     with _open(path) as stored:
-        if (alone := next((each for each in _ALONE if {*each} <= {*stored.files}), None)) and (
-            "edges" not in stored.files
-        ):
-            arrays = _without_edges(stored, *alone)
+        alone = next((key for key in _ALONE if key in stored.files), None)
+        if alone and not {"edges", "node_labels", "node_features"} & {*stored.files}:
+            arrays = _without_edges(stored, alone, _ALONE[alone])
         else:
             labels = _array(stored, "node_labels")
             check_plain("node_labels", labels)
@@ -88,14 +88,14 @@ def read_unchecked(path: Path) -> GraphArrays:
         )
 
 
-def read_arrays(path: Path, keys: Sequence[str]) -> list[np.ndarray]:
-    """Read some arrays of any `.npz` file; raise ZooError, without the path, if that fails."""
+def read_images(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read `images` of any `.npz` file, and `labels` if any; raise ZooError without the path."""
     with _open(path) as stored:
-        return [_array(stored, key) for key in keys]
+        return _array(stored, "images"), _given(stored, "labels")
 
 
 def read_masks(path: Path) -> dict[str, np.ndarray] | None:
-    """Read `train_masks`, `val_masks`, `test_masks` of any `.npz` file; raise as `read_arrays`."""
+    """Read `train_masks`, `val_masks`, `test_masks` of any `.npz` file; raise as `read_images`."""
     with _open(path) as stored:
         return _masks(stored)
 
@@ -127,18 +127,25 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
 
 
 def _without_edges(stored: NpzFile, samples: str, classes: str) -> GraphArrays:
-    """Return samples (N, ...) with their labels as nodes without edges; of bytes, from 0 to 1."""
+    """Return samples (N, ...) and their labels, -1 where there are none: nodes without edges."""
     if edges := next(filter(_LIKE_EDGES.fullmatch, stored.files), None):
         raise ZooError(
-            f"`{edges}` looks like edges, and `{samples}` with `{classes}` is of samples without; "
+            f"`{edges}` looks like edges, and `{samples}` is of samples without; "
             f"leave it out, or write {KEYS}, with `edges` of the shape (E, 2)."
         )
-    x, labels = _array(stored, samples), _array(stored, classes)
+    others = [key for key in stored.files if key != samples and key not in _BESIDE]
+    if others and classes not in others:
+        raise ZooError(
+            f"the classes of `{samples}` are written as `{classes}`, and the file holds "
+            f"`{others[0]}`; leave that out where they are not known."
+        )
+    x, labels = _array(stored, samples), _given(stored, classes)
+    labels = np.full(x.shape[:1], -1) if labels is None else labels
     if x.ndim < 2 or len(x) == 0:
         raise ZooError(f"the samples have the shape {x.shape}; write (N, F), a row for each.")
     rows = x.reshape(len(x), -1)
-    if x.dtype == np.uint8:
-        rows = rows.astype(np.float32) / 255
+    if samples == "images":
+        rows = _brightness(rows)
     names = None
     if labels.dtype.kind != "U":
         check_plain(classes, labels)
@@ -146,6 +153,19 @@ def _without_edges(stored: NpzFile, samples: str, classes: str) -> GraphArrays:
     elif labels.ndim == 1:
         labels, names = encode_text(labels)
     return GraphArrays(NO_EDGES, labels, rows, label_names=names)
+
+
+def _brightness(pixels: np.ndarray) -> np.ndarray:
+    """Return pixels from 0 to 1, of bytes as of numbers that are so already."""
+    if pixels.dtype == np.uint8:
+        return pixels.astype(np.float32) / 255
+    kind = pixels.dtype.kind
+    if kind not in "bf" or not ((pixels >= 0) & (pixels <= 1)).all():
+        raise ZooError(
+            f"`images` is of type {pixels.dtype}; brightness is written as uint8, 0 to 255, or as "
+            "floats from 0 to 1. Of other features write `x`."
+        )
+    return pixels
 
 
 def _open(path: Path) -> NpzFile:

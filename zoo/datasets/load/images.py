@@ -16,7 +16,7 @@ from zoo.config.options import Count, Number, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_masks, check_room
 from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
-from zoo.datasets.files.prepared import read_arrays, read_masks, read_unchecked
+from zoo.datasets.files.prepared import read_images, read_masks, read_unchecked
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError, of_file
@@ -244,8 +244,9 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
         ZooError: there is no such file, or it holds something else.
     """
     try:
-        pixels, labels = read_arrays(path, ("images", "labels"))
+        pixels, labels = read_images(path)
         _check_images(pixels)
+        labels = np.full(len(pixels), -1) if labels is None else labels
         return pixels, *_classes(labels, len(pixels))
     except ZooError as error:
         raise ZooError(f"{path}: {error} A file of images has {_KEYS}.") from None
