@@ -210,6 +210,35 @@ def test_edges_of_a_table_change_in_time(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("days", "edges"),
+    [
+        ([1, 3, 3, 9], [2, 2, 2]),  # the latest before the first time, and none of after the last
+        ([1, 5, 9], [1, 1, 1]),  # those of the first time itself
+        ([1, 1, 6, 6, 6], [2, 3, 3]),
+        ([6], [0, 1, 1]),
+        ([1], [1, 1, 1]),
+        ([], [0, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("names", [DAYS, range(1, 16)])
+def test_edges_of_before_the_first_time_are_still_there(tmp_path, names, days, edges):
+    path = write(tmp_path / "sales.csv", two_stores(names[5:8]))
+    ends = [("north", "south"), ("south", "north"), ("north", "north")]
+    rows = [(names[day], *ends[days[:place].count(day)]) for place, day in enumerate(days)]
+    roads = write(tmp_path / "roads.csv", rows, "date,source,target")
+    series = read(path, edges=str(roads)).series
+    assert [len(series.edges[each]) for each in series.graph_of] == edges
+
+
+def test_edges_between_the_times_of_the_nodes_are_refused(tmp_path):
+    path = write(tmp_path / "sales.csv", two_stores())
+    rows = [(f"{DAYS[6]}T12:00", "north", "south")]
+    roads = write(tmp_path / "roads.csv", rows, "date,source,target")
+    with pytest.raises(ZooError, match="2026-03-07T12:00:00 is none of the times of the nodes"):
+        read(path, edges=str(roads))
+
+
+@pytest.mark.parametrize(
     ("size", "period"),
     [("D", 7), ("B", 5), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("QS-JAN", 4), ("h", 24),
      ("min", None), ("15min", None), ("2D", None), ("YS-JAN", None), (7, None), ("BME", 12),
@@ -241,6 +270,37 @@ def test_times_with_a_zone(tmp_path, kind, zone, freq, step, size, first):
     series = series_of_table(path, time="t", target="y", lags=1, step=step).series
     assert (series.steps.size, len(series.times)) == (size, len(times))
     assert str(series.times[0]) == first and np.isfinite(series.values).all()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("freq", "size", "second"),
+    [
+        ("1500ms", "1500ms", "2026-01-01T00:00:01.500"),
+        ("250us", "250us", "2026-01-01T00:00:00.000250"),
+        ("5ns", "5ns", "2026-01-01T00:00:00.000000005"),
+        ("2s", "2s", "2026-01-01T00:00:02"),
+    ],
+)
+def test_times_have_fractions_of_a_second(tmp_path, kind, freq, size, second):
+    import pandas
+
+    times = pandas.date_range("2026-01-01", periods=40, freq=freq, unit="ns")
+    frame, path = pandas.DataFrame({"t": times, "y": np.arange(40.0)}), tmp_path / f"one.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    series = series_of_table(path, time="t", target="y", lags=2).series
+    assert series.steps.size == size and time_names(series.times)[1] == second
+    np.testing.assert_array_equal(series.values.flatten(), np.arange(40))
+    np.testing.assert_array_equal(series.steps.after(series.times[0], 39), series.times[1:])
+
+
+def test_a_step_may_be_finer_than_the_times_that_are_there(tmp_path):
+    rows = [("2026-01-01T00:00:00", 1), ("2026-01-01T00:00:03", 2)]
+    path = write(tmp_path / "one.csv", rows, "t,y")
+    told = {"time": "t", "target": "y", "lags": 2, "step": "1500ms"}
+    with pytest.raises(ZooError, match=r"1 have no row \(2026-01-01T00:00:01.500\)"):
+        series_of_table(path, **told)
+    assert len(series_of_table(path, missing="unknown", **told).series.times) == 3
 
 
 def test_an_offset_of_its_own_form(tmp_path):

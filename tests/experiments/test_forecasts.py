@@ -246,6 +246,73 @@ def test_further_columns_are_read_by_a_gru_at_their_times(place):
         run_recipe(recipe(place, encoding={"name": "laplacian", "k": 2}), runs=place / "runs")
 
 
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_a_model_reads_the_columns_of_its_training(tmp_path, scale, older):
+    """Weights from before they told their columns have those of their recipe."""
+    rows = pandas.DataFrame({"t": np.arange(40), "y": np.arange(40) % 7})
+    rows = rows.assign(price=rows["t"] * 3.0, ads=1000.0 - rows["t"], wind=rows["t"] % 2)
+    rows.to_csv(tmp_path / "me.csv", index=False)
+    spec = {"name": str(tmp_path / "me.csv"), "time": "t", "target": "y", "lags": 2, "horizon": 1}
+    own = {**spec, "columns": ["price", "ads"], "scale": scale}
+    prepared = prepare(resolve(load_recipe({"dataset": own, "model": "mlp"})))
+    assert prepared.about.series == ["y", "price", "ads"] and prepared.about.lags == 2
+    model = zoo.create_model("mlp", 6, 1, dim=8, dropout=0.0).eval()
+    model.about = prepared.about.model_copy(update=dict.fromkeys(("series", "lags")) if older
+                                            else {})  # fmt: skip
+    wanted = as_read(model, load_data(own))
+    found = as_read(model, load_data({**own, "columns": ["ads", "price"]}))
+    assert torch.equal(found.x, wanted.x) and found.series.names == ("y", "price", "ads")
+    assert torch.equal(found.values_of(torch.ones(1, 1)), wanted.values_of(torch.ones(1, 1)))
+    np.testing.assert_array_equal(found.series.values, wanted.series.values)
+    for other, said in (
+        ({"target": "price", "columns": ["y", "ads"]}, "trained to predict 'y'; write `target: y`"),
+        ({"lags": 3, "columns": ["price"]}, "read with 3 lags, and the model reads 2; .*`lags: 2`"),
+        ({"lags": 6, "columns": []}, "read with 6 lags, and the model reads 2"),
+        ({"columns": ["price", "wind"]}, r"reads ads too, .* write `columns: \[price, ads\]`"),
+        ({"columns": ["price", "ads", "wind"]}, "not trained on wind of me; write `columns"),
+    ):
+        with pytest.raises(ZooError, match=said):
+            forecast(model, load_data({**own, **other}))
+
+
+def test_weights_without_further_columns_refuse_some(place):
+    model = zoo.create_model("mlp", 7, 2, dim=8).eval()
+    model.about = prepare(resolve(load_recipe(recipe(place, "mlp")))).about
+    with pytest.raises(ZooError, match="not trained on price of sales; leave `columns` out"):
+        forecast(model, load_data({**recipe(place)["dataset"], "columns": ["price"]}))
+
+
+def test_recent_rows_are_enough_where_edges_change_in_time(place):
+    days = [DAYS[0], DAYS[20], DAYS[20], DAYS[50]]
+    ends = ["north,south", "south,north", "south,west", "north,west"]
+    rows = [f"{day},{both}" for day, both in zip(days, ends, strict=True)]
+    (place / "roads.csv").write_text("\n".join(["date,source,target", *rows]))
+    sales = pandas.read_csv(place / "sales.csv")
+    spec = {**recipe(place)["dataset"], "scale": "none"}
+    model = zoo.create_model("gcn", 7, 2, dim=8, dropout=0.0).eval()
+    for last in (30, 50, 79):
+        for name, first in (("whole", 0), ("recent", last - 6)):
+            chosen = sales["date"].isin(DAYS[first : last + 1].astype(str))
+            sales[chosen].to_csv(place / f"{name}.csv", index=False)
+        whole, recent = (
+            forecast(model, load_data({**spec, "name": str(place / f"{name}.csv")}))
+            for name in ("whole", "recent")
+        )
+        torch.testing.assert_close(recent.values, whole.values)
+        assert recent.times == whole.times
+
+
+def test_times_to_come_have_the_fraction_of_a_second_of_their_steps(tmp_path):
+    times = pandas.date_range("2026-01-01", periods=2, freq="3s")
+    pandas.DataFrame({"t": times, "y": 1.0}).to_csv(tmp_path / "one.csv", index=False)
+    told = {"time": "t", "target": "y", "lags": 2, "horizon": 1, "step": "1500ms"}
+    data = load_data({"name": str(tmp_path / "one.csv"), "missing": "unknown", **told})
+    model = zoo.create_model("mlp", 2, 1, dim=8).eval()
+    found = forecast(model, data, 2).times
+    assert found == ["2026-01-01T00:00:04.500", "2026-01-01T00:00:06.000"]
+
+
 def test_steps_are_taken_for_each_snapshot_or_for_all(place):
     prepared = prepare(resolve(load_recipe(recipe(place))))
     data, train = prepared.data, prepared.splits[0].train

@@ -124,6 +124,12 @@ class About(BaseModel):
         None, description="of forecasts: id of a node to means and deviations of its columns"
     )
     step: str | None = Field(None, description="of forecasts: how times go on, such as D or MS")
+    series: list[str] | None = Field(
+        None, description="of forecasts: names of the columns in order, what is predicted first"
+    )
+    lags: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="of forecasts: values of each column that are read"
+    )
     seed: Seed | None = Field(None, description="the seed of the recipe that was run")
     scores: dict[str, float] | None = Field(None, description="train, val, test: best epoch")
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")

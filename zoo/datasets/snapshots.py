@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -155,6 +155,12 @@ class Snapshots(Separate):
         return None if self.scale == "none" else dict(zip(names, told, strict=True))
 
     @property
+    def told(self) -> dict[str, Any]:
+        """What weights have to say of the series they learn from, in the words of `About`."""
+        names, size = self.series.names, self.series.steps.size
+        return {"step": str(size), "series": list(names), "lags": self.lags}
+
+    @property
     def overlap(self) -> int:
         """Samples after one that have some of its targets too."""
         return self.horizon - 1
@@ -200,6 +206,18 @@ class Snapshots(Separate):
         """Return the data with each feature of each node scaled by these, (N, F) each."""
         x = filled((torch.from_numpy(self.series.values) - shift) / spread)
         return dataclasses.replace(self, x=x, shift=shift, spread=spread)
+
+    def in_order(self, names: Sequence[str]) -> Snapshots:
+        """Return the data with its columns, whose names these are, in this order."""
+        order = [self.series.names.index(each) for each in names]
+        values = self.series.values[:, :, order]
+        return dataclasses.replace(
+            self,
+            series=self.series._replace(values=values, names=(*names,)),
+            x=self.x[:, :, order],
+            shift=self.shift[:, order],
+            spread=self.spread[:, order],
+        )
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Snapshots:
         """Return the data with the encoding of each graph, a function of it, beside the values."""

@@ -3,12 +3,14 @@
 Beyond its horizon a model reads what it has predicted itself: block after block of `horizon` times.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.config.metadata import About
 from zoo.config.options import Count, Spec, pick, value_problems
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.snapshots import Snapshots
@@ -22,6 +24,7 @@ from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal
 from zoo.inference.forward import answering
 from zoo.registry import Model
 from zoo.training.sample_batches import SnapshotBatches
+from zoo.weights.transfer import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -83,7 +86,7 @@ def forecast(
     values = rolled_out(model, data, last, steps, device)
     times = data.series.times[last + 1 : last + 1 + steps]
     more = data.series.steps.after(data.series.times[-1], steps - len(times))
-    names = time_names(np.concatenate([data.series.times[:1], times, more.astype(times.dtype)]))[1:]
+    names = time_names(np.concatenate([data.series.times[:1], times, more]))[1:]
     ids = np.arange(values.shape[1]) if data.ids is None else data.ids
     return Forecast(ids, names, values)
 
@@ -118,10 +121,14 @@ def rolled_out(
 
 
 def as_read(model: Model, data: Snapshots) -> Snapshots:
-    """Return series as a model reads them: scaled as those that it was trained on.
+    """Return series as a model reads them: in the order and scale of those it was trained on.
+
+    Args:
+        model: of forecasts.
+        data: series as `zoo.load_data` gives them.
 
     Raises:
-        ZooError: they have other nodes, another horizon, or other columns.
+        ZooError: they have other nodes, another horizon, other lags, or other columns.
     """
     about, horizon = model.about, model.config["out_dim"]
     if about.task not in (None, FORECASTING) or not isinstance(data, Snapshots):
@@ -139,6 +146,7 @@ def as_read(model: Model, data: Snapshots) -> Snapshots:
             f"{data.name} is cut for a horizon of {data.horizon}, and the model predicts {horizon} "
             f"times at once; write `horizon: {horizon}`, and `--steps` for more times."
         )
+    data = _in_columns(about, data)
     if about.scaling is not None:
         ids = [str(each) for each in (range(data.y.shape[1] // horizon) if data.ids is None
                else data.ids)]  # fmt: skip
@@ -153,6 +161,50 @@ def as_read(model: Model, data: Snapshots) -> Snapshots:
             raise ZooError(f"{data.name} has {data.x.shape[2]} columns, the model {told.shape[2]}.")
         data = data.scaled(told[:, 0], told[:, 1])
     return fitted(model, data)
+
+
+def _in_columns(about: About, data: Snapshots) -> Snapshots:
+    """Return series with their columns in the order of training, as far as that is known.
+
+    Raises:
+        ZooError: they have other columns or lags, or another one is predicted.
+    """
+    names, lags = _columns_and_lags(about)
+    if lags not in (None, data.lags):
+        raise ZooError(
+            f"{data.name} is read with {data.lags} lags, and the model reads {lags}; write "
+            f"`lags: {lags}`."
+        )
+    held = data.series.names
+    if names is None or names == list(held):
+        return data
+    if held[0] != names[0]:
+        raise ZooError(
+            f"of {data.name} {held[0]!r} is to be predicted, and the model was trained to predict "
+            f"{names[0]!r}; write `target: {names[0]}`."
+        )
+    more = ", ".join(names[1:])
+    fix = f"write `columns: [{more}]`." if more else "leave `columns` out."
+    if lost := [each for each in names if each not in held]:
+        raise ZooError(f"the model reads {listed(lost)} too, and {data.name} does not; {fix}")
+    if extra := [each for each in held if each not in names]:
+        raise ZooError(f"the model was not trained on {listed(extra)} of {data.name}; {fix}")
+    return data.in_order(names)
+
+
+def _columns_and_lags(about: About) -> tuple[list[str] | None, int | None]:
+    """Return the names of the columns that weights read, and their lags, None where not known.
+
+    Older weights do not say them; then the options of their recipe do, where it has them.
+    """
+    told = (about.recipe or {}).get("dataset")
+    told = told if isinstance(told, Mapping) else {}
+    target, columns, lags = (told.get(key) for key in ("target", "columns", "lags"))
+    names = None
+    if isinstance(target, str):
+        more = columns if isinstance(columns, list) else []
+        names = list(dict.fromkeys([target, *map(str, more)]))
+    return about.series or names, about.lags or (lags if isinstance(lags, int) else None)
 
 
 def evaluate_forecasts(

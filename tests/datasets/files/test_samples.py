@@ -148,7 +148,9 @@ def test_arrays_without_labels(tmp_path):
         data = load_graph(tmp_path / "new.npz")
         assert data.y.tolist() == [-1, -1, -1] and data.x.max() == 1
     np.savez(tmp_path / "new.npz", x=np.eye(3), labels=np.arange(3))
-    with pytest.raises(ZooError, match="classes of `x` are written as `y`, and the file holds `labels`"):
+    with pytest.raises(
+        ZooError, match="classes of `x` are written as `y`, and the file holds `labels`"
+    ):
         load_graph(tmp_path / "new.npz")
 
 

@@ -142,24 +142,35 @@ def read_series_table(
         if timed:
             column = read_table(where, timed, timed, written)[time].to_pandas()
             of_edges = times_of(column, where.name, time, date_format, steps.size)
-            place = _places(of_edges, grid, where.name)
-            graphs = _in_time(pairs, counts, place, len(grid))
+            kept, place = _places(of_edges, grid, where.name)
+            counts = None if counts is None else counts[kept]
+            graphs = _in_time(pairs[kept], counts, place, len(grid))
         else:
             graphs = graphs._replace(edges=[pairs], weights=None if counts is None else [counts])
     return NodeSeries(grid, steps, values, tuple(told), ids, *graphs)
 
 
-def _places(when: np.ndarray, grid: np.ndarray, where: str) -> np.ndarray:
-    """Return at which of the times of the nodes (T,) the edges are, (E,)."""
+def _places(when: np.ndarray, grid: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows of edges count (E,), and at which of the times of the nodes they are.
+
+    Edges stay until the next time that has some: those of the last time up to the first one of the
+    nodes are at this, and none before them count, nor any after the last time of the nodes.
+    """
+    when = when if len(when) else grid[:0]  # of no rows it is not seen what they would be
     alike = when.dtype.kind == grid.dtype.kind  # both are dates, or numbers
-    strange = ~np.isin(when, grid) if alike else np.ones(len(when), bool)
+    strange = np.ones(len(when), bool)
+    if alike and (when <= grid[-1]).any():
+        strange = (when > grid[0]) & (when < grid[-1]) & ~np.isin(when, grid)
     if strange.any():
         raise ZooError(
             f"{where}: {time_names(when[strange][:1])[0]} is none of the times of the nodes "
             f"({int(strange.sum()):,} such rows); write edges at these, or leave the column of "
             "times out."
         )
-    return np.searchsorted(grid, when)
+    begun = when[when <= grid[0]]
+    first = begun.max() if len(begun) else grid[0]
+    kept = np.flatnonzero((when >= first) & (when <= grid[-1]))
+    return kept, np.searchsorted(grid, when[kept])
 
 
 def _in_time(

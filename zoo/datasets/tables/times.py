@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ It may add S or E, the start or the end, and after a line a day or a month.
 
 _OFFSET = r"(:\d\d[.,:\d]*)\s*(?:Z|[+-]\d\d(?::?\d\d)?)\s*$"
 """The end of a time that says its distance from UTC, after a group of what says it not."""
+
+_UNITS = ("s", "ms", "us", "ns")
+"""Of dates, from coarse to fine: seconds, and what pandas has below them."""
 
 _SPARSE = 20
 """Times of a grid for each that is there, from which it is none."""
@@ -59,13 +63,21 @@ class Steps(NamedTuple):
 def time_names(times: np.ndarray) -> list[str]:
     """Return times as they are written: dates without the hour where all are at midnight.
 
+    Seconds have a fraction where some time has one.
+
     >>> time_names(np.array(["2026-03-01", "2026-03-02"], "datetime64[s]"))
     ['2026-03-01', '2026-03-02']
     """
     if times.dtype.kind != "M":
         return [str(each) for each in times.tolist()]
-    days = (times == times.astype("datetime64[D]")).all()
-    return [str(each) for each in times.astype("datetime64[D]" if days else "datetime64[s]")]
+    return [str(each) for each in _exact(times, ("D", *_UNITS))]
+
+
+def _exact(dates: np.ndarray, units: Sequence[str]) -> np.ndarray:
+    """Return dates in the first of some units, from coarse to fine, that is exact for all."""
+    return next(
+        found for unit in units if (dates == (found := dates.astype(f"datetime64[{unit}]"))).all()
+    )
 
 
 def times_of(
@@ -73,6 +85,7 @@ def times_of(
 ) -> np.ndarray:
     """Return a column of times as whole numbers, or as datetime64 without a time zone.
 
+    Dates are in seconds, or in the finest unit that some time needs: milliseconds, or finer.
     Times with a zone are in UTC; where all are of one hour by their own clocks, as days, weeks and
     months are, they are as these show them, unless the step is known to be shorter than a day.
     """
@@ -106,7 +119,7 @@ def times_of(
     clock = None if _within_a_day(step) else _own_clock(column, date_format)
     if clock is not None and (clock - clock.dt.normalize()).nunique(dropna=False) == 1:
         dates = clock
-    return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
+    return _exact(dates.dt.tz_localize(None).to_numpy(), _UNITS)
 
 
 def _as_text(column: "Series", date_format: str | None) -> "Series":
@@ -158,7 +171,7 @@ def on_grid(
     if when.dtype.kind == "M":
         steps = Steps(_named(step) if step else _usual(pandas.DatetimeIndex(present)))
         dates = _between(present, steps.size, where)
-        grid = dates.to_numpy().astype(present.dtype)
+        grid = _exact(dates.to_numpy(), _UNITS)
     else:
         steps = Steps(_whole(step) if step else int(np.gcd.reduce(np.diff(present))))
         _refuse_sparse((present[-1] - present[0]) / steps.size, present, where)
