@@ -398,27 +398,30 @@ def test_tuned_models_are_compared_with_each_other_alone(tmp_path, monkeypatch, 
     assert [each.name for each in tmp_path.iterdir()] == ["other"]
 
 
-def test_ctrl_c_in_one_of_several_models_says_how_all_goes_on(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("error", "ends"), [(KeyboardInterrupt(), 130), (ZooError("broken"), 2)])
+def test_what_ends_one_of_several_models_says_how_all_goes_on(
+    tmp_path, monkeypatch, capsys, error, ends
+):
     monkeypatch.chdir(tmp_path)
     called = []
 
-    def ctrl_c_in_the_second(study, *given):
+    def fail_in_the_second(study, *given):
         called.append((study, *given[:2]))
         if len(called) == 2:
-            raise KeyboardInterrupt
+            raise error
 
     def scored(study):
         (study.folder / f"{study.name}-1").mkdir()
         return {"folder": str(study.folder / f"{study.name}-1")}
 
-    monkeypatch.setattr(Tuning, "run", ctrl_c_in_the_second)
+    monkeypatch.setattr(Tuning, "run", fail_in_the_second)
     monkeypatch.setattr(Tuning, "score", scored)
     monkeypatch.setattr("zoo.cli.authors.tell_study", lambda study, summary: None)
     data = "{name: karate, split: ratio-60-20-20}"
     words = ["tune", "--models", "mlp,gcn,gat", "--data", data, "train.epochs=1", "model.dim=4"]
     words += ["--trials", "1", "--splits", "1", "--runs", "my runs", "--device", "cpu"]
     code, said = ended(words, monkeypatch, capsys)
-    assert code == 130
+    assert code == ends
     goes_on, left, both = re.findall("`zoo ([^`]*)`", said.err)
     assert not ended(shlex.split(goes_on), monkeypatch, capsys)[0]
     assert not ended(shlex.split(left), monkeypatch, capsys)[0]

@@ -7,7 +7,7 @@ import sys
 import time
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -227,11 +227,12 @@ def tune(
             with asked_kindly():
                 study.run(trials, hours, (lambda *_: None) if quiet else tell_trial)
                 found.append(study.score())
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ZooError) as error:
             options = {"data": data, "trials": trials, "hours": hours, "splits": splits,
                        "runs": runs, "device": device.value}  # fmt: skip
-            _tell_rest(study, found, names[number + 1 :], options, overrides or [])
-            sys.exit(exit_code())
+            if names[number + 1 :] or isinstance(error, KeyboardInterrupt):
+                _tell_rest(study, found, names[number + 1 :], options, overrides or [])
+            _end(error)
         if not as_json:
             tell_study(study, found[-1])
     if as_json:
@@ -242,6 +243,13 @@ def tune(
         entries = contestants([each["folder"] for each in found], baselines=False)
         how = {"device": device.value, "runs": runs, "quiet": quiet}
         result_tables.comparison(compare(entries, **how))  # of what is finished: trains nothing
+
+
+def _end(error: BaseException) -> NoReturn:
+    """End the command with what ended a study: an error, or Ctrl-C."""
+    if isinstance(error, ZooError):
+        raise error
+    sys.exit(exit_code())
 
 
 def _tell_rest(

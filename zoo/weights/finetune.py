@@ -165,6 +165,7 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
         (about.feature_names, theirs.feature_names),
         (about.encoding, theirs.encoding if known else None),
         (about.tokenizer, theirs.tokenizer),
+        (about.lags, theirs.lags),
     )
     head = model.config["out_dim"] == stored.config["out_dim"] and _agree(
         (about.task, theirs.task),
