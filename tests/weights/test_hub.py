@@ -52,6 +52,16 @@ def test_there_and_back(stand_in, tmp_path):
     assert all(map(torch.equal, ours.state_dict().values(), theirs.state_dict().values()))
 
 
+def test_a_link_leads_nothing_else_to_the_hub(stand_in, tmp_path):
+    source = shutil.copytree(PRETRAINED / "gcn-digits", tmp_path / "mine")
+    (tmp_path / "key").write_text("private")
+    (source / "README.md").unlink()
+    (source / "README.md").symlink_to(tmp_path / "key")
+    with pytest.raises(ZooError, match="mine/README.md is a link; put what it leads to"):
+        hub.push(source, "me/digits")
+    assert not (tmp_path / "hub").exists()
+
+
 def test_a_model_of_text_takes_its_tokenizer_along(stand_in, tmp_path):
     model = zoo.create_model("transformer-seq2seq", 258, 258, dim=8, layers=1)
     model.tokenizer = learnt([], 258).text

@@ -127,6 +127,72 @@ def test_two_that_publish_into_one_folder_keep_both(run, tmp_path):
     assert set(read_index(tmp_path / "index.json")) == {*"cde"}
 
 
+def test_what_is_no_folder_of_weights_is_not_written_over(run, tmp_path):
+    source = {"c": (locate(run).folder, None)}
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "README.md").write_text("notes")
+    with pytest.raises(ZooError, match="c is there, and is no folder of weights"):
+        [*_] = publish(source, tmp_path)
+    shutil.rmtree(tmp_path / "c")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "c").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ZooError, match="c is there, and is no folder of weights"):
+        [*_] = publish(source, tmp_path)
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+def test_weights_of_before_are_whole_until_those_of_now_are(run, shelf, tmp_path, monkeypatch):
+    folder = shutil.copytree(shelf, tmp_path / "shelf")
+    (folder / "small-digits" / "notes.txt").write_text("mine")
+    source = {"small-digits": (locate(run).folder, None)}
+    before = {each.name: each.read_bytes() for each in (folder / "small-digits").iterdir()}
+
+    def end(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("zoo.inference.publish._entry", end)
+        with pytest.raises(KeyboardInterrupt):
+            [*_] = publish(source, folder)
+    assert {each.name: each.read_bytes() for each in (folder / "small-digits").iterdir()} == before
+    [row] = publish(source, folder)
+    assert row["left_out"] is None and zoo.load(folder / "small-digits")
+    assert (folder / "small-digits" / "notes.txt").read_text() == "mine"
+    assert {each.name for each in folder.iterdir()} == {"index.json", "small-digits"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "said"),
+    [
+        (("transform",), {}, "about.transform: .*mapping with a `name`"),
+        (("encoding",), {"name": 5}, "about.encoding: .*mapping with a `name`"),
+        (("recipe", "dataset", "split"), None, "`dataset.split` is a word"),
+        (("recipe", "imports"), 5, "no registered model|nope"),
+        (("recipe", "imports"), [1], "no registered model|nope"),
+    ],
+)
+def test_a_config_of_nonsense_is_refused_in_words(shelf, tmp_path, keys, value, said):
+    folder = shutil.copytree(shelf / "small-digits", tmp_path / "own")
+    data = json.loads((folder / "config.json").read_text())
+    inner = data["about"]
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    data["model"] = "nope" if "imports" in keys else data["model"]
+    (folder / "config.json").write_text(json.dumps(data))
+    with pytest.raises(ZooError, match=said):
+        zoo.load(folder)
+
+
+def test_a_seed_without_a_finite_score_is_not_the_best(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "run")
+    path = folder / locate(run).folder.name / "config.json"
+    data = json.loads(path.read_text())
+    data["about"]["scores"]["val"] = float("nan")
+    path.write_text(json.dumps(data))
+    assert locate(folder).folder.name != locate(run).folder.name
+
+
 def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
     with pytest.raises(ZooError, match="no weights at 'small-digits'"):
         zoo.load("small-digits")

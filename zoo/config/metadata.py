@@ -54,6 +54,10 @@ def named(recipe: Any, keys: tuple[str | int, ...] = ()) -> Any:
     return recipe
 
 
+def _is_named(spec: Any) -> bool:
+    return isinstance(spec.get("name") if isinstance(spec, dict) else spec, str)
+
+
 def path_name(path: str) -> str:
     """Return the name of a file or folder, and for a seed of a run that of the run too."""
     *_, run, last = ["", "", *(word for word in re.split(r"[\\/]", path) if word)]
@@ -135,9 +139,19 @@ class About(BaseModel):
     versions: dict[str, str | None] | None = Field(None, description="packages it was run with")
     licence: str | None = Field(None, description="of the weights, and of what they learnt from")
 
+    @field_validator("transform", "graph", "encoding")
+    @classmethod
+    def _with_a_name(cls, spec: Spec) -> Spec:
+        if not _is_named(spec):
+            raise ValueError("write a word, or a mapping with a `name`")
+        return spec
+
     @field_validator("recipe")
     @classmethod
     def _without_paths(cls, recipe: dict[str, Any] | None) -> dict[str, Any] | None:
+        dataset = (recipe or {}).get("dataset")
+        if isinstance(dataset, dict) and not _is_named(dataset.get("split", "")):
+            raise ValueError("`dataset.split` is a word, or a mapping with a `name`")
         return named(recipe)
 
     @field_validator("graph")

@@ -8,6 +8,7 @@ a file server as it is.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from zoo.datasets.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
-from zoo.system.files import write_whole
-from zoo.weights.folder import WEIGHTS, sha256_of
+from zoo.system.files import draft_folder, write_whole
+from zoo.weights.folder import CONFIG, WEIGHTS, read_config, sha256_of
 from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save
 
@@ -50,13 +51,15 @@ def publish(
         A row for each: `name`, `bytes`, `bits`, `metric`, `test`, and `left_out`, why or None.
 
     Raises:
-        ZooError: a name is none, weights or the index of before are damaged, or weights do not
-            score what they say they do.
+        ZooError: a name is none, or that of something else that is there; weights or the index of
+            before are damaged, or weights do not score what they say they do.
     """
     path = folder / INDEX
     _known(path)
     if unfit := [each for each in chosen if each != as_name(each)]:
         raise ZooError(f"weights are not called {unfit[0]!r}, but {as_name(unfit[0])!r}.")
+    for name in chosen:
+        _check_place(folder / name)
     for name, (source, trained_on) in chosen.items():
         model = load(source)
         bits = _shrink(model, source, trained_on)
@@ -69,8 +72,7 @@ def publish(
             left_out = f"all together would be larger than {together:,} bytes"
         about = model.about
         if left_out is None:
-            save(model, folder / name, about.model_copy(update={"licence": _licence(about.data)}))
-            own = _entry(folder / name, model)
+            own = _write(model, folder / name)
             entries = _known(path) | {name: own}  # others may have published there meanwhile
             plain = {key: each.model_dump(exclude_none=True) for key, each in entries.items()}
             text = json.dumps(dict(sorted(plain.items())), indent=2) + "\n"
@@ -78,6 +80,35 @@ def publish(
             size = own.bytes
         row = {"name": name, "bytes": size, "bits": bits, "metric": about.metric}
         yield {**row, "test": about.scores["test"], "left_out": left_out}
+
+
+def _check_place(place: Path) -> None:
+    """Refuse to write where something else than weights lies."""
+    if os.path.lexists(place):
+        try:
+            if place.is_symlink():
+                raise ZooError("it is a link")
+            read_config(place / CONFIG)
+        except ZooError:
+            raise ZooError(
+                f"{place} is there, and is no folder of weights; move it away, or write to another "
+                "folder by --to."
+            ) from None
+
+
+def _write(model: Model, place: Path) -> Entry:
+    """Write weights beside those of before, and put them in their place when they are whole."""
+    about = model.about.model_copy(update={"licence": _licence(model.about.data)})
+    with draft_folder(place) as draft:
+        save(model, draft, about)
+        own = _entry(draft, model)
+        if place.exists():
+            for each in place.iterdir():
+                if each.name not in FILES:  # somebody else's
+                    each.rename(draft / each.name)
+            place.rename(draft.with_name("before"))
+        draft.rename(place)
+    return own
 
 
 def _known(path: Path) -> dict[str, Entry]:

@@ -28,12 +28,14 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
         private: whether a new repository is private.
 
     Raises:
-        ZooError: the folder is broken, or holds paths of this machine, as older versions of the zoo
-            wrote them; `ZOO_OFFLINE` is set, or the Hub refuses.
+        ZooError: the folder is broken, has a link in it, or holds paths of this machine, as older
+            versions of the zoo wrote them; `ZOO_OFFLINE` is set, or the Hub refuses.
     """
     hub = _hub(repository)
     load(folder)
     _refuse_private(Path(folder))
+    if links := [each for each in _files(Path(folder)) if os.path.islink(Path(folder) / each)]:
+        raise ZooError(f"{Path(folder) / links[0]} is a link; put what it leads to in its place.")
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
         done = hub.upload_folder(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -166,7 +167,8 @@ def _best(configs: list[Path]) -> Located:
             f"{configs[0].parent.parent} does not say which of its seeds is best ({silent[0]} has "
             f"no validation score); name one, such as {configs[0].parent}."
         )
-    best = max(scores, key=lambda each: gain(abouts[each].metric, scores[each]["val"]))
+    scored = [each for each, score in scores.items() if math.isfinite(score["val"])]
+    best = max(scored or scores, key=lambda each: gain(abouts[each].metric, scores[each]["val"]))
     score = scores[best]["val"]
     return Located(best, f"best of {len(scores)} seeds by its validation score, {score:.4f}")
 

@@ -1,5 +1,6 @@
 """Loading a state dict in part: the weights that agree in name and shape."""
 
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -67,8 +68,9 @@ def rebuild(
         _check_counts(stored, counts)
         check_fit(outline(stored.model, stored.config, make), stored.state)
     except ZooError as error:
-        sources = (stored.about.recipe or {}).get("imports") or []
-        how = " ".join(f"--import {each}" for each in sources)
+        said = (stored.about.recipe or {}).get("imports")
+        sources = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+        how = " ".join(f"--import {shlex.quote(each)}" for each in sources)
         hint = (
             f" Its recipe imports {', '.join(sources)}: import that first, `{how}`." if how else ""
         )
