@@ -115,8 +115,14 @@ def test_clusters_are_silent(data, capfd):
 
 
 def test_clusters_are_those_of_dgl_itself(data, capfd):
-    theirs = dgl.metis_partition_assignment(data.graph.long(), 7)
-    assert torch.equal(clusters(data.graph, 7), theirs)
+    theirs = dgl.metis_partition_assignment(data.graph.long(), 3)
+    assert torch.equal(clusters(data.graph, 3), theirs)
+
+
+@pytest.mark.parametrize("parts", [1, 7, 60, 300])
+def test_clusters_of_a_few_nodes_are_of_one_size(data, parts):
+    sizes = torch.bincount(clusters(data.graph, parts), minlength=parts)
+    assert sizes.sum() == 300 and sizes.max() - sizes.min() <= 1
 
 
 def test_clusters_cut_fewer_edges_than_chance(real_graph):
