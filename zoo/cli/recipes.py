@@ -88,9 +88,7 @@ def compare(
         with asked_kindly():
             found = run_all(entries, runs=runs, **how)
     except KeyboardInterrupt:
-        console.complain(
-            "stopped; the same command reads what is finished, and goes on with the rest."
-        )
+        console.complain("stopped; the same command reads what is finished, and goes on.")
         sys.exit(exit_code())
     if as_json:
         typer.echo(json.dumps(found))
