@@ -23,7 +23,7 @@ _ROWS = 2**18
 
 
 def read_on_disk(folder: Path | str, *, features: Spec = "raw", task: str | None = None) -> Dataset:
-    """Open an on-disk graph; nothing but labels and splits is read.
+    """Open an on-disk graph; nothing but labels, splits and `indptr` is read.
 
     `graph` lies over the mapped file of its edges, without a copy, and so does `x`, in the type in
     which it was written: fp16 features stay fp16 until rows of them are gathered, and whoever
