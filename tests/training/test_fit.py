@@ -320,10 +320,20 @@ def test_bfloat16_trains(data, split, name):
     assert all(each.dtype == torch.float32 for each in model.parameters())
 
 
-def test_patience_waits_for_the_first_evaluation(data, split):
-    model = create_model("mlp", data.x.shape[1], data.classes)
-    result = fit(model, on(data, split), epochs=30, patience=3, evaluate_every=9)
-    assert result.epoch % 9 == 8 or result.epoch == 29
+def test_patience_ends_training_at_an_evaluation(data, split):
+    """One shorter than what lies between two of them waits for the second."""
+    script = [(0.5, 0), (0.6, 0), *[(0.4, 0)] * 50]
+    result = fit(
+        scripted(data, split, script), on(data, split), epochs=50, patience=3, evaluate_every=9
+    )
+    assert (result.epoch, result.epochs) == (17, 27)
+
+
+def test_patience_of_trained_weights_waits_for_the_first_evaluation(data, split):
+    model = scripted(data, split, [*[(0.4, 0)] * 50, (0.9, 0)])  # as loaded: the last
+    hooks = Hooks(trained=True)
+    result = fit(model, on(data, split), hooks, epochs=50, patience=3, evaluate_from=20)
+    assert (result.epoch, result.epochs) == (-1, 21)
 
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW"])

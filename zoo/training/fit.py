@@ -113,8 +113,8 @@ def fit(
         weight_decay: of the parameter groups that do not set their own.
         optimizer: `adam`, `adamw` or `lamb`.
         schedule: how the learning rate changes: `constant`, `cosine`, `linear`, `inverse-sqrt`.
-        patience: stop after this many epochs without a better validation score; of a model with
-            phases, counted from where the last one begins.
+        patience: stop after this many epochs without a better validation score, at an epoch that is
+            evaluated; of a model with phases, counted from where the last one begins.
         clip: largest norm of the gradient.
         evaluate_every: epochs between two evaluations.
         evaluate_from: first epoch, counted from 0, that may be evaluated.
@@ -155,13 +155,17 @@ def fit(
         state.offer(steps, -1)
     interrupted = False
     wait = epochs if patience is None else patience
+
+    def over(done: int) -> bool:
+        seen = done - done % evaluate_every  # up to the last evaluation
+        return done >= epochs or (seen > evaluate_from and state.best.stale(seen) > wait)
+
     try:
-        while (epoch := len(state.seconds)) < epochs and state.best.stale(epoch) <= wait:
+        while not over(epoch := len(state.seconds)):
             due = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
             with products_in(precision):
                 told = _epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor)
-            last = epoch + 1 == epochs or state.best.stale(epoch + 1) > wait
-            hooks.watch(told._replace(last=last))
+            hooks.watch(told._replace(last=over(epoch + 1)))
             if hooks.checkpoint:
                 hooks.checkpoint.offer(state.stored)
     except KeyboardInterrupt:
