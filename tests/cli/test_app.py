@@ -124,6 +124,19 @@ def test_reproduce_gives_its_verdict(zoo, tiny_recipe, expected, code, word):
     assert "differs: The source has no `dim`." in done.stdout
 
 
+def test_reproduce_goes_on_with_what_was_begun(zoo, tiny_recipe, tmp_path):
+    recipe = json.loads(zoo("reproduce", tiny_recipe, "expect.test=0.1", "--json").stdout)
+    (folder,) = (tmp_path / "runs").iterdir()
+    (folder / "summary.json").unlink()  # as if it had been killed between two seeds
+    last = f"seed-{recipe['seeds'][-1]['seed']}"
+    (folder / last / "result.json").unlink()
+    done = zoo("reproduce", tiny_recipe, "expect.test=1.0")
+    assert (done.returncode, [*(tmp_path / "runs").iterdir()]) == (1, [folder])
+    assert f"goes on in runs/{folder.name}" in done.stderr and "expected 1.0000" in done.stdout
+    zoo("reproduce", tiny_recipe, "expect.test=0.1")  # what has ended is trained anew
+    assert len([*(tmp_path / "runs").iterdir()]) == 2
+
+
 def test_reproduce_without_a_number_to_reach(zoo):
     done = zoo("reproduce", "sgformer-digits-rba")
     assert done.returncode == 2 and "zoo train" in done.stderr

@@ -158,7 +158,7 @@ def reproduce(
     zoo reproduce --all --only 'gcn-*' --within-hours 1
 
     `zoo reproduce --all` does so with every recipe, each in a process of its own, and tells a line
-    of each as it comes. Ended, by Ctrl-C or otherwise, and given again, it goes on where it was.
+    of each as it comes. Ended, by Ctrl-C or otherwise, and given again, both go on where they were.
     """
     if every != (recipe is None):
         raise ZooError("name a recipe, `zoo reproduce sgformer-cora`, or write --all for every.")
@@ -175,6 +175,7 @@ def reproduce(
 def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
+    from zoo.experiments.launch import begun
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run_files import verdict
     from zoo.studies.reproduction import measured, write_verified
@@ -188,8 +189,12 @@ def _reproduce(
         )
     if write and overrides:
         raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
+    plan = resolve(loaded, trust=True)
+    if folder := begun(plan, runs):
+        console.remark(f"{loaded.name}: goes on in {folder}")
     with using_threads(loaded.verified and loaded.verified.threads):
-        summary = train_plan(resolve(loaded, trust=True), device, runs, quiet=quiet)
+        summary = train_plan(plan, device, runs, folder, trust=True, quiet=quiet)
+    summary["expect"] = loaded.expect.model_dump()  # it may be another than when it was begun
     if summary["interrupted"]:
         tell(summary, as_json)
     passed, sentence = verdict(summary)
@@ -204,13 +209,7 @@ def _reproduce(
 
 
 def _reproduce_all(
-    hours: float,
-    only: str,
-    device: Device,
-    runs: Path,
-    write: bool,
-    quiet: bool,
-    as_json: bool,
+    hours: float, only: str, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
     from zoo.studies.reproduction import reproductions
 

@@ -128,8 +128,13 @@ def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
 
 
 def begun(plan: Plan, runs: Path) -> Path | None:
-    """Return the latest run of exactly this training that may go on, None without one."""
-    return next((each for each in _alike(plan, runs) if not is_summarised(each)), None)
+    """Return the latest run of exactly this training that one process may go on with, or None."""
+    for folder in _alike(plan, runs):
+        environment = read_environment(folder)
+        alone = environment is None or environment.processes == 1
+        if alone and not is_summarised(folder):
+            return folder
+    return None
 
 
 def _alike(plan: Plan, runs: Path) -> Iterator[Path]:

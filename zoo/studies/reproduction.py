@@ -139,7 +139,8 @@ def _reproduced(
             summary = resume_apart(folder, device, **how)
         else:
             summary = train_apart(plan, device, runs, **how)
-    passed, sentence = verdict(summary) if summary["expect"] else (None, "")
+    expect = plan.recipe.expect  # it may be another than when the run was begun
+    passed, sentence = verdict({**summary, "expect": expect.model_dump()}) if expect else (None, "")
     return {
         "state": {True: "PASS", False: "FAIL", None: "done"}[passed],
         "test": summary["test"]["mean"],
