@@ -61,6 +61,17 @@ SETTINGS: dict[str, dict[str, dict]] = {
         "2 layers, residual, batch norm": {"layers": 2, "residual": True, "norm": "batch"},
         "2 layers, residual, layer norm": {"layers": 2, "residual": True, "norm": "layer"},
     },
+    "gat": {
+        "2 layers": {"layers": 2},
+        "2 layers, residual": {"layers": 2, "residual": True},
+        "2 layers, residual, batch norm": {"layers": 2, "residual": True, "norm": "batch"},
+        "2 layers, residual, layer norm": {"layers": 2, "residual": True, "norm": "layer"},
+    },
+    "sage": {
+        "2 layers": {"layers": 2},
+        "2 layers, batch norm": {"layers": 2, "norm": "batch"},
+        "2 layers, layer norm": {"layers": 2, "norm": "layer"},
+    },
 }  # fmt: skip
 
 
@@ -80,13 +91,17 @@ def scores(model: str, options: dict, graph: str, seeds: int) -> tuple[float, fl
 def kept_scores(model: str, options: dict, graph: str, seeds: int) -> tuple[float, float]:
     """Return `scores` as they are kept in a file, or compute and keep them."""
     file = Path("runs/defaults.json")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    known = json.loads(file.read_text()) if file.exists() else {}
     key = json.dumps([model, options, TRAIN, graph, seeds], sort_keys=True)
-    if key not in known:
-        known[key] = scores(model, options, graph, seeds)
+    if key not in (known := _read(file)):
+        found = scores(model, options, graph, seeds)
+        known = {**_read(file), key: found}  # another process may have written meanwhile
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(known, indent=1))
     return known[key]
+
+
+def _read(file: Path) -> dict[str, tuple[float, float]]:
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 def main() -> None:
