@@ -65,7 +65,11 @@ def restore(stored: Stored, **changes: Any) -> Model:
     """
     discover()
     options = options_of(MODELS[stored.model]) if stored.model in MODELS else {}
-    counts = [key for key in options if options[key].annotation in (Count, Few)]
+    counts = [
+        key
+        for key, option in options.items()
+        if option.annotation in (Count, Few) and stored.config.get(key) != option.default
+    ]
     return rebuild(stored, _create, ["in_dim", "out_dim", *counts], changes)
 
 

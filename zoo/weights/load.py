@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from zoo.config.metadata import About
+from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.registry import Model, discover, name_of
 from zoo.weights.create import create_model, restore
@@ -48,8 +49,16 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
     if any(each.dtype in (torch.float64, torch.bfloat16) for each in state.values()):
         own = outline(name, model.config, create_model).state_dict()
         state = {key: each.to(own[key].dtype) for key, each in state.items()}
-    config = {"model": name, **model.config, "about": about.model_dump(exclude_defaults=True)}
+    made = {"model": name, "in_dim": 0, "out_dim": 0, **_defaults(type(model)), **model.config}
+    config = {**made, "about": about.model_dump(exclude_defaults=True)}
     write_folder(Path(folder), config, state, card(name, model, about), text)
+
+
+def _defaults(model: type[Model]) -> dict[str, object]:
+    """Return the default options of a model, so that its weights outlive a change of them."""
+    found = {key: option.default for key, option in options_of(model).items()}
+    plain = (bool, int, float, str, type(None))
+    return {key: each for key, each in found.items() if isinstance(each, plain)}
 
 
 def load(source: Path | str, *, unverified: bool = False) -> Model:
