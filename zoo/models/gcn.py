@@ -8,7 +8,8 @@ from zoo.registry import Count, Few, Rate, register_model
 class GCN(MessagePassing):
     """The graph convolutional network of Kipf and Welling (arXiv 1609.02907), as tuned since.
 
-    h = Drop(ReLU(norm(D^-1/2 A D^-1/2 h W + b [+ h W' + b']))), then a linear head.
+    h = Drop(ReLU(norm(D^-1/2 A D^-1/2 h W + b [+ h W' + b']))), then a linear head. Theirs is
+    `norm: none, residual: false`; the defaults are what validation ranks best over seven graphs.
 
     Args:
         in_dim: node features F.
@@ -36,9 +37,9 @@ class GCN(MessagePassing):
         layers: Few = 2,
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
-        norm: Norm = "none",
+        norm: Norm = "layer",
         norm_first: bool = False,
-        residual: bool = False,
+        residual: bool = True,
         project: bool = False,
         direction: Directions = "both",
         relations: Few = 1,
