@@ -34,7 +34,7 @@ COLUMNS = (
 )
 OPTIONS = {
     "sgformer": {},
-    "gcn": {},
+    "gcn": {"norm": "none", "residual": False},
     "gat": {},
     "sage": {},
     "mlp": {},

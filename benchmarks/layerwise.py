@@ -18,7 +18,7 @@ from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
 SBM = {"name": "sbm", "nodes": 500_000, "degree": 20, "dim": 64}
-MODELS = {"gcn": {"layers": 3}, "sgformer": {}}
+MODELS = {"gcn": {"layers": 3, "norm": "none", "residual": False}, "sgformer": {}}
 WAYS = ("full", "layerwise")
 
 

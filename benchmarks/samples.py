@@ -28,6 +28,7 @@ from zoo.system.files import write_whole
 KNN = {"name": "knn", "k": 5}
 RATES = {"lr": (0.001, 0.005), "weight_decay": (5e-4, 5e-2)}
 TRAINED = {"epochs": 300, "patience": 60}
+PLAIN = {"dropout": 0.5, "norm": "none", "residual": False}
 
 DIFFUSION = {"dim": 300, "dropout": 0, "use_graph": False}
 PUBLISHED = {"epochs": 600, "patience": 100, "lr": (5e-4,), "weight_decay": (0.1,)}
@@ -64,8 +65,8 @@ MODELS: dict[str, tuple[str | dict, dict, dict]] = {
         TRAINED,
     ),
     "MLP": ("none", {"name": "mlp", "dim": 300, "layers": 2, "dropout": 0.5}, TRAINED),
-    "GCN, kNN": (KNN, {"name": "gcn", "dim": 300, "layers": 2, "dropout": 0.5}, TRAINED),
-    "GAT, kNN": (KNN, {"name": "gat", "dim": 128, "layers": 2, "dropout": 0.5}, TRAINED),
+    "GCN, kNN": (KNN, {"name": "gcn", "dim": 300, "layers": 2, **PLAIN}, TRAINED),
+    "GAT, kNN": (KNN, {"name": "gat", "dim": 128, "layers": 2, **PLAIN}, TRAINED),
 }
 """Row to graph, model and training; of numbers in a tuple each is tried."""
 
