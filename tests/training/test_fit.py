@@ -329,11 +329,13 @@ def test_patience_ends_training_at_an_evaluation(data, split):
     assert (result.epoch, result.epochs) == (17, 27)
 
 
-def test_patience_of_trained_weights_waits_for_the_first_evaluation(data, split):
-    model = scripted(data, split, [*[(0.4, 0)] * 50, (0.9, 0)])  # as loaded: the last
-    hooks = Hooks(trained=True)
-    result = fit(model, on(data, split), hooks, epochs=50, patience=3, evaluate_from=20)
-    assert (result.epoch, result.epochs) == (-1, 21)
+@pytest.mark.parametrize("first,found", [(0.9, (20, 24)), (0.3, (-1, 23))])
+def test_patience_of_trained_weights_counts_from_the_first_evaluation(data, split, first, found):
+    model = scripted(data, split, [(first, 0), *[(0.4, 0)] * 50, (0.5, 0)])
+    result = fit(
+        model, on(data, split), Hooks(trained=True), epochs=50, patience=3, evaluate_from=20
+    )
+    assert (result.epoch, result.epochs) == found
 
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW"])

@@ -158,7 +158,8 @@ def fit(
 
     def over(done: int) -> bool:
         seen = done - done % evaluate_every  # up to the last evaluation
-        return done >= epochs or (seen > evaluate_from and state.best.stale(seen) > wait)
+        stale = min(state.best.stale(seen), seen - evaluate_from + 1)
+        return done >= epochs or stale > wait
 
     try:
         while not over(epoch := len(state.seconds)):
