@@ -16,7 +16,7 @@ from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.errors import ZooError
 from zoo.inference.data_of_training import as_trained, read_as_trained
-from zoo.inference.per_class import labelled
+from zoo.inference.per_class import labelled, probabilities
 from zoo.training import layerwise
 
 SMALL = {
@@ -155,6 +155,33 @@ def test_classes_are_matched_by_name():
     unnamed = linear([[1, 0], [0, 1]], task="node-classification")
     with pytest.raises(ZooError, match="class 2; the model knows 2"):
         zoo.evaluate(unnamed, graph(x, y))
+
+
+def test_probabilities_are_those_that_one_hot_labels_have_trained(tmp_path):
+    """Each class has a sigmoid of its own: of a coin with 0.7 for one side it is 0.7."""
+    y = np.arange(200) % 10 < 7
+    np.savez(tmp_path / "coin.npz", edges=np.zeros((0, 2), "i8"), node_labels=y.astype("i8"),
+             node_features=np.ones((200, 1), "f4"), split_train=np.ones(200, bool))  # fmt: skip
+    data = zoo.load_graph(tmp_path / "coin.npz")
+    model = zoo.create_model("mlp", 1, 2, dim=1)
+    with torch.no_grad():
+        for each in model.parameters():
+            each.zero_()
+        model.head.bias.copy_(torch.logit(torch.tensor([0.3, 0.7])))
+    model.about = About(task="node-classification", recipe={"train": {"loss": "one-hot"}})
+    assert np.allclose(zoo.predict(model.eval(), data).values, [0.3, 0.7])
+    assert np.allclose(probabilities("node-binary", torch.tensor([[-1.0, 1]]), "one-hot").sum(), 1)
+
+
+@pytest.mark.parametrize("ask", [zoo.predict, zoo.embed])
+def test_answers_that_are_no_numbers_are_refused(ask):
+    data = zoo.load_graph("karate")
+    model = zoo.create_model("mlp", data.x.shape[1], 2).eval()
+    ask(model, data)  # the first answer of a model is looked at as a whole
+    x = data.x.clone()
+    x[3, 0] = -3.4e38
+    with pytest.raises(ZooError, match="1 of 34 answers for karate are no .* that for 3: look"):
+        ask(model, dataclasses.replace(data, x=x * 4))
 
 
 def test_parts_of_a_graph():

@@ -7,15 +7,15 @@ import numpy as np
 from torch import Tensor
 
 from zoo.datasets.files.labels import BINARY, CLASSIFICATION, GRAPHS, MULTILABEL, SEQUENCES
-from zoo.inference.predict import ANSWERS
+from zoo.inference.predict import ANSWERS, with_softmax
 
 OF_CLASSES = (CLASSIFICATION, BINARY, GRAPHS, SEQUENCES)
 """The tasks in which each row has one class."""
 
 
-def probabilities(task: str, logits: Tensor) -> np.ndarray:
+def probabilities(task: str, logits: Tensor, loss: str = "task") -> np.ndarray:
     """Return the probability of each class, or of each target, (n, C), of a task that has some."""
-    return ANSWERS[task](logits, None)[1].numpy()
+    return ANSWERS[task](with_softmax(logits, loss), None)[1].numpy()
 
 
 def names_of(task: str, logits: Tensor, labels: list[str] | None) -> list[str]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from zoo.config.metadata import About
 from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.tasks import TASKS, Task
@@ -104,14 +105,15 @@ def predict(
 
     Raises:
         ZooError: the graph has other features, or does not fit into memory; the model is not one
-            that can be evaluated layer by layer.
+            that can be evaluated layer by layer; an answer is no finite number.
     """
     own, data = data, fitted(model, data, context)
     found, cut = rows(model, data, logits, batch_size, layerwise, device)
-    found = found[len(data.y) - len(own.y) :]
+    found = _finite(found[len(data.y) - len(own.y) :], own)
     task = model.about.task or data.task
     if task not in ANSWERS:
         raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
+    found = with_softmax(found, loss_of(model.about))
     columns, values, classes = ANSWERS[task](found, model.about.labels or data.labels)
     ids = np.arange(len(own.y)) if own.ids is None else own.ids
     labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
@@ -130,7 +132,20 @@ def embed(
     """Return what the head reads of every node; arguments as those of `predict`."""
     seen = fitted(model, data, context)
     found, cut = rows(model, seen, features, batch_size, layerwise, device)
-    return Embedding(found[len(seen.y) - len(data.y) :].numpy(), cut)
+    return Embedding(_finite(found[len(seen.y) - len(data.y) :], data).numpy(), cut)
+
+
+def _finite(found: Tensor, data: Dataset) -> Tensor:
+    """Return answers (n, C) for data; raise ZooError where one is no number."""
+    wrong = (~found.isfinite()).reshape(len(found), -1).any(dim=1).nonzero()[:, 0].tolist()
+    if wrong:
+        first = wrong[0] if data.ids is None else data.ids[wrong[0]]
+        raise ZooError(
+            f"{len(wrong)} of {len(found)} answers for {data.name} are no finite numbers, the "
+            f"first that for {first}: look in its features for a number that "
+            "means unknown, as -1e38 may."
+        )
+    return found
 
 
 def evaluate(
@@ -218,6 +233,20 @@ _WRITERS: dict[str, Callable] = {
     ".parquet": lambda table, path: table.to_parquet(path, index=False),
 }
 """Suffix to `(table, path)`, which writes it."""
+
+
+def loss_of(about: About) -> str:
+    """Return the loss of the training that weights are from, as `train.loss` says it."""
+    train = (about.recipe or {}).get("train")
+    return train.get("loss", "task") if isinstance(train, dict) else "task"
+
+
+def with_softmax(logits: Tensor, loss: str) -> Tensor:
+    """Return logits (n, C) whose softmax is the probability of each class.
+
+    With the loss `one-hot` each class has a sigmoid of its own: these divided by their sum.
+    """
+    return nn.functional.logsigmoid(logits) if loss == "one-hot" else logits
 
 
 def _classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:

@@ -19,7 +19,7 @@ from zoo.inference import forecast
 from zoo.inference.data_of_training import of_training
 from zoo.inference.evaluate import asked
 from zoo.inference.per_class import labelled, names_of
-from zoo.inference.predict import Answers, answers, embed
+from zoo.inference.predict import Answers, answers, embed, loss_of
 from zoo.registry import Model
 from zoo.reports.history import History
 from zoo.weights.create import restore
@@ -40,6 +40,7 @@ class Answered(NamedTuple):
         logits: (n, C) fp32.
         y: what is true, (n,) or (n, T), in the numbers of the model.
         score: by the metric of the task; None where it does not exist.
+        loss: of the training, which says how logits become probabilities.
         degree: neighbours of each row that is a node, (n,) int64, itself aside; or None.
         homophily: share of its neighbours of a known class that have its own class, (n,), NaN
             without such neighbours; or None.
@@ -52,6 +53,7 @@ class Answered(NamedTuple):
     logits: torch.Tensor
     y: torch.Tensor
     score: float | None
+    loss: str = "task"
     degree: np.ndarray | None = None
     homophily: np.ndarray | None = None
 
@@ -163,6 +165,7 @@ def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> A
         logits=logits,
         y=y,
         score=score_of(found.task.name, logits, y),
+        loss=loss_of(model.about),
         degree=degree,
         homophily=homophily,
     )

@@ -125,7 +125,7 @@ def reliability(seeds: Sequence[Answered]) -> Reliability | None:
 
 def _said(each: Answered) -> tuple[np.ndarray, np.ndarray]:
     """Return probabilities and whether what they are of is so, (n,) and (n,) bool."""
-    values, y = probabilities(each.task, each.logits), each.y.numpy()
+    values, y = probabilities(each.task, each.logits, each.loss), each.y.numpy()
     if each.task == MULTILABEL:
         known = ~np.isnan(y)
         return values[known], y[known] == 1
