@@ -184,6 +184,19 @@ def test_answers_that_are_no_numbers_are_refused(ask):
         ask(model, dataclasses.replace(data, x=x * 4))
 
 
+def test_weights_without_the_files_of_their_split_are_evaluated(tmp_path, command):
+    for part, nodes in {"train": range(10), "val": range(10, 20), "test": range(20, 34)}.items():
+        (tmp_path / f"{part}.txt").write_text("\n".join(map(str, nodes)))
+    files = {part: str(tmp_path / f"{part}.txt") for part in ("train", "val", "test")}
+    recipe = {"dataset": {"name": "karate", "split": {"name": "ids", **files}}, "model": "mlp",
+              "train": {"epochs": 2}, "seeds": [0]}  # fmt: skip
+    folder = Path(zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"]) / "seed-0"
+    for path in files.values():
+        Path(path).unlink()
+    code, out, _ = command("evaluate", folder, "--data", "karate", "--part", "all", "--json")
+    assert code == 0 and json.loads(out)["seen"]
+
+
 def test_parts_of_a_graph():
     """Without edges to look at, parts answer like the whole; with edges, what is cut is told."""
     data = zoo.load_graph("sbm", nodes=101, classes=3)

@@ -153,8 +153,8 @@ def smoothed(task: Task, amount: float) -> Task:
         return task
     if task.loss is not _cross_entropy:
         raise ZooError(
-            f"labels are smoothed where there is one of several classes, and the task is "
-            f"{task.name}; leave `label_smoothing` out."
+            f"labels are smoothed in the cross entropy over several classes, which is not the loss "
+            f"here, of {task.name}; leave `label_smoothing` out, or `loss: one-hot`."
         )
     loss = functools.partial(_cross_entropy, smoothing=amount)
     return dataclasses.replace(task, loss=loss)
@@ -203,6 +203,8 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     _check_finite(logits)
     y = y.double().reshape(len(y), -1)
     known = ~y.isnan()
+    if not known.any():
+        raise ZooError(_NO_LABEL)
     count = known.sum(dim=0)
     mean = y.nan_to_num().sum(dim=0) / count
     spread = (y - mean).square().masked_fill(~known, 0).sum(dim=0)

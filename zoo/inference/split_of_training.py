@@ -38,7 +38,7 @@ def changed_since(spec: Spec, trained_on: Spec | None, about: About) -> bool:
 
 
 def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> Tensor | None:
-    """Return the nodes (n,) that weights were trained on; None of other data than then.
+    """Return the nodes (n,) that weights were trained on; None of other data, or if it is lost.
 
     Args:
         about: of the weights.
@@ -47,7 +47,10 @@ def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> 
     """
     if split is None:
         return None
-    return split_of(data, split.get("split", data.split), about.seed or 0).train
+    try:
+        return split_of(data, split.get("split", data.split), about.seed or 0).train
+    except ZooError:  # the files of the split have not come with the weights
+        return None
 
 
 def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> None:
