@@ -141,6 +141,8 @@ def test_r_squared_is_its_slow_twin():
     assert task.metric(constant, y[:, :2]) == pytest.approx(0, abs=1e-6)
     with pytest.raises(ZooError, match="two different numbers"):
         task.metric(logits[:, 2:], y[:, 2:])
+    with pytest.raises(ZooError, match="none of the nodes .* has a label"):
+        task.metric(logits, y * float("nan"))
 
 
 def test_metrics_are_their_slow_twins():
@@ -238,6 +240,11 @@ def test_nothing_is_smoothed_by_nothing():
 def test_what_has_no_classes_is_not_smoothed(word):
     with pytest.raises(ZooError, match=f"{word}; leave `label_smoothing` out"):
         smoothed(pick(TASKS, word), 0.1)
+
+
+def test_one_hot_labels_are_not_smoothed():
+    with pytest.raises(ZooError, match="leave `label_smoothing` out, or `loss: one-hot`"):
+        smoothed(with_loss(pick(TASKS, "node-classification"), "one-hot"), 0.1)
 
 
 # BLEU
