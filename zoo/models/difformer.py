@@ -111,7 +111,7 @@ class DIFFormer(Model):
         block: Count = 512,
         alpha: Fraction = 0.5,
         norm: Norm = "layer",
-        dropout: Rate = 0.2,
+        dropout: Rate = 0.5,
         use_weight: bool = False,
         use_source: bool = False,
         use_graph: bool = True,

@@ -9,7 +9,7 @@ class GAT(MessagePassing):
     """The graph attention network of Velickovic et al. (arXiv 1710.10903), as tuned since.
 
     h = Drop(ReLU(norm(sum_u alpha_uv W h_u [+ h W' + b']))), then a linear head; the heads share
-    the width, and the convolution has no bias.
+    the width, and the convolution has no bias. The defaults are those of `gcn`, by the same ranks.
 
     Args:
         in_dim: node features F.
@@ -41,9 +41,9 @@ class GAT(MessagePassing):
         heads: Few = 1,
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
-        norm: Norm = "none",
+        norm: Norm = "layer",
         norm_first: bool = False,
-        residual: bool = False,
+        residual: bool = True,
         project: bool = False,
         direction: Directions = "both",
         relations: Few = 1,

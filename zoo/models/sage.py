@@ -36,7 +36,7 @@ class SAGE(MessagePassing):
         layers: Few = 2,
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
-        norm: Norm = "none",
+        norm: Norm = "layer",
         norm_first: bool = False,
         project: bool = False,
         direction: Directions = "both",

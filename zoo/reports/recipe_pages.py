@@ -191,7 +191,8 @@ def results_page(recipes: list[Recipe]) -> str:
         "was run again with the published command. *Measured* is the mean test score ± the "
         "standard deviation over seeds, at the epoch of the best validation score. *Beside the "
         "best* is the difference from the best row of the table, in points, of an error as it is. "
-        "The best is bold, whichever model it is.",
+        "The best is bold, whichever model it is. [How the defaults of models were chosen]"
+        "(tune.md#how-defaults-were-chosen).",
         _ranks(groups),
         *(_results(name, groups[name]) for name in sorted(groups)),
         "## Numbers that were missed\n" if missed else "",
