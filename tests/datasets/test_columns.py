@@ -262,6 +262,32 @@ def test_dates_of_any_year_and_words_for_the_unknown(tmp_path):
     assert data.y.tolist() == [2.5, 3.0] and data.x.flatten().tolist() == [1.5, 2.0]
 
 
+def test_a_column_of_nothing_is_no_kind_of_thing_in_parquet(tmp_path):
+    frame = pandas.DataFrame({"x": [None, None], "y": [1, 2], "label": ["a", "b"]})
+    frame.to_parquet(tmp_path / "g.parquet")
+    path = str(tmp_path / "g.parquet")
+    with pytest.raises(ZooError, match="'x' is empty in all training rows; leave it out"):
+        load_graph(path, missing="mean").trained_on(torch.arange(2))
+    assert load_graph(path, missing="zero").x.tolist() == [[0, 1], [0, 2]]
+
+
+def test_rows_of_one_column_may_be_empty_but_at_the_end(tmp_path):
+    (tmp_path / "g.csv").write_text("x\n1\n\n3\n\n\n")
+    assert load_graph(str(tmp_path / "g.csv"), missing="mean").x.flatten().tolist() == [1, 2, 3]
+    (tmp_path / "h.csv").write_bytes(b'x\r\n\r\n3\r\n""\r\n\r\n')
+    assert load_graph(str(tmp_path / "h.csv"), missing="zero").x.flatten().tolist() == [0, 3, 0]
+
+
+def test_quotes_inside_of_cells_and_lines_inside_of_quotes(tmp_path):
+    long = "word " * 40_000  # longer than Python's own limit of a cell
+    cells = ['5" wide', '"one\n""two"", 3"', f'"{long}"']
+    rows = "".join(f"n{n},{each},{'xyz'[n]}\n" for n, each in enumerate(cells))
+    (tmp_path / "g.csv").write_bytes(f'\ufeff"id",about,label\n{rows}'.encode())
+    data = load_graph(str(tmp_path / "g.csv"), text="about")
+    assert data.ids.tolist() == ["n0", "n1", "n2"] and data.labels == ("x", "y", "z")
+    assert data.feature_names == ("about: wide", "about: word")
+
+
 def test_vectors_and_dates_of_parquet(tmp_path):
     frame = pandas.DataFrame(
         {

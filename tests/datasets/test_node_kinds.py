@@ -1,17 +1,22 @@
 """Graphs of several kinds of nodes and edges: tables, DGL, PyG, and relations kept apart."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas
 import pytest
 import torch
 from heterographs import AUTHORS, PAPERS, SUBJECTS, acm, heterograph, pyg_dict
 
+import zoo as graphs
 from zoo import Dataset, ZooError, load_graph
 from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
+from zoo.inference.data_of_training import new_nodes
+from zoo.training.checksums import sealed_json, unsealed_json
 from zoo.weights.create import create_model
 
 
@@ -170,6 +175,40 @@ def test_weights_of_some_kinds_of_edges():
         Dataset.from_dgl(graph)
 
 
+def small(folder, kinds, edges, ends):
+    """A folder of two nodes of each kind, `<kind>0` and `<kind>1`, and one edge."""
+    for kind in kinds:
+        (folder / f"nodes-{kind}.csv").write_text(f"id,x\n{kind}0,1\n{kind}1,2\n")
+    (folder / f"edges-{edges}.csv").write_text(f"source,target\n{','.join(ends)}\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("edges", "ends"),
+    [
+        ("user-product", ("user0", "product1")),
+        ("user-sub-product", ("user0", "sub-product1")),
+        ("user-likes-product", ("user0", "product1")),
+        ("user-likes-sub-product", ("user0", "sub-product1")),
+        ("sub-product-of-product", ("sub-product0", "product1")),
+        ("sub-product-sub-product", ("sub-product0", "sub-product1")),
+    ],
+)
+def test_a_name_of_edges_says_the_longest_kinds(edges, ends, tmp_path):
+    """An id of another kind would be none of theirs."""
+    data = load_graph(small(tmp_path, ["product", "sub", "sub-product", "user"], edges, ends))
+    source, target = data.graph.edges()
+    found = {(data.ids[a], data.ids[b]) for a, b in zip(source, target, strict=True) if a != b}
+    assert found == {ends, ends[::-1]}
+
+
+@pytest.mark.parametrize("kinds", [["a", "a-b", "b-c", "c"], ["a", "a-b-x", "x-b-c", "c"]])
+def test_a_name_of_edges_that_says_two_things(kinds, tmp_path):
+    name = "a-b-c" if "b-c" in kinds else "a-b-x-b-c"
+    with pytest.raises(ZooError, match=f"edges-{name}.csv may mean from a.* or from a"):
+        load_graph(small(tmp_path, kinds, name, ("a0", "c0")))
+
+
 WRONG = {
     "two kinds with labels": "nodes of 2 kinds have labels",
     "no edges": "no edges-NAME.csv",
@@ -239,3 +278,77 @@ def test_prepared_kinds_times_and_groups(tmp_path):
         np.savez(path, **{**arrays, key: value})
         with pytest.raises(ZooError, match=key):
             load_graph(path)
+
+
+def likes_and_dislikes(path, names=("buys", "hates"), turned=False):
+    """A PyG dict of two kinds of edges, which say of what class a node is; or the other way."""
+    rng = torch.Generator().manual_seed(0)
+    y, sources = torch.arange(60) % 2, torch.arange(60).repeat_interleave(3)
+    edges = {}
+    for other, name in enumerate(names):
+        goods = torch.randint(0, 5, (180,), generator=rng) * 2 + (y[sources] + other) % 2
+        edges["a", name, "b"] = {"edge_index": torch.stack([sources, goods])}
+    nodes = {"a": {"x": torch.rand(60, 1, generator=rng), "y": y},
+             "b": {"x": (torch.arange(10) % 2).float()[:, None]}}  # fmt: skip
+    torch.save({**nodes, **(dict(reversed(edges.items())) if turned else edges)}, path)
+    return {"name": str(path), "relations": "separate"}
+
+
+def test_kinds_of_edges_are_those_of_training_by_their_names(tmp_path):
+    spec = likes_and_dislikes(tmp_path / "one.pt")
+    turned = likes_and_dislikes(tmp_path / "turned.pt", turned=True)
+    recipe = {"dataset": spec, "model": {"name": "gcn", "dim": 8, "relations": 2}, "seeds": [0],
+              "train": {"epochs": 30, "lr": 0.02}}  # fmt: skip
+    run = run_recipe(recipe, runs=tmp_path / "runs", device="cpu")
+    model = graphs.load(run["folder"])
+    assert model.about.relation_names == ["a buys b", "a hates b"]
+    data = load_graph(turned)
+    assert data.relation_names == ("a hates b", "a buys b")
+    assert graphs.evaluate(model, load_graph(spec)) == graphs.evaluate(model, data) == 1
+    assert graphs.evaluate(model, data.part(torch.arange(70))) == 1
+    assert data.with_graph({"name": "knn", "k": 2}).relation_names is None
+    start = {"weights": f"{run['folder']}/seed-0"}
+    still = {**recipe, "dataset": turned, "start_from": start, "train": {"epochs": 1, "lr": 1e-9}}
+    again = run_recipe(still, runs=tmp_path / "runs", device="cpu")
+    assert again["test"]["mean"] == 1
+    assert graphs.load(again["folder"]).about.relation_names == model.about.relation_names
+    other = likes_and_dislikes(tmp_path / "other.pt", ("buys", "likes"))
+    said = "missing: a hates b; not known to the model: a likes b.*the kinds of edges that"
+    with pytest.raises(ZooError, match=said):
+        graphs.predict(model, load_graph(other))
+    with pytest.raises(ZooError, match=said):
+        run_recipe({**still, "dataset": other}, runs=tmp_path / "runs", device="cpu")
+    model.about = model.about.model_copy(update={"relation_names": None})  # of a former version
+    assert graphs.evaluate(model, data) < 0.5 and graphs.evaluate(model, load_graph(spec)) == 1
+
+
+def people_and_goods(folder, people, goods):
+    folder.mkdir(exist_ok=True)
+    persons = {"id": people, "x": people, "label": ["xy"[each % 2] for each in people]}
+    ends = {"source": people, "target": [goods[each % len(goods)] for each in people]}
+    for name, table in (("nodes-person", persons), ("nodes-good", {"id": goods}),
+                        ("edges-person-good", ends)):  # fmt: skip
+        pandas.DataFrame(table).to_csv(folder / f"{name}.csv", index=False)
+    return str(folder)
+
+
+def test_new_nodes_are_known_by_kind_and_id(tmp_path):
+    goods = list(range(1000, 1010))
+    path = people_and_goods(tmp_path / "old", list(range(40)), goods)
+    recipe = {"dataset": path, "model": "gcn", "train": {"epochs": 1}, "seeds": [0]}
+    run = Path(run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["folder"])
+    new = load_graph(people_and_goods(tmp_path / "new", list(range(42)), [*goods, 3]))
+    assert new.ids[0] == "good:1000"  # two kinds share the id 3 now
+    found = new.ids[new_nodes(run / "seed-0", new)].tolist()
+    assert found == ["good:3", "person:40", "person:41"]
+    assert not new_nodes(run / "seed-0", load_graph(path)).any()
+    parts = read_graph({"name": str(tmp_path / "new")})
+    write_prepared(parts, tmp_path / "new.npz")
+    again = load_graph(tmp_path / "new.npz")
+    assert new_nodes(run / "seed-0", again).sum() == 3
+    assert new_nodes(run / "seed-0", again.part(torch.arange(11, 53))).sum() == 2
+    told = unsealed_json((run / "nodes.json").read_bytes())
+    assert told["kinds"] == ["good"] * 10 + ["person"] * 40
+    before = {key: told[key] for key in ("count", "ids")}
+    (run / "nodes.json").write_text(sealed_json(before))
+    assert new_nodes(run / "seed-0", new).all()  # of a former version: by ids alone

@@ -66,6 +66,8 @@ def test_parquet_and_dates_of_its_own(tmp_path):
 
 
 def test_fractions_with_a_comma(tmp_path):
+    import pandas
+
     rows = [(*each, f"{number},5") for number, each in enumerate((day, "north") for day in DAYS)]
     path = tmp_path / "sales.csv"
     path.write_text("date;store;sales\n" + "".join(f"{';'.join(each)}\n" for each in rows))
@@ -76,6 +78,12 @@ def test_fractions_with_a_comma(tmp_path):
     path.write_text(path.read_text().replace("3,5", "1.234"))
     with pytest.raises(ZooError, match=r"holds '1.234' in data row 4"):
         read(path, separator=";", decimal="comma")
+    pandas.DataFrame(rows, columns=["date", "store", "text"]).assign(
+        sales=np.arange(15) + 0.5
+    ).to_parquet(tmp_path / "own.parquet")
+    for target in ("sales", "text"):  # numbers have no comma in Parquet
+        data = read(tmp_path / "own.parquet", target=target, decimal="comma")
+        np.testing.assert_array_equal(data.series.values[:, 0, 0], np.arange(15) + 0.5)
 
 
 def test_one_series_has_no_id(tmp_path):
@@ -157,6 +165,7 @@ def changed(row, value):
         (changed(5, ("soon", "south", 3)), {}, "'date' holds 'soon' in data row 6"),
         (changed(5, ("", "south", 3)), {}, "'date' is empty in 1 rows, .* data row 6"),
         (changed(5, ("2026-03-03", "", 3)), {}, "'store' is empty in 1 rows"),
+        (changed(5, ("2026-03-03", "south ", 3)), {}, "'store' holds 'south' and 'south '.*blanks"),
         (two_stores()[:2], {}, "has one time only"),
         ([], {}, "has no rows"),
         (two_stores()[:8], {"lags": 5}, "4 times, and 5 lags are read"),

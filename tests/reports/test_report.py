@@ -414,7 +414,7 @@ def compared(place, tmp_path_factory):
 
 
 def test_runs_are_compared_as_zoo_compare_does(compared, place):
-    entries = contestants([str(place["gcn"]), str(place["mlp"])])
+    entries = contestants([str(place["mlp"]), str(place["gcn"])])
     found = compare(entries, runs=place["gcn"].parent)
     rows = compared.table("Scores of the runs")
     assert [row[1] for row in rows] == [
@@ -456,6 +456,20 @@ def test_runs_of_another_graph_of_the_same_name_are_not_either(place, tmp_path):
     other = trained(tmp_path / "runs", data, "gcn", train={"epochs": 2}, seeds=[0])
     page = Page(write_report([place["gcn"], other], tmp_path / "report.html"))
     assert "are not set against each other" in page.text
+
+
+def test_runs_that_predict_another_column_are_not_drawn_beside(tmp_path):
+    more = {key: lambda node, key=key: node % 3 + len(key) for key in ("size", "weight")}
+    folder = write_graph(tmp_path / "own", 30, more=more)
+    runs = []
+    for label in more:
+        data = {"name": str(folder), "label": label, "columns": ["x", "y"],
+                "task": "node-regression"}  # fmt: skip
+        runs.append(trained(tmp_path / label, data, "gcn", train={"epochs": 2}, seeds=[0]))
+    page = Page(write_report(runs, tmp_path / "report.html"))
+    assert "of another question to them, and not drawn beside it" in page.text
+    [caption] = [each for each in page.tables if each.startswith("Error by degree")]
+    assert page.tables[caption][0][1] == "count"  # of one run, which is not named
 
 
 def test_a_report_of_nothing_is_refused():

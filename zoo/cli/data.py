@@ -111,7 +111,8 @@ def prepare(
         parts = read_graph(spec)
         read = own_graph(spec["name"], parts)
         if (data := learnt_once(read)) is not read:
-            parts = parts._replace(features=data.x.numpy(), feature_names=data.feature_names)
+            names = data.feature_names
+            parts = parts._replace(features=data.x.numpy(), feature_names=names, learnt=data.learnt)
         write_prepared(check_arrays(parts._replace(task=data.task)), written)
     word = shlex.quote(f"dataset={name}")
     console.remark(f"written: {written}; write `{word}`, such as zoo train gcn {word}")

@@ -262,7 +262,7 @@ def finetune(
     """
     from zoo.config.recipe import divide, word
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.inference.data_of_training import as_trained, training_spec
+    from zoo.inference.data_of_training import as_trained, training_spec, with_columns_of
     from zoo.inference.split_of_training import own_split
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
@@ -273,8 +273,8 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     import_first(imports)
     folder = located(weights)
-    trained_on = training_spec(folder)
-    spec = as_trained(spec_of(data), trained_on)
+    trained_on, about = training_spec(folder), read_config(folder / CONFIG)["about"]
+    spec = as_trained(spec_of(data), with_columns_of(about, trained_on))
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     if word(recipe["graph"]) == "file" and not any(each[:5] == "graph" for each in overrides or []):
         raise ZooError(
@@ -282,7 +282,6 @@ def finetune(
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
     known, said = divide(recipe["dataset"], ("split",))
-    about = read_config(folder / CONFIG)["about"]
     if (own := own_split(known, trained_on, about)) is not None:  # divided as then
         recipe["dataset"] = {**known, **own, **said}
         recipe["seeds"] = [about.seed or 0]

@@ -1,8 +1,18 @@
 """What is learnt of the columns of a table on its training nodes, as the plain data of weights."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from zoo.errors import ZooError
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -78,3 +88,50 @@ LearntColumn = Annotated[
     Field(discriminator="kind"),
 ]
 """A column of any kind."""
+
+_COLUMNS = TypeAdapter(tuple[LearntColumn, ...])
+
+
+def text_of(columns: Sequence[LearntColumn] | None) -> str | None:
+    """Return what is learnt of columns as JSON, which `columns_of` reads; None of nothing."""
+    return columns and _COLUMNS.dump_json(tuple(columns)).decode()
+
+
+def columns_of(text: str | None) -> tuple[LearntColumn, ...] | None:
+    """Return what is learnt of columns, as `text_of` has written it; None of nothing.
+
+    Raises:
+        ZooError: the text is something else.
+    """
+    if text is None:
+        return None
+    try:
+        return _COLUMNS.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ZooError(
+            f"`learnt_columns` is not what is learnt of columns ({first['msg']}); leave it out, or "
+            "write the file again with `zoo data prepare`."
+        ) from None
+
+
+def scales(columns: Sequence[LearntColumn] | None) -> list[LearntColumn]:
+    """Return those of the columns whose numbers have a scale that is learnt.
+
+    Of the others a name says all: numbers as they stand, and 0 and 1 for kinds of things.
+    """
+    learnt = [each for each in columns or () if each.kind in ("number", "text", "date")]
+    return [each for each in learnt if each.kind != "number" or each.shift is not None]
+
+
+def as_options(columns: Sequence[LearntColumn]) -> dict[str, str]:
+    """Return `numbers` and `missing`, options of a table, as they were where this was learnt."""
+    numbers = [each for each in columns if each.kind == "number"]
+    gaps = {each.missing for each in columns if each.kind == "date"}
+    for each in numbers:
+        filled = "mean" if each.fill == each.mean else "zero"
+        gaps.add("refuse" if each.fill is None else "indicator" if each.indicator else filled)
+    missing = next((each for each in ("indicator", "mean", "zero") if each in gaps), None)
+    standard = any(each.shift is not None for each in numbers)
+    told = {"numbers": "standard" if standard else None, "missing": missing}
+    return {option: word for option, word in told.items() if word is not None}

@@ -102,6 +102,9 @@ class About(BaseModel):
     edge_feature_names: list[str] | None = Field(
         None, description="names of the features of edges, in order, of a model that reads these"
     )
+    relation_names: list[str] | None = Field(
+        None, description="names of the kinds of edges, in order, of a model that tells them apart"
+    )
     columns: list[LearntColumn] | None = Field(
         None, description="of a table: what its features are learnt of, on training nodes"
     )

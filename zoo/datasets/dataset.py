@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from zoo.canonical_form import FEATURE, subgraph
+from zoo.canonical_form import FEATURE, WEIGHT, subgraph
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
@@ -51,13 +51,15 @@ class Dataset(FromObjects):
         labels: the name of each class, or of each target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
+        relation_names: the kind of each of K weights (E, K); None where kinds are not kept apart.
         transform: what was done to the features, in the words of `FEATURES`.
         moments: the means and deviations, (2, F), by which it was done; None: by none.
         own: how many of the columns of x are features, the others being encodings; None: all.
         columns: of a table what x is learnt of; None: nothing is learnt.
-        learnt: what has been learnt of them.
+        learnt: what has been learnt of them; or of those of the table that x was written from.
         times: (N,) when each node came, NaN where unknown; None: not said.
         groups: (N,) text, which group each node is of, "" for none; None: not said.
+        kinds: (N,) text, the kind of each node; None where all are of one kind.
         made: what has made its graph of its features, and encodings of its graph, in order.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
@@ -83,6 +85,7 @@ class Dataset(FromObjects):
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     edge_feature_names: tuple[str, ...] | None = None
+    relation_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
     moments: Tensor | None = None
     own: int | None = None
@@ -91,6 +94,7 @@ class Dataset(FromObjects):
     learnt: tuple[LearntColumn, ...] | None = None
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
+    kinds: np.ndarray | None = None
 
     @classmethod
     def of_arrays(
@@ -122,8 +126,8 @@ class Dataset(FromObjects):
         if edges is None:
             return self
         again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
-        graph = canonical(edges, nodes=len(self.x))
-        return dataclasses.replace(self, graph=graph, made=(*self.made, *again))
+        own = {"graph": canonical(edges, nodes=len(self.x)), "relation_names": None}
+        return dataclasses.replace(self, **own, made=(*self.made, *again))
 
     def part(self, nodes: Tensor) -> "Dataset":
         """Return the data set of some nodes (n,) alone: edges to others are forgotten.
@@ -136,7 +140,7 @@ class Dataset(FromObjects):
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
         columns = self.columns and self.columns.part(nodes.numpy())
         own |= {"ids": ids, "feature_names": names, "columns": columns}
-        for key in ("times", "groups"):
+        for key in ("times", "groups", "kinds"):
             each = getattr(self, key)
             own[key] = None if each is None else each[nodes.numpy()]
         return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
@@ -249,9 +253,11 @@ def make_dataset(
     x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
+    graph = graph_of(arrays, duplicates, direction, relations)
+    apart = graph.edata[WEIGHT].shape[1] if relations == "separate" else None
     return Dataset(
         name=name,
-        graph=graph_of(arrays, duplicates, direction, relations),
+        graph=graph,
         x=x,
         y=torch.from_numpy(arrays.labels),
         task=task,
@@ -263,11 +269,14 @@ def make_dataset(
         labels=arrays.label_names,
         feature_names=arrays.feature_names,
         edge_feature_names=arrays.edge_feature_names,
+        relation_names=apart and (arrays.relation_names or ())[:apart],  # the last may have none
         transform=features,
         moments=moments,
         columns=arrays.columns,
+        learnt=arrays.learnt,
         times=arrays.times,
         groups=arrays.groups,
+        kinds=arrays.kinds,
     )
 
 

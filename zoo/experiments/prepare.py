@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.config.metadata import About, path_name
-from zoo.config.options import options_of, pick
+from zoo.config.options import pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
@@ -24,13 +24,14 @@ from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
+from zoo.inference.align import relations_in_order
 from zoo.registry import MODELS, Model
 from zoo.sequences.gru import with_columns
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.training.fit import Hooks
 from zoo.training.full_batch import TrainingData, identity
-from zoo.weights.create import create_model
+from zoo.weights.create import create_model, with_edge_dim
 from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
@@ -120,13 +121,16 @@ def _warn(plan: Plan, data: Dataset) -> None:
 
 
 def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
-    """Return data in the tokens, or columns, of the weights that training begins with, if any.
+    """Return data in the tokens, columns, kinds of edges of the weights to begin with, if any.
 
     What weights have learnt of columns is kept where the data have these columns, else forgotten.
     """
-    if plan.start_from is None or data.tokenizer is data.columns is None:
+    if plan.start_from is None:
         return data
     folder = locate(plan.start_from["weights"]).folder
+    data = relations_in_order(data, read_config(folder / CONFIG)["about"].relation_names)
+    if data.tokenizer is data.columns is None:
+        return data
     stored = read_folder(folder, unverified=plan.start_from["unverified"])
     if data.tokenizer is None:
         if stored.about.columns is None:
@@ -180,7 +184,7 @@ def _about(plan: Plan, data: Dataset) -> About:
         task=data.task,
         metric=data.metric,
         **_of_features(data),
-        edge_feature_names=_names_of_edges(plan, data),
+        **_of_edges(plan, data),
         labels=list(data.labels) if data.labels else None,
         languages=list(data.languages) if data.task == TRANSLATION else None,
         transform=data.transform,
@@ -207,10 +211,12 @@ def _of_features(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _names_of_edges(plan: Plan, data: Dataset) -> list[str] | None:
-    """Return what the features of edges are called that the model of a plan reads."""
-    names = data.edge_feature_names if _reads_edges(plan.model) else None
-    return None if names is None else list(names)
+def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
+    """Return what features, and kinds, of edges are called that the model of a plan reads."""
+    features = data.edge_feature_names if _reads_edges(plan.model) else None
+    kinds = getattr(data, "relation_names", None) if plan.model.get("relations", 1) != 1 else None
+    named = {"edge_feature_names": features, "relation_names": kinds}
+    return {key: None if names is None else list(names) for key, names in named.items()}
 
 
 def _files(plan: Plan) -> dict[str, str]:
@@ -272,12 +278,6 @@ def _reads_edges(model: dict[str, Any]) -> bool:
     """Return whether a resolved model has a place for features of edges."""
     inner = [each for each in model.values() if isinstance(each, dict)]
     return "edge_dim" in model or any(each.get("edge_dim") for each in inner)
-
-
-def with_edge_dim(name: str, options: dict[str, Any], held: int) -> dict[str, Any]:
-    """Return the options of a model with how many features edges have, if it reads them."""
-    reads = held and "edge_dim" in options_of(MODELS[name]) and options.get("edge_dim") is None
-    return {**options, "edge_dim": held} if reads else options
 
 
 def build(prepared: Prepared) -> tuple[Model, Start | None]:

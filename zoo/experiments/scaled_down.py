@@ -17,14 +17,13 @@ from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS, with_loss
-from zoo.experiments.prepare import with_edge_dim
 from zoo.experiments.resolve import Plan
 from zoo.registry import Model
 from zoo.system.memory import peak_during
 from zoo.training.epoch import Steps
 from zoo.training.full_batch import Part, TrainingData, Whole
 from zoo.training.optimizers import still
-from zoo.weights.create import create_model
+from zoo.weights.create import create_model, with_edge_dim
 
 STEPS = 2
 """Steps that are measured where blocks are kept at hand: the second takes those of the first."""

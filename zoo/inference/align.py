@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from zoo.canonical_form import WEIGHT, derived
+from zoo.config.learnt_columns import scales
 from zoo.config.metadata import About
 from zoo.config.options import Count, pick, value_problems
 from zoo.config.recipe import word
@@ -73,8 +75,11 @@ def _read(model: Model, data: Dataset) -> Dataset:
         for each in getattr(data.columns, "unseen", lambda learnt: ())(about.columns):
             logging.getLogger(__name__).warning("%s: %s.", data.name, each)
         data = data.with_columns(about.columns)
+    else:
+        _check_scales(about, data)
     data = _in_order(data, about.feature_names)
     data = _edges_in_order(data, about.edge_feature_names)
+    data = relations_in_order(data, about.relation_names)
     encoding = word(about.encoding)
     adds = "" if encoding == "none" else f" (it adds the encoding {encoding} itself)"
     _check_width(data, about.features, adds)
@@ -86,6 +91,27 @@ def _read(model: Model, data: Dataset) -> Dataset:
             )
         data = data.transformed(about.transform, _moments(about, data))
     return data
+
+
+def _check_scales(about: About, data: Dataset) -> None:
+    """Refuse features that stand as they are, where training has learnt by which scale to read."""
+    wanted, held = scales(about.columns), scales(getattr(data, "learnt", None))
+    if wanted == held:
+        return
+    if not wanted:
+        if data.columns is None:
+            logging.getLogger(__name__).warning(
+                "%s was written with numbers in a scale of their own (%s), and the weights say of "
+                "none; name the table itself if they read it as it is.",
+                data.name, listed([each.name for each in held]),
+            )  # fmt: skip
+        return
+    scale = "by a scale of its own" if held else "as they are"
+    raise ZooError(
+        f"{data.name} holds its features {scale}, and the model reads "
+        f"{listed([each.name for each in wanted])} by the scale that it has learnt of a table; "
+        "name the table itself, such as --data TABLE.csv, and it is read by that."
+    )
 
 
 def _moments(about: About, data: Dataset) -> Tensor | None:
@@ -188,6 +214,25 @@ def _edges_in_order(data: Dataset | Samples, names: list[str] | None) -> Dataset
     columns = _columns(data, "features of edges", held, names)
     graphs = data.graphs.with_features(lambda features: _chosen(features, columns))
     return dataclasses.replace(data, graphs=graphs, edge_feature_names=tuple(names))
+
+
+def relations_in_order(data: Dataset, names: list[str] | None) -> Dataset:
+    """Put kinds of edges that are kept apart into the order of training, by their names.
+
+    Args:
+        data: what is read.
+        names: of the kinds of training, in order; None: they are not known.
+
+    Raises:
+        ZooError: the kinds are others.
+    """
+    held = getattr(data, "relation_names", None)
+    if names is None or held is None or list(held) == names:
+        return data
+    columns = _columns(data, "kinds of edges", held, names)
+    graph = data.graph.local_var()
+    graph.edata[WEIGHT] = graph.edata[WEIGHT][:, columns]
+    return dataclasses.replace(data, graph=derived(graph, data.graph), relation_names=tuple(names))
 
 
 def _columns(data: Dataset, what: str, held: Sequence[str], names: list[str]) -> list[int]:

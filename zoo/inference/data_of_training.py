@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.config.learnt_columns import as_options
 from zoo.config.metadata import About
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
@@ -33,7 +34,7 @@ from zoo.weights.folder import CONFIG, read_config, sha256_of
 MOST_NODES = 1_000_000
 
 NODES = "nodes.json"
-"""In the folder of a run which nodes its graph had: `count`, and `ids` where they have some."""
+"""In the folder of a run which nodes its graph had: `count`, `ids` and `kinds` if they have any."""
 
 _OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
 """Options of training that are of its own files, or known to the weights."""
@@ -61,10 +62,9 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         folder: of its weights.
         spec: of the data.
     """
-    asked, _ = divide(
-        as_trained(spec, training_spec(folder), columns_read(model.about), model.about.step),
-        ("split",),
-    )
+    about = model.about
+    known = with_columns_of(about, training_spec(folder))
+    asked, _ = divide(as_trained(spec, known, columns_read(about), about.step), ("split",))
     data, known = load_data(asked), training_part(model, dataset_of_run(folder))
     if known is None or same_nodes(data, known[0]):
         return data, None
@@ -75,7 +75,7 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
 def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
     """Return which nodes of a data set were not there at the training, (N,) bool.
 
-    They are known by their ids, or by their numbers where they have none.
+    They are known by their ids, and their kinds if there are several; without ids by their numbers.
 
     Args:
         folder: of weights in the folder of their run.
@@ -92,14 +92,26 @@ def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
         )
     try:
         known = unsealed_json(path.read_bytes())
-        count, ids = int(known["count"]), known["ids"]
+        count, ids, kinds = int(known["count"]), known["ids"], known.get("kinds")
     except (OSError, Damaged, KeyError, TypeError, ValueError):
         raise ZooError(
             f"{path} is damaged, so that no node is known as new; leave out --only-new."
         ) from None
     if data.ids is None or ids is None:
         return np.arange(len(data.y)) >= count
-    return ~np.isin(data.ids.astype(str), np.array(ids, str))
+    if data.kinds is None or kinds is None:
+        return ~np.isin(data.ids.astype(str), np.array(ids, str))
+    return ~np.isin(_of_kinds(data.kinds.tolist(), data.ids), _of_kinds(kinds, np.array(ids, str)))
+
+
+def _of_kinds(kinds: Sequence[str], ids: np.ndarray) -> np.ndarray:
+    """Return the kind and the id of nodes as one text each, (N,).
+
+    It is the same whether or not the ids say the kind themselves, `kind:id`, as they do in a graph
+    where two kinds share an id.
+    """
+    told = zip(kinds, ids.astype(str).tolist(), strict=True)
+    return np.array([f"{kind}:{each.removeprefix(f'{kind}:')}" for kind, each in told])
 
 
 def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
@@ -109,7 +121,9 @@ def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
     """
     if data.unit != "nodes" or len(data.y) > MOST_NODES or not own_files(spec):
         return None
-    return {"count": len(data.y), "ids": None if data.ids is None else data.ids.tolist()}
+    said = {"ids": data.ids, "kinds": data.kinds}
+    told = {key: None if each is None else each.tolist() for key, each in said.items()}
+    return {"count": len(data.y), **told}
 
 
 def as_trained(
@@ -160,6 +174,27 @@ def as_trained(
     if read == [Texts.name]:  # whose terms the weights hold
         kept.pop("terms_of", None)
     return {**kept, **own, "name": name}
+
+
+def with_columns_of(about: About, trained_on: Spec | None) -> Spec | None:
+    """Return the data of training with how a table is read as the weights have learnt to read it.
+
+    What the data of training say themselves counts first: those that were written by `zoo data
+    prepare` say nothing of the table that they were written from.
+    """
+    if not isinstance(trained_on, Mapping) or not about.columns:
+        return trained_on
+    kinds = [f"{name.removeprefix('kind=')}." for name in about.feature_names or ()
+             if name.startswith("kind=")]  # fmt: skip
+    told: dict[str, Any] = {}
+    for column in about.columns:
+        own = next((kind for kind in kinds if column.name.startswith(kind)), "")
+        if option := _READ_AS.get(column.kind):
+            told.setdefault(option, []).append(column.name.removeprefix(own))
+    return {**told, **as_options(about.columns), **trained_on}
+
+
+_READ_AS = {"category": "one_hot", "hashed": "one_hot", "text": "text", "date": "dates"}
 
 
 def _present(option: str, given: Any, held: set[str]) -> Any:

@@ -18,6 +18,7 @@ from zoo.inference.data_of_training import (
     of_training,
     same_nodes,
     training_part,
+    with_columns_of,
 )
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
@@ -78,7 +79,8 @@ def evaluate_part(
     known_data = trained_on or (about.recipe or {}).get("dataset")
     as_then = of_training(about, trained_on) if spec is None else as_trained(spec, known_data)
     if spec is not None:
-        spec = as_trained(spec, known_data, columns_read(about), about.step)
+        known_table = with_columns_of(about, known_data)
+        spec = as_trained(spec, known_table, columns_read(about), about.step)
     spec, own = divide(as_then if spec is None else spec, ("split",))
     as_then, _ = divide(as_then, ("split",))
     data, theirs = load_data(spec), own_split(as_then, known_data, about)

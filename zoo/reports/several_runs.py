@@ -28,7 +28,8 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
                 for said in each.left_out]  # fmt: skip
     if len(alike) < len(answered):
         others = ", ".join(name for name in answered if name not in alike)
-        left_out.append(f"{others}: of other data than the first run, and not drawn beside it.")
+        said = "of other data than the first run, or of another question to them"
+        left_out.append(f"{others}: {said}, and not drawn beside it.")
     data = sorted({each.data for each in runs})
     shown = [
         ("scores", "Scores", _scores(series, metrics)),
@@ -55,7 +56,7 @@ def distinct_names(runs: Sequence[History]) -> list[str]:
 def _alike(
     series: Mapping[str, History], answered: Mapping[str, Sequence[Answered]]
 ) -> dict[str, Sequence[Answered]]:
-    """Return the answers that are of the data, the task and the classes of the first ones."""
+    """Return the answers to the question of the first ones: of its data, its task, its classes."""
     if not answered:
         return {}
     first = next(iter(answered))
@@ -64,7 +65,11 @@ def _alike(
         seeds = answered[name]
         return word(series[name].recipe["dataset"]), seeds[0].task, tuple(seeds[0].names)
 
-    return {name: seeds for name, seeds in answered.items() if kind(name) == kind(first)}
+    return {
+        name: seeds
+        for name, seeds in answered.items()
+        if kind(name) == kind(first) and _of_one_question([series[first], series[name]])
+    }
 
 
 def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:

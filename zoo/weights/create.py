@@ -85,6 +85,12 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     return model
 
 
+def with_edge_dim(name: str, options: dict[str, Any], held: int) -> dict[str, Any]:
+    """Return the options of a model with how many features edges have, if it reads them."""
+    reads = held and "edge_dim" in options_of(MODELS[name]) and options.get("edge_dim") is None
+    return {**options, "edge_dim": held} if reads else options
+
+
 def list_models(
     pattern: str | None = None,
     *,

@@ -9,8 +9,10 @@ import shutil
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from scipy import sparse
 
 from zoo import ZooError, load_graph
@@ -42,6 +44,18 @@ def frames(nodes, edges=None, cut=None):
         if cut:
             raw = (folder / "nodes.parquet").read_bytes()
             (folder / "nodes.parquet").write_bytes(raw[:cut] if cut > 0 else raw[-cut:])
+        return folder
+
+    return write
+
+
+def named(*names):
+    """A folder of Parquet whose nodes have columns of such names, which may be equal."""
+
+    def write(folder):
+        frames({"id": ["a", "b"]})(folder)
+        columns = [["a", "b"], *[[1, 2] for _ in names[1:]]]
+        parquet.write_table(pyarrow.table(columns, names=names), folder / "nodes.parquet")
         return folder
 
     return write
@@ -134,7 +148,18 @@ BAD = {
     "a column twice": (tables(NODES.replace("score", "age")), ["'age'", "rename"]),
     "a row too long": (tables(NODES + "eve,1,1,dog,5\n"), ["Row #6", "Expected 4"]),
     "a row too short": (tables(NODES + "eve,1\n"), ["Row #6", "Expected 4"]),
-    "a quote left open": (tables(NODES + '"eve,1,1,dog\n'), ["Row #6"]),
+    "a quote left open": (tables(NODES + '"eve,1,1,dog\n'), ["a cell in line 6", "as line 6"]),
+    "two quotes left open": (
+        tables(NODES + '"5 inch,1,1,dog\nfay,1,1,cat\n"6 inch,2,1,cat\n'),
+        ["a cell in line 6", "as line 8 shows"]),
+    "a quote inside of quotes": (tables(NODES + '"5" wide",1,1,dog\n'), ["as line 6 shows"]),
+    "Excel's word for the separator": (
+        tables("sep=;\n" + NODES.replace(",", ";")), ["'sep=;'", "delete the first line"]),
+    "an id missing, of one column": (tables("id\nann\n\nbob\n\n"), ["'id'", "in 1 rows", "row 2"]),
+    "classes but for a blank": (tables(NODES + "eve,1,1,dog \n"), ["'dog' and 'dog '", "one way"]),
+    "classes of one number": (
+        tables("id,x,label\na,1,1\nb,2,1.0\nc,3,0\n", "source,target\na,b\n"),
+        ["'1' and '1.0'", "one way"]),
     "an infinite feature": (tables(NODES + "eve,inf,1,dog\n"), ["'age'", "eve", "not finite"]),
     "a number past float32": (tables(NODES + "eve,1e300,1,dog\n"), ["'age'", "eve"]),
     "a feature missing": (tables(NODES + "eve,,1,dog\n"), ["'age'", "eve", "row 4"]),
@@ -160,6 +185,14 @@ BAD = {
     "text called Parquet": (tables(suffix="parquet"), ["nodes.parquet", "Parquet"]),
     "ids of NaN": (frames({"id": [1.0, np.nan], "x": [1, 2]}), ["'id'", "row 2"]),
     "ids of fractions": (frames({"id": [1.5, 2.0], "x": [1, 2]}), ["fractions"]),
+    "ids that floats round": (frames({"id": [2.0**53, 1.0], "x": [1, 2]}), ["'id'", "from 2^53"]),
+    "ids that short floats round": (
+        frames({"id": np.array([2**24, 1], np.float32), "x": [1, 2]}), ["'id'", "from 2^24"]),
+    "an infinite end": (
+        frames({"id": [1, 2], "x": [1, 2]}, {"source": [np.inf], "target": [2.0]}),
+        ["'source'", "whole numbers (int64)"]),
+    "a column twice in Parquet": (named("id", "x", "x"), ["two columns called 'x'", "rename"]),
+    "a column of nothing": (frames({"id": ["a", "b"], "x": [None, None]}), ["'x'", "not finite"]),
     "ids of lists": (frames({"id": [[1], [2]], "x": [1, 2]}), ["'id'", "whole numbers or text"]),
     "lists of several lengths": (
         frames({"id": ["a", "b"], "x": [[1.0], [1.0, 2.0]]}), ["'x'", "several lengths"]),

@@ -142,6 +142,18 @@ def test_arrays_without_edges(tmp_path):
     assert load_graph(tmp_path / "bytes.npz").x.tolist() == x.tolist()  # counts, and no brightness
 
 
+@pytest.mark.parametrize("word", ["-1", "-1.0", "NA", "?"])
+def test_a_word_that_may_be_no_class_is_asked_for(word, tmp_path):
+    path = tmp_path / "samples.npz"
+    for keys in (("x", "y"), ("images", "labels")):
+        samples = np.eye(4).reshape(4, 2, 2) if keys[0] == "images" else np.eye(4)
+        np.savez(path, **dict(zip(keys, (samples, ["a", "b", "", word]), strict=True)))
+        with pytest.raises(ZooError, match=f"`{keys[1]}` holds {re.escape(repr(word))}, which may"):
+            load_graph(path)
+    np.savez(path, x=np.eye(4), y=["a", "b", "", f"class {word}"])
+    assert len(load_graph(path).labels) == 3
+
+
 def test_arrays_without_labels(tmp_path):
     for keys in ({"x": np.eye(3)}, {"images": np.full((3, 2, 2), 255, np.uint8)}):
         np.savez(tmp_path / "new.npz", **keys)

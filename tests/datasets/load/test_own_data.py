@@ -545,6 +545,17 @@ def test_regression_learns_the_mean_of_the_neighbours(tmp_path):
 def test_a_graph_may_have_no_edges(suffix, tmp_path):
     data = load_graph(write_tables(tmp_path / "mine", suffix, edges=[]))
     assert pairs(data) == set() and data.graph.num_nodes() == 5 and data.y.tolist() == Y
+    if suffix == ".csv":
+        (tmp_path / "mine" / "edges.csv").write_text("source,target")  # without the line's end
+        assert pairs(load_graph(tmp_path / "mine")) == set()
+
+
+def test_whole_numbers_past_64_bits(tmp_path):
+    numbers = [1e19, 2e19, -(2.0**63), 3.0, 4.0]
+    folder = write_tables(tmp_path / "mine", ".parquet", NODES.assign(label=numbers))
+    y = load_graph(folder, task="node-regression").y
+    assert np.array_equal(y, np.array(numbers, np.float32))
+    assert load_graph(folder).classes == 5
 
 
 def test_ids_past_64_bits(tmp_path):

@@ -545,6 +545,9 @@ SOURCES = {
     "a fraction in front": ("e.csv", "0.5,1\n1,2\n", {}, ["line 1", "0.5"]),
     "a huge number": ("e.csv", "0,1\n1,99999999999999999999\n", {}, ["digits"]),
     "weights": ("e.csv", "a,b,w\n0,1,0.5\n", {}, ["3 columns", "weights: ignore"]),
+    "a line too long beside weights": (
+        "e.csv", "0,1,.5\n1,2,7,8,9\n", {"weights": "ignore"}, ["line 2", "1,2,7,8,9"]),
+    "a header too long": ("e.csv", "a,b,c,d\n0,1,2\n", {"weights": "ignore"}, ["names 4 columns"]),
     "one column": ("e.txt", "0\n1\n", {}, ["1 columns"]),
     "another separator": ("e.csv", "0;1\n", {}, ["separator"]),
     "nothing": ("e.csv", "# none\n", {}, ["no edge"]),

@@ -55,6 +55,8 @@ class GraphArrays(NamedTuple):
         form: `undirected`: each row is an edge of both directions, whichever is asked for;
             `canonical`: those of a canonical graph, whose weights stand as they are where none is
             asked for; None: each row leads from its first node to its second.
+        kinds: (N,) text, the kind of each node; None: all are of one kind, or it is not said.
+        learnt: what features that stand as they are had been learnt of a table by; None: by none.
     """
 
     edges: np.ndarray
@@ -74,6 +76,8 @@ class GraphArrays(NamedTuple):
     edge_features: np.ndarray | None = None
     edge_feature_names: tuple[str, ...] | None = None
     form: str | None = None
+    kinds: np.ndarray | None = None
+    learnt: tuple[Any, ...] | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -91,6 +95,7 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
     weights = None if arrays.weights is None else check_weights(arrays.weights, len(edges))
     _check_rows_of("node_times", arrays.times, len(labels), "iuf")
     _check_rows_of("node_groups", arrays.groups, len(labels), "U")
+    _check_rows_of("node_kinds", arrays.kinds, len(labels), "U")
     _check_rows_of("edge_relations", arrays.relations, len(edges), "iu")
     if arrays.relations is not None:
         known = len(arrays.relation_names or ())

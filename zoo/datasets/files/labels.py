@@ -1,7 +1,8 @@
 """Tasks and their labels, validated and encoded: classes, multi-label targets, or numbers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from decimal import Decimal
 
 import numpy as np
 
@@ -37,6 +38,19 @@ def doubtful(names: Iterable[str]) -> list[str]:
     """Return which names of classes may mean that the label is unknown, -1.0 among them."""
     plain = {name: name.strip().lower().replace(",", ".") for name in names}
     return [name for name, each in plain.items() if each in DOUBTFUL or _number(each) == -1]
+
+
+def alike(
+    names: Iterable[str], form: Callable[[str], Hashable] = str.strip
+) -> tuple[str, str] | None:
+    """Return the first two of different names that are of one form, by default but for blanks.
+
+    >>> alike(["a", "b", "a "])
+    ('a', 'a ')
+    """
+    first: dict[Hashable, str] = {}
+    pairs = ((first.setdefault(form(name), name), name) for name in names)
+    return next(((one, name) for one, name in pairs if one != name), None)
 
 
 def infer_task(labels: np.ndarray) -> str:
@@ -106,8 +120,9 @@ def encode_text(
     names are whole numbers. Numbers, and tables of targets (N, T), have no names.
 
     Raises:
-        ZooError: something else than a number where the task needs one, or fractions where
-            nothing says that they are not classes.
+        ZooError: something else than a number where the task needs one, fractions where nothing
+            says that they are not classes, or two classes that are one but for blanks around the
+            name, or for how a number is written.
     """
     labels = np.where(np.char.strip(labels) == "", "", labels)
     if task == REGRESSION or labels.ndim == 2:
@@ -119,6 +134,11 @@ def encode_text(
         raise ZooError(
             f"the labels are numbers such as {shown}, and each would be a class of its own; write "
             "`task: node-regression`, or `task: node-classification` if they are classes."
+        )
+    if told := alike(map(str, names), lambda name: _number(name.strip())):
+        raise ZooError(
+            f"the labels {told[0]!r} and {told[1]!r} would be two classes, and differ in blanks or "
+            "in how a number is written alone; write each class in one way."
         )
     if values is not None:
         names = names[np.lexsort((names, values))]
@@ -219,6 +239,6 @@ def is_word(text: np.ndarray, word: str) -> np.ndarray:
     return np.isin(text, [*alike, word])
 
 
-def _number(text: str) -> float | str:
+def _number(text: str) -> Decimal | str:
     """Return the number that a text is, or the text: 007 is none."""
-    return float(text) if _PLAIN_NUMBER.fullmatch(text) else text
+    return Decimal(text) if _PLAIN_NUMBER.fullmatch(text) else text

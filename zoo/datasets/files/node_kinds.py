@@ -93,6 +93,7 @@ def joined(kinds: Mapping[str, GraphArrays], relations: Mapping[Relation, Edges]
         None if of.groups is None else _spread(of.groups, total, own, ""),
         np.concatenate([np.zeros(0, np.int64), *numbers]),
         tuple(" ".join(each) for each in relations),
+        kinds=kind.astype(str),
     )  # fmt: skip
 
 

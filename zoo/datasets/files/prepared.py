@@ -3,11 +3,10 @@
 Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or its CSR parts
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
 `test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,),
-`edge_features` (E, D), `edge_feature_names` (D,), `node_times` and `node_groups` (N,),
-`edge_relations` (E,), `relation_names` (K,), `edge_form` () and `task` ().
-Other keys are ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are
-nodes without edges; all that is of nodes may stand beside them. `data/README.md` describes the
-format for people.
+`edge_features` (E, D), `edge_feature_names` (D,), `node_times`, `node_groups`, `node_kinds` (N,),
+`edge_relations` (E,), `relation_names` (K,), `edge_form`, `learnt_columns`, `task` (). Others are
+ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are nodes without
+edges; all that is of nodes may stand beside them. For people `data/README.md` describes it.
 """
 
 import math
@@ -23,8 +22,9 @@ from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from zoo.config.learnt_columns import columns_of, text_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, checked
-from zoo.datasets.files.labels import check_plain, encode_text
+from zoo.datasets.files.labels import check_plain, doubtful, encode_text
 from zoo.errors import ZooError, of_file
 from zoo.system.files import write_whole
 from zoo.system.memory import available_memory
@@ -85,6 +85,8 @@ def read_unchecked(path: Path) -> GraphArrays:
             task=(_words(stored, "task") or (None,))[0],
             times=_given(stored, "node_times"),
             groups=_given(stored, "node_groups"),
+            kinds=_given(stored, "node_kinds"),
+            learnt=columns_of((_words(stored, "learnt_columns") or (None,))[0]),
         )
 
 
@@ -117,11 +119,12 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
              "edge_feature_names": arrays.edge_feature_names}  # fmt: skip
     content |= {key: np.array(names, str) for key, names in named.items() if names is not None}
     given = {"node_ids": arrays.ids, "edge_weights": arrays.weights,
-             "node_times": arrays.times, "node_groups": arrays.groups,
+             "node_times": arrays.times, "node_groups": arrays.groups, "node_kinds": arrays.kinds,
              "edge_relations": arrays.relations,
              "edge_features": arrays.edge_features}  # fmt: skip
     content |= {key: each for key, each in given.items() if each is not None}
     words = {"task": arrays.task, "edge_form": arrays.form}
+    words |= {"learnt_columns": text_of(arrays.learnt)}
     content |= {key: np.array(word) for key, word in words.items() if word is not None}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 
@@ -152,6 +155,11 @@ def _without_edges(stored: NpzFile, samples: str, classes: str) -> GraphArrays:
         names = _words(stored, "label_names")
     elif labels.ndim == 1:
         labels, names = encode_text(labels)
+        if told := doubtful(names or ()):
+            raise ZooError(
+                f"`{classes}` holds {told[0]!r}, which may be a class or mean that it is unknown; "
+                f"write '' if it is unknown, or name the class, such as {f'class {told[0]}'!r}."
+            )
     return GraphArrays(NO_EDGES, labels, rows, label_names=names)
 
 

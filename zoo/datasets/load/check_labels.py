@@ -16,15 +16,15 @@ _FEW = 5
 
 def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[Finding]:
     """Look at labels that fit their task: how many are known, and of how many each class is."""
-    labels = arrays.labels
-    known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
-    some = known if labels.ndim == 1 else known.any(axis=1)
+    labels, known, some = arrays.labels, _known(arrays.labels), _labelled(arrays.labels)
     values = {"task": task, "labelled": int(some.sum())}
     text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
     if not some.any():
         fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
         return [Finding("labels", "look", f"none known, {task}", fix, values)]
     found = [Finding("labels", "good", text, values=values)]
+    if labels.ndim == 2 and not known.any(axis=0).all():
+        return [*found, _unknown_targets(arrays, ~known.any(axis=0))]
     if task == REGRESSION:
         return found + _target_spread(labels.reshape(len(labels), -1))
     if labels.ndim == 2:
@@ -49,6 +49,25 @@ def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[F
     return [*found, Finding("classes", "look" if few else "good", text, fix, values)]
 
 
+def _known(labels: np.ndarray) -> np.ndarray:
+    return ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
+
+
+def _labelled(labels: np.ndarray) -> np.ndarray:
+    """Return which rows of labels (N,) or (N, T) say anything."""
+    known = _known(labels)
+    return known if labels.ndim == 1 else known.any(axis=1)
+
+
+def _unknown_targets(arrays: GraphArrays, unknown: np.ndarray) -> Finding:
+    """Tell of targets that no row knows, which are those where `unknown` (T,) is true."""
+    names = arrays.label_names or tuple(map(str, range(len(unknown))))
+    told = [names[each] for each in np.flatnonzero(unknown)]
+    text = f"of {', '.join(told[:5])} no value is known"
+    fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
+    return Finding("targets", "fix", text, fix, {"unknown": told})
+
+
 def _target_spread(targets: np.ndarray) -> list[Finding]:
     mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
     text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
@@ -69,10 +88,17 @@ def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
     refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
     if refused:
         return refused
-    sizes = {part: int(arrays.masks[part][0].sum()) for part in PARTS}
+    known = _labelled(arrays.labels)
+    counts = {part: (arrays.masks[part] & (known | ~known.any())).sum(axis=1) for part in PARTS}
+    at = int((np.stack(list(counts.values())) == 0).any(axis=0).argmax())  # else the first
+    sizes = {part: int(each[at]) for part, each in counts.items()}
     text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
     text += f", in {len(arrays.masks['train'])} splits" if len(arrays.masks["train"]) > 1 else ""
     values = {**sizes, "splits": len(arrays.masks["train"])}
+    if bare := [part for part, size in sizes.items() if size == 0]:
+        text = f"none of {' and '.join(bare)} has a label: {text}"
+        fix = "training needs some in each part: train with another, `split: ratio-60-20-20`"
+        return [Finding("split", "fix", text, fix, values)]
     found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
     if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
         train = np.unique(arrays.labels[arrays.masks["train"][0]])

@@ -1,5 +1,7 @@
 """One graph: loaded by name or from files, and written on disk, also where it is never loaded."""
 
+import dataclasses
+import gzip
 import logging
 import typing
 import zipfile
@@ -36,6 +38,9 @@ STREAMS = Table(
     "kind of graph", {"sbm": sbm_stream, "edge list": edge_list, "arrays": array_folder}
 )
 """What is never all in memory while it is written: what it is to function `-> Stream`."""
+
+
+_LONGEST = 1_000_000  # bytes of a line
 
 
 def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
@@ -110,6 +115,8 @@ def prepare_on_disk(
     own = {key: each for key, each in spec.items() if key not in ("name", "features")}
     source = () if kind == "sbm" else (user_path(spec["name"]), own.pop("task", None))
     try:
+        if kind == "edge list" and spec.get("weights") != "ignore":
+            _need_edges(*source[:1], spec)
         stream = STREAMS[kind](*source, **own)._replace(made=spec)
         write_on_disk(stream, folder, features=spec.get("features", "raw"), **options)
     except ZooError as error:
@@ -129,8 +136,10 @@ def learnt_once(data: Dataset) -> Dataset:
 
     Without a split of its own, or with several, they are those of all nodes, which a warning says.
     """
-    if data.columns is None or isinstance(data.columns, Texts):
+    if data.columns is None:
         return data
+    if isinstance(data.columns, Texts):
+        return _learnt_of_all(data)
     if data.masks is not None and len(data.masks["train"]) == 1:
         return data.trained_on(data.masks["train"][0].nonzero().flatten())
     logging.getLogger(__name__).warning(
@@ -139,7 +148,15 @@ def learnt_once(data: Dataset) -> Dataset:
         "which learns them of training nodes alone.",
         data.name,
     )
-    return data
+    return _learnt_of_all(data)
+
+
+def _learnt_of_all(data: Dataset) -> Dataset:
+    """Return a data set with what its features, those of all nodes, have been learnt by."""
+    try:
+        return dataclasses.replace(data, learnt=tuple(data.columns.learnt()))
+    except ZooError:  # a column without any value, of which nothing can be learnt
+        return data
 
 
 def from_dataset(data: Dataset) -> Stream:
@@ -176,6 +193,9 @@ def from_dataset(data: Dataset) -> Stream:
         data.split,
         data.transform,
         x.dtype == np.float16,
+        times=data.times,
+        groups=data.groups,
+        learnt=data.learnt,
     )
 
 
@@ -188,6 +208,23 @@ def _kind(spec: Mapping[str, Any]) -> str | None:
         return "arrays"
     text = path.is_file() and ending(path) in SEPARATORS and "edges" not in spec
     return "edge list" if text else None
+
+
+def _need_edges(path: Path, spec: Mapping[str, Any]) -> None:
+    """Refuse a table of nodes, whose first line does not name the ends of edges."""
+    said = spec.get("separator")
+    separator = "\t" if said == "tab" else said or SEPARATORS[ending(path)]
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        lines = iter(lambda: file.readline(_LONGEST).decode("utf-8-sig", "replace"), "")
+        first = next((line for line in lines if line.partition("#")[0].strip()), "")
+    cells = first.split() if separator == r"\s+" else first.split(separator)
+    names = [each.strip().strip('"').lower() for each in cells]
+    told = [each for each in ("label", "id", "split") if each in names]
+    if told and not {"source", "target"} & {*names}:
+        raise ZooError(
+            f"it has a column {told[0]!r}, as a table of nodes has, and --on-disk reads a list of "
+            "edges here; leave --on-disk out, or call the columns of edges source and target."
+        )
 
 
 def _check(kind: str, spec: Mapping[str, Any]) -> None:

@@ -120,8 +120,9 @@ class _Text(NamedTuple):
                 self.path, sep=self.separator if quick else re.escape(self.separator),
                 encoding="utf-8-sig", engine="c" if quick else "python",
                 header=0 if self.header else None, names=range(self.columns), comment="#",
-                dtype=np.int64 if quick else np.float64, chunksize=BLOCK,
-                usecols=[*self.ends] if self.columns > 2 else None,  # it hides cells too many
+                dtype=dict.fromkeys(range(self.columns), "S1" if quick else str)
+                | dict.fromkeys(self.ends, np.int64 if quick else np.float64),
+                chunksize=BLOCK,  # without usecols, which hides cells too many
             ) as file:  # fmt: skip
                 yield from (_whole(frame[[*self.ends]].to_numpy()) for frame in file if len(frame))
         except (ValueError, OverflowError) as error:  # what pandas raises for text is a ValueError
@@ -182,7 +183,7 @@ def _ends(names: list[str], columns: int) -> tuple[tuple[int, int], int]:
     """
     lower = [name.lower() for name in names]
     named = {"source", "target"} <= {*lower}
-    if named and len(names) != columns:
+    if len(names) > columns or (named and len(names) < columns):
         raise ZooError(
             f"the first line names {len(names)} columns and the next has {columns}; write a name "
             "for each, source and target among them."

@@ -10,6 +10,7 @@
     labels.npy     (N,) or (N, T), as in `Dataset.y`
     train.npy, val.npy, test.npy    int64 numbers of nodes, split after split; where there are any
     ids.npy        (N,) int64 or text; where there are any
+    times.npy, groups.npy    (N,) fp64 and text, as in `Dataset`; where there are any
 
 Nothing is ever unpickled.
 """
@@ -20,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
+from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import METRICS, MOST_CLASSES
@@ -34,7 +36,7 @@ META = "meta.json"
 NEEDED = ("indptr", "indices", "features", "labels")
 _TYPES = {"indptr": ("<i4", "<i8"), "indices": ("<i4", "<i8"), "features": ("<f2", "<f4"),
           "labels": ("<i8", "<f4"), **dict.fromkeys(PARTS, ("<i8",)),
-          "ids": ("<i8", "<U")}  # fmt: skip
+          "ids": ("<i8", "<U"), "times": ("<f8",), "groups": ("<U",)}  # fmt: skip
 
 
 class Array(BaseModel):
@@ -63,6 +65,7 @@ class Meta(BaseModel):
         transform: what was done to the features before they were written.
         splits: nodes of `train`, `val` and `test` in each of the splits that come with the graph.
         made: what it was made from, and by which version of the zoo.
+        learnt: what features had been learnt of the columns of a table by, if it was one.
         arrays: file to what it holds.
     """
 
@@ -80,6 +83,7 @@ class Meta(BaseModel):
     transform: Spec = "raw"
     splits: dict[Literal[PARTS], list[PositiveInt]] | None = None
     made: dict[str, Any] = {}
+    learnt: list[LearntColumn] | None = None
     arrays: dict[Literal[tuple(_TYPES)], Array]
 
 
@@ -154,7 +158,7 @@ def _check_meta(meta: Meta) -> None:
     if missing:
         raise ZooError(f"{META} does not speak of {', '.join(missing)}; write the folder again.")
     rows = {"indptr": meta.nodes + 1, "indices": meta.edges, "features": meta.nodes,
-            "labels": meta.nodes, "ids": meta.nodes,
+            "labels": meta.nodes, **dict.fromkeys(("ids", "times", "groups"), meta.nodes),
             **{part: sum(sizes) for part, sizes in (meta.splits or {}).items()}}  # fmt: skip
     for name, array in arrays.items():
         fits = name in rows and array.shape[:1] == [rows[name]]

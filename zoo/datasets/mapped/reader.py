@@ -83,7 +83,8 @@ def read_whole(path: Path, task: str | None) -> GraphArrays:
     masks = data.masks and {part: mask.numpy() for part, mask in data.masks.items()}
     x = data.x.float().numpy()
     names = data.labels, data.feature_names
-    return GraphArrays(edges, data.y.numpy(), x, masks, data.ids, *names, data.task)
+    found = GraphArrays(edges, data.y.numpy(), x, masks, data.ids, *names, data.task)
+    return found._replace(times=data.times, groups=data.groups, learnt=data.learnt)
 
 
 def tensor(array: np.ndarray) -> Tensor:
@@ -157,4 +158,7 @@ def _dataset(folder: Path, meta: Meta, arrays, task: str) -> Dataset:
         labels=meta.labels and tuple(meta.labels),
         feature_names=meta.feature_names and tuple(meta.feature_names),
         transform=meta.transform,
+        times=arrays.get("times"),
+        groups=arrays.get("groups"),
+        learnt=meta.learnt and tuple(meta.learnt),
     )

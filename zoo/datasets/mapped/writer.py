@@ -50,6 +50,9 @@ class Stream(NamedTuple):
         transform: what was done to the features.
         half: whether the features are fp16.
         made: what it was made from, to be told in `meta.json`.
+        times: as in `GraphArrays`.
+        groups: as in `GraphArrays`.
+        learnt: as in `GraphArrays`.
     """
 
     edges: Callable[[], Iterable[np.ndarray]]
@@ -65,6 +68,9 @@ class Stream(NamedTuple):
     transform: Spec = "raw"
     half: bool = False
     made: dict[str, Any] = {}
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    learnt: tuple[Any, ...] | None = None
 
 
 def no_features(nodes: int) -> Callable[[int], Iterator[np.ndarray]]:
@@ -149,7 +155,9 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
     shapes = write_neighbours(stream.edges(), nodes, draft, int(memory * 2**30))
     _write_features(stream, draft, half, features)
     plain = {"labels": stream.labels} | {part: np.nonzero(mask)[1] for part, mask in masks.items()}
-    plain |= {"ids": stream.ids} if stream.ids is not None else {}
+    times = None if stream.times is None else stream.times.astype(np.float64)
+    beside = {"ids": stream.ids, "times": times, "groups": stream.groups}
+    plain |= {name: array for name, array in beside.items() if array is not None}
     for name, array in plain.items():
         with ArrayFile(draft / f"{name}.npy", array.dtype, array.shape[1:]) as file:
             file.append(array)
@@ -167,10 +175,12 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
         transform=features if stream.transform == "raw" else stream.transform,
         splits={part: mask.sum(axis=1).tolist() for part, mask in masks.items()} or None,
         made={**_version(), **stream.made},
+        learnt=stream.learnt and list(stream.learnt),
         arrays={path.stem: described(path) for path in sorted(draft.glob("*.npy"))},
     )
+    unsaid = set() if stream.learnt else {"learnt"}  # a former version of the zoo knows no such key
     with writing(draft / META), (draft / META).open("w") as file:
-        file.write(meta.model_dump_json(indent=1) + "\n")
+        file.write(meta.model_dump_json(indent=1, exclude=unsaid) + "\n")
         file.flush()
         os.fsync(file.fileno())
 

@@ -44,7 +44,7 @@ def texts(
     Args:
         column: of any type but lists.
         longest: characters of a text at most; None: any, as an array of objects.
-        whole: writes 1.0 as 1 if all numbers are whole.
+        whole: writes 1.0 as 1 if all numbers are whole, and no larger than 64 bits hold.
     """
     import pyarrow
     from pyarrow import compute
@@ -52,12 +52,35 @@ def texts(
     column = decoded(column)
     if pyarrow.types.is_floating(column.type):
         column = compute.if_else(compute.is_nan(column), None, column)
-        if whole and compute.all(compute.equal(column, compute.floor(column))).as_py():
+        if whole and _are_whole(column, 2.0**63):
             column = column.cast(pyarrow.int64(), safe=False)
     if pyarrow.types.is_nested(column.type):
         raise ZooError(f"a column of type {column.type} is neither text nor numbers.")
     column = column.cast(pyarrow.string()).fill_null("")
     return short(column, longest) if longest else column.to_numpy(zero_copy_only=False)
+
+
+def float_ids(column: "pyarrow.ChunkedArray", where: str) -> "pyarrow.ChunkedArray":
+    """Return ids as int64 that are floats, such as pandas makes of whole numbers with gaps.
+
+    Raises:
+        ZooError: some are fractions, or so large that floats round them.
+    """
+    digits = {16: 11, 32: 24}.get(column.type.bit_width, 53)
+    if not _are_whole(column.cast("float64"), 2.0**digits):
+        raise ZooError(
+            f"{where} is of type {column.type} and holds fractions, or numbers from 2^{digits}, "
+            "which it rounds; ids are whole numbers (int64) or text."
+        )
+    return column.cast("int64", safe=False)
+
+
+def _are_whole(column: "pyarrow.ChunkedArray", below: float) -> bool:
+    """Return whether all numbers of a column of floats are whole, and smaller than a number."""
+    from pyarrow import compute
+
+    whole = compute.equal(column, compute.floor(column))
+    return compute.all(compute.and_(whole, compute.less(compute.abs(column), below))).as_py()
 
 
 def short(column: "pyarrow.ChunkedArray", most: int = LONGEST) -> np.ndarray:
@@ -88,6 +111,8 @@ def numbers(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
     kind = column.type
     if is_text(kind) and (values := _truths(column)) is not None:
         return values
+    if pyarrow.types.is_null(kind):  # of cells that are all empty
+        return np.full(len(column), np.nan)
     if not is_numeric(kind):
         _refuse_mixed(column, name)
         return None
@@ -134,11 +159,9 @@ def _truths(column: "pyarrow.ChunkedArray") -> np.ndarray | None:
     if not set(compute.unique(words).to_pylist()) - {""} <= {_TRUE, _FALSE}:
         return None
     words = words.to_numpy(zero_copy_only=False)
-    return (
-        None
-        if (words == "").all()
-        else np.select([words == _TRUE, words == _FALSE], [1.0, 0.0], np.nan)
-    )
+    if (words == "").all():
+        return None
+    return np.select([words == _TRUE, words == _FALSE], [1.0, 0.0], np.nan)
 
 
 def dates(column: "pyarrow.ChunkedArray", name: str, date_format: str | None = None) -> np.ndarray:

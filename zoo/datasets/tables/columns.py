@@ -9,7 +9,7 @@ import numpy as np
 from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text, is_word, unlabelled
-from zoo.datasets.tables.cells import LONGEST, dates, decoded, numbers, short, texts, vectors
+from zoo.datasets.tables.cells import dates, decoded, float_ids, numbers, short, texts, vectors
 from zoo.datasets.tables.column_hints import no_numbers
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import Decimal, is_index, is_text
@@ -180,11 +180,9 @@ def id_array(column: "pyarrow.ChunkedArray", where: str) -> np.ndarray:
     if len(column) == 0:  # of whatever type it was then written
         return np.zeros(0, np.int64)
     column = decoded(column)
-    if pyarrow.types.is_floating(column.type):  # what pandas makes of whole numbers with gaps
+    if pyarrow.types.is_floating(column.type):
         _refuse_gaps(compute.or_kleene(column.is_null(), compute.is_nan(column)), where)
-        if not compute.all(compute.equal(column, compute.floor(column))).as_py():
-            raise ZooError(f"{where} holds fractions; ids are whole numbers or text.")
-        column = column.cast(pyarrow.int64(), safe=False)
+        column = float_ids(column, where)
     if pyarrow.types.is_integer(column.type):
         _refuse_gaps(column.is_null(), where)
         if compute.max(column).as_py() < 2**63:
@@ -248,7 +246,7 @@ def _features(table, choice: Columns, where: str) -> FeatureColumns:
                 plain = texts(column, None).tolist()
                 values[name], kind = sentence_vectors(plain, choice.language_model), "number"
             elif kind in ("category", "text"):
-                values[name] = texts(column, LONGEST if kind == "category" else None)
+                values[name] = texts(column) if kind == "category" else texts(column, None)
             elif kind == "date":
                 values[name] = dates(column, name, choice.date_format)
             elif name in (choice.vectors or []):

@@ -4,6 +4,7 @@ Arrow reads strictly: a row with a cell too few or too many is an error, never a
 """
 
 import csv
+import mmap
 import re
 from collections import Counter
 from collections.abc import Collection
@@ -23,6 +24,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 
 _MOST_COLUMNS = 20_000
 _MOST_TEXT = 100  # columns of text that nobody has named
+_EXCEL = re.compile(r'"?sep=.?"?', re.I)
 _INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
 _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00": "binary", b"PK": "Excel or zip"}
 _BAD_CELL = re.compile(
@@ -81,7 +83,9 @@ def header(path: Path, written: Written) -> list[str]:
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet
 
-        return _arrow(path, lambda: pyarrow.parquet.read_schema(path).names)
+        names = _arrow(path, lambda: pyarrow.parquet.read_schema(path).names)
+        _refuse_twice(names, path)
+        return names
     return _header(path, written.between(path))
 
 
@@ -120,12 +124,16 @@ def _read_csv(path: Path, text, only, written: Written) -> "pyarrow.Table":
     )
     # One thread: its errors name the row. A cell in quotes may hold a line's end.
     read = arrow_csv.ReadOptions(use_threads=False)
-    parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+    parse = arrow_csv.ParseOptions(
+        delimiter=separator, newlines_in_values=True, ignore_empty_lines=len(names) > 1
+    )
+    _refuse_open_quotes(path, separator)
     for _ in range(_MOST_TEXT):
         try:
             return arrow_csv.read_csv(
-                path, read_options=read, parse_options=parse, convert_options=convert
-            )
+                _source(path, names), read_options=read, parse_options=parse,
+                convert_options=convert,
+            )  # fmt: skip
         except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError) as error:
             found = _BAD_CELL.search(str(error))
             if found is None or found[4]:
@@ -140,8 +148,6 @@ def _read_csv(path: Path, text, only, written: Written) -> "pyarrow.Table":
 
 def _csv_problem(message: str, found: re.Match | None, names: list[str]) -> str:
     if found is None:
-        if "Empty CSV" in message:  # a line of names that no line's end follows
-            return "the table has no rows; write one below the names."
         line = " ".join(message.split())[:160].removeprefix("CSV parse error: ")
         return f"the table is damaged ({line}). Give every row a cell for every column."
     row = f" in line {found[2]}" if found[2] else ""
@@ -169,6 +175,11 @@ def _header(path: Path, separator: str) -> list[str]:
             f"{path.name} has line ends of old Macs, a carriage return alone; save the table with "
             "those of Unix or Windows, for example by `tr '\\r' '\\n'`."
         )
+    if _EXCEL.fullmatch(line):
+        raise ZooError(
+            f"{path.name} begins with {line!r}, a word for Excel and no names of columns; delete "
+            "the first line, and write `separator` where no comma stands between cells."
+        )
     names = next(csv.reader([line], delimiter=separator))
     if len(names) == 1 and (other := next((each for each in ";\t|," if each in line), None)):
         other = "tab" if other == "\t" else repr(other)
@@ -180,10 +191,47 @@ def _header(path: Path, separator: str) -> list[str]:
             f"{path.name} has {len(names):,} columns, more than {_MOST_COLUMNS:,}; write features "
             "of so many into an .npz, sparse: data/README.md says how."
         )
+    _refuse_twice(names, path)
+    return names
+
+
+def _refuse_twice(names: list[str], path: Path) -> None:
     twice = [each for each, count in Counter(names).items() if count > 1]
     if twice:
         raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")
-    return names
+
+
+def _refuse_open_quotes(path: Path, separator: str) -> None:
+    """Refuse a cell that a quote opens and none ends: Arrow reads rows on until the next quote."""
+    between = re.escape(separator.encode())
+    begins = b"|".join(
+        b'(?<=%s")' % each for each in (rb"\A", rb"\A\xef\xbb\xbf", rb"[\r\n]", between)
+    )
+    cell = re.compile(rb'"(?:%s)[^"]*+(?:""[^"]*+)*+("(?=[\r\n]|\Z|%s))?' % (begins, between))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content.find(b'"') < 0:
+            return
+        wrong = next((each for each in cell.finditer(content) if each.lastindex is None), None)
+        if wrong is None:
+            return
+        end = wrong.end() - (wrong.end() == len(content))  # not behind the last line's end
+        first, last = (content[:each].count(b"\n") + 1 for each in (wrong.start(), end))
+    raise ZooError(
+        f"{path.name}: a cell in line {first:,} begins with a quote and does not end with one, as "
+        f"line {last:,} shows; write such a cell in quotes, and each quote in it twice, "
+        '"5"" wide".'
+    )
+
+
+def _source(path: Path, names: list[str]) -> "Path | pyarrow.BufferReader":
+    """Return what Arrow reads: of one column an empty line is a row, unless it is at the end."""
+    import pyarrow
+
+    with path.open("rb") as file:
+        whole = file.readline().endswith(b"\n")  # Arrow wants it even where no row follows
+    if whole and len(names) > 1:
+        return path
+    return pyarrow.BufferReader(path.read_bytes().rstrip(b"\r\n") + b"\n")
 
 
 def _read_parquet(path: Path, only: Collection[str] | None) -> "pyarrow.Table":

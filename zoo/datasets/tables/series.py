@@ -15,15 +15,17 @@ from torch import Tensor
 from zoo.datasets.files.edge_arrays import check_weights
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import check_room
+from zoo.datasets.files.labels import alike
+from zoo.datasets.tables.cells import decoded
 from zoo.datasets.tables.columns import id_array
-from zoo.datasets.tables.frames import Decimal, Written, header, need, read_table
+from zoo.datasets.tables.frames import Decimal, Written, header, is_text, need, read_table
 from zoo.datasets.tables.tables import join, read_edges
 from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 
 if TYPE_CHECKING:
-    from pandas import Series
+    import pyarrow
 
 
 class NodeSeries(NamedTuple):
@@ -117,15 +119,13 @@ def read_series_table(
     place, grid, steps = on_grid(when, path.name, step, missing)
     ids, node = None, np.zeros(len(when), np.int64)
     if id is not None:
-        ids, node = np.unique(id_array(table[id], f"{path.name}: {id!r}"), return_inverse=True)
+        ids, node = _nodes(table[id], f"{path.name}: {id!r}")
     _refuse_doubled(place, node, path.name, grid, ids)
     count = 1 if ids is None else len(ids)
     check_room((len(grid) * count, len(told)))
     values = np.full((len(grid), count, len(told)), np.nan, np.float32)
     for number, name in enumerate(told):
-        values[place, node, number] = _numbers(
-            table[name].to_pandas(), path.name, name, written.decimal
-        )
+        values[place, node, number] = _numbers(table[name], path.name, name, written.decimal)
     graphs = GraphsInTime([np.zeros((0, 2), np.int64)], np.zeros(len(grid), np.int64), None)
     if edges is not None:
         if ids is None:
@@ -203,12 +203,25 @@ def _refuse_doubled(place, node, where: str, grid: np.ndarray, ids: np.ndarray |
     )
 
 
-def _numbers(column: "Series", where: str, name: str, decimal: Decimal) -> np.ndarray:
+def _nodes(column: "pyarrow.ChunkedArray", where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of nodes (N,), and which of them each row is of (R,)."""
+    ids, node = np.unique(id_array(column, where), return_inverse=True)
+    if told := alike(ids.tolist()) if ids.dtype.kind == "U" else None:
+        raise ZooError(
+            f"{where} holds {told[0]!r} and {told[1]!r}, which differ in blanks alone and would be "
+            "two nodes; write each id in one way."
+        )
+    return ids, node
+
+
+def _numbers(column: "pyarrow.ChunkedArray", where: str, name: str, decimal: Decimal) -> np.ndarray:
     """Return a column as fp32, NaN where a cell is empty."""
     import pandas
 
-    text = column.astype("string").str.strip()
-    points = text if decimal == "point" else text.str.translate(str.maketrans(".,", ",."))
+    column = decoded(column)
+    commas = decimal == "comma" and is_text(column.type)
+    text = column.to_pandas().astype("string").str.strip()
+    points = text.str.translate(str.maketrans(".,", ",.")) if commas else text
     values = pandas.to_numeric(points.mask(text == ""), errors="coerce").to_numpy(
         np.float64, na_value=np.nan
     )

@@ -93,7 +93,8 @@ def read_tables(
         target: column of edges: the id of the other end.
         weight: column of edges: how much each counts, from 0.
         weights: `ignore` reads the table of edges without its other columns.
-        edge_features: columns of edges that are features: numbers, true and false, or vectors.
+        edge_features: columns of edges that are features: numbers, true and false, or lists of
+            numbers in Parquet.
         separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
     """

@@ -1,7 +1,7 @@
 """Read a folder of tables of several kinds of nodes: `nodes-<kind>` and `edges-<name>`."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +30,9 @@ def read_kinds(
 ) -> GraphArrays:
     """Return the graph of a folder of tables.
 
-    The edges of `edges-customers-products` lead from customers to products; of another name they
-    lead wherever their ids are found, which no two kinds may share then.
+    The edges of `edges-customers-products` lead from customers to products, as do those of
+    `edges-customers-buy-products`; of another name they lead wherever their ids are found, which
+    no two kinds may share then. Of several kinds that a name begins or ends with, the longest.
 
     Args:
         path: of the folder.
@@ -41,7 +42,8 @@ def read_kinds(
         read_edges: reads a table of edges: the ids of both ends, and what edges have.
 
     Raises:
-        ZooError: no table has a column that is named, or edges lead to no node, or to several.
+        ZooError: no table has a column that is named, a name says two pairs of kinds, or edges
+            lead to no node, or to several.
     """
     tables, edges = kinds_of(path), _tables(path, "edges")
     if not edges:
@@ -57,7 +59,8 @@ def read_kinds(
     relations: dict[Relation, Edges] = {}
     for name, table in edges.items():
         source, target, found = read_edges(table)
-        relation = _by_name(name, kinds) or _by_ids(name, kinds, source, target, table.name)
+        relation = _by_name(name, kinds, table.name)
+        relation = relation or _by_ids(name, kinds, source, target, table.name)
         ends = [
             join(kinds[kind].ids, (ids, ids), table.name)[:, 0]
             for kind, ids in ((relation[0], source), (relation[2], target))
@@ -101,15 +104,28 @@ def _of_table(choice: Columns, names: list[str]) -> Columns:
     return dataclasses.replace(choice, **own)
 
 
-def _by_name(name: str, kinds: dict[str, GraphArrays]) -> Relation | None:
-    """Return the kinds that the name of a table of edges says: `customers-buy-products`."""
-    for source in kinds:
-        for target in kinds:
-            if name == f"{source}-{target}":
-                return source, name, target
-            if name.startswith(f"{source}-") and name.endswith(f"-{target}"):
-                return source, name, target
-    return None
+def _by_name(name: str, kinds: Collection[str], where: str) -> Relation | None:
+    """Return the kinds that the name of a table of edges says: `customers-buy-products`.
+
+    A name that is two kinds and no more goes first, and then the longest kinds.
+
+    Raises:
+        ZooError: it is two pairs of kinds.
+    """
+    sources = [each for each in kinds if name.startswith(f"{each}-")]
+    targets = [each for each in kinds if name.endswith(f"-{each}")]
+    pairs = [(source, target) for source in sources for target in targets]
+    exact = [each for each in pairs if name == "-".join(each)]
+    apart = [each for each in pairs if len(name) >= len("--".join(each))]
+    longest = [
+        (source, target) for source, target in apart
+        if all(len(source) >= len(a) and len(target) >= len(b) for a, b in apart)
+    ]  # fmt: skip
+    found = exact or longest or apart
+    if len(found) > 1:
+        said = " or ".join(f"from {source} to {target}" for source, target in found)
+        raise ZooError(f"the name of {where} may mean {said}; call one of these kinds otherwise.")
+    return (found[0][0], name, found[0][1]) if found else None
 
 
 def _by_ids(

@@ -1,0 +1,60 @@
+"""What `zoo data check` says of labels that are not known: of a part of a split, of a target."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from zoo.datasets import GraphArrays
+from zoo.datasets.files.graph_arrays import NO_EDGES
+from zoo.datasets.load.check_in_memory import check_graph
+
+NODES = 12
+
+
+def arrays(labels, masks=None, **own):
+    x = np.arange(len(labels), dtype=np.float32)[:, None]
+    return GraphArrays(NO_EDGES, np.array(labels), x, masks, **own)
+
+
+def findings(graph):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return {each.name: each for each in check_graph(graph)}
+
+
+def masks(*orders):
+    """Splits whose parts are every third node, in these orders of the parts."""
+    return {part: np.stack([np.arange(NODES) % 3 == order.index(part) for order in orders])
+            for part in ("train", "val", "test")}  # fmt: skip
+
+
+IN_ORDER = ("train", "val", "test")
+
+
+def test_a_part_without_labels_is_to_be_fixed():
+    labels = np.arange(NODES) // 3 % 2
+    found = findings(arrays(labels, masks(IN_ORDER)))["split"]
+    assert found.verdict == "good" and found.values["test"] == 4
+    labels[8] = -1
+    assert findings(arrays(labels, masks(IN_ORDER)))["split"].values["test"] == 3
+    labels[2::3] = -1  # as Kaggle writes a test
+    found = findings(arrays(labels, masks(IN_ORDER)))["split"]
+    assert (found.verdict, found.values["test"]) == ("fix", 0)
+    assert found.found == "none of test has a label: train 4, val 4, test 0"
+    assert "split: ratio-60-20-20" in found.fix
+    other = masks(("train", "test", "val"), IN_ORDER)
+    assert "none of val has" in findings(arrays(labels, other))["split"].found
+    found = findings(arrays(np.full(NODES, -1), masks(IN_ORDER)))  # to predict, not to train
+    assert found["split"].verdict == "good" and found["labels"].verdict == "look"
+
+
+@pytest.mark.parametrize("task", [None, "node-regression"])
+def test_a_target_that_no_node_knows_is_named(task):
+    labels = np.array([[np.nan, each % 2] for each in range(NODES)], np.float32)
+    for names, named in ((("a", "b"), "a"), (None, "0")):
+        found = findings(arrays(labels, task=task, label_names=names))["targets"]
+        assert found.verdict == "fix" and found.values == {"unknown": [named]}
+        assert found.found == f"of {named} no value is known"
+    labels[0, 0] = 1
+    assert findings(arrays(labels, task=task))["targets"].values.keys() != {"unknown"}
