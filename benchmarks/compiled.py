@@ -39,7 +39,7 @@ OPTIONS = {
     "sage": {},
     "mlp": {},
     "transformer": {"attention": {"name": "rba", "size": 256}},
-    "polynormer": {},
+    "polynormer": {"local_layers": 5, "global_layers": 2, "norm": "none"},
 }
 
 

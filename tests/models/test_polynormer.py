@@ -20,7 +20,7 @@ from zoo.weights.create import create_model
 from zoo.weights.load import load, save, transfer
 
 DRY = {"input_dropout": 0.0, "dropout": 0.0}
-SMALL = {**DRY, "dim": 6, "local_layers": 3, "global_layers": 2}
+SMALL = {"norm": "none", **DRY, "dim": 6, "local_layers": 3, "global_layers": 2}
 GAT = {"name": "gat", "heads": 2}
 
 

@@ -24,7 +24,7 @@ from zoo.weights.index import locate, read_index
 
 RECIPE = {
     "dataset": {"name": "digits", "split": "ratio-60-20-20"},
-    "model": {"name": "gcn", "dim": 16},
+    "model": {"name": "gcn", "dim": 16, "norm": "none", "residual": False},
     "train": {"epochs": 12, "lr": 0.02},
     "seeds": [0, 1],
 }

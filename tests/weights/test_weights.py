@@ -414,7 +414,8 @@ def test_weights_without_a_checksum_are_asked_for(folder, command):
 
 def test_a_recipe_may_start_from_weights_without_a_checksum(folder, tmp_path):
     start = {"weights": str(unsigned(folder))}
-    recipe = {"dataset": "digits", "model": "gcn", "train": {"epochs": 1}, "start_from": start}
+    model = {"name": "gcn", "norm": "none", "residual": False}
+    recipe = {"dataset": "digits", "model": model, "train": {"epochs": 1}, "start_from": start}
     with pytest.raises(ZooError, match="unverified: true"):
         zoo.run_recipe(recipe, runs=tmp_path)
     start["unverified"] = True

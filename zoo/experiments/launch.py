@@ -139,8 +139,11 @@ def begun(plan: Plan, runs: Path) -> Path | None:
 
 def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
     """Return the folders of runs of exactly this training, the latest first."""
+    folders = sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True)
+    if not folders:  # data is not read for nothing
+        return
     wanted, files = _training(with_split(plan)), files_read(plan)
-    for folder in sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True):
+    for folder in folders:
         try:
             theirs = resolve(load_recipe(read_recipe(folder)[0]))
             code = said_of(folder)[0].get("imports", plan.code)
