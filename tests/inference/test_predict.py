@@ -197,6 +197,54 @@ def test_weights_without_the_files_of_their_split_are_evaluated(tmp_path, comman
     assert code == 0 and json.loads(out)["seen"]
 
 
+def written(tmp_path, name, labels, **how):
+    edges, x = np.array([[i, i + 1] for i in range(len(labels) - 1)]), np.eye(3)[[0, 1, 2] * 5]
+    np.savez(tmp_path / name, edges=edges, node_features=x.astype("f4"), node_labels=labels)
+    return zoo.load_graph(tmp_path / name, **how)
+
+
+def test_names_of_other_data_are_not_those_of_weights_without(caplog):
+    model = zoo.create_model("mlp", 3, 3).eval()
+    model.about = About(task="node-classification", data="numbers")
+    edges, x = [[0, 1], [1, 2]], np.eye(3, dtype="f4")
+    asked = zoo.Dataset.from_arrays(edges, x, ["dog", "cat", "emu"], name="names")
+    found = zoo.predict(model, asked)
+    assert found.columns == [f"probability_{each}" for each in range(3)]
+    zoo.evaluate(model, asked)
+    assert "the classes of names have names" in caplog.text
+
+
+def test_numbers_of_classes_that_named_weights_do_not_know_are_refused(tmp_path):
+    model = zoo.create_model("mlp", 3, 3).eval()
+    model.about = About(task="node-classification", data="letters", labels=["a", "b", "c"])
+    with pytest.raises(ZooError, match="four has the class 3; the model knows 3"):
+        zoo.evaluate(model, written(tmp_path, "four.npz", np.array([0, 1, 2, 3, 3] * 3)))
+
+
+def test_weights_of_two_targets_are_not_measured_on_one(tmp_path):
+    data = written(tmp_path, "one.npz", np.linspace(0, 1, 15), task="node-regression")
+    model = zoo.create_model("mlp", 3, 2).eval()
+    with pytest.raises(ZooError, match="one has 1 targets and the model 2"):
+        zoo.evaluate(model, data)
+
+
+def test_weights_of_graphs_do_not_answer_for_nodes():
+    data = zoo.load_graph("karate")
+    model = zoo.create_model("mlp", data.inputs, 2).eval()
+    model.about = About(task="graph-classification")
+    with pytest.raises(ZooError, match="weights are of graph-classification, and karate is for"):
+        zoo.predict(model, data)
+
+
+def test_features_in_a_scale_of_their_own_are_told(caplog):
+    data = zoo.load_graph("karate", features="standard")
+    model = zoo.create_model("mlp", data.inputs, 2).eval()
+    moments = (data.moments + 1).tolist()
+    model.about = About(features=data.inputs, transform="standard", moments=moments)
+    zoo.predict(model, data)
+    assert "karate is standardised by its own means" in caplog.text
+
+
 def test_parts_of_a_graph():
     """Without edges to look at, parts answer like the whole; with edges, what is cut is told."""
     data = zoo.load_graph("sbm", nodes=101, classes=3)

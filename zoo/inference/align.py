@@ -16,7 +16,7 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import side_by_side
 from zoo.datasets.files.graph_set_arrays import OF_LABELS
-from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.files.labels import REGRESSION, TRANSLATION
 from zoo.datasets.samples import Samples
 from zoo.datasets.texts import LONGEST, in_tokens_of
 from zoo.datasets.tokenizer import Tokenizer
@@ -56,16 +56,7 @@ def fitted(model: Model, data: Dataset, context: Dataset | None = None) -> Datas
 def _read(model: Model, data: Dataset) -> Dataset:
     """Return a data set with the features of training, in their order, transformed."""
     about, width = model.about, model.config["in_dim"]
-    if data.task == TRANSLATION:
-        raise ZooError(
-            f"{data.name} is no graph, whose nodes could be answered for. Texts are translated by "
-            "`zoo predict WEIGHTS --text FILE`, and scored by `zoo evaluate WEIGHTS`."
-        )
-    if data.task not in model.tasks:
-        raise ZooError(
-            f"the weights are of a model of {', '.join(model.tasks)}, and {data.name} is for "
-            f"{data.task}; a model of text reads `zoo predict WEIGHTS --text FILE`."
-        )
+    _check_task(model, data)
     if data.tokenizer is not None:
         data = _in_tokens(model, data)
     if about.features is None:
@@ -90,7 +81,29 @@ def _read(model: Model, data: Dataset) -> Dataset:
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
         data = data.transformed(about.transform, _moments(about, data))
+    elif about.moments and data.moments is not None and data.moments.tolist() != about.moments:
+        logging.getLogger(__name__).warning(
+            "%s is standardised by its own means and deviations, not by those of training; leave "
+            "`features` out.", data.name,
+        )  # fmt: skip
     return data
+
+
+def _check_task(model: Model, data: Dataset) -> None:
+    """Refuse data that the model, or its weights, are not for."""
+    about = model.about
+    if data.task == TRANSLATION:
+        raise ZooError(
+            f"{data.name} is no graph, whose nodes could be answered for. Texts are translated by "
+            "`zoo predict WEIGHTS --text FILE`, and scored by `zoo evaluate WEIGHTS`."
+        )
+    if data.task not in model.tasks:
+        raise ZooError(
+            f"the weights are of a model of {', '.join(model.tasks)}, and {data.name} is for "
+            f"{data.task}; a model of text reads `zoo predict WEIGHTS --text FILE`."
+        )
+    if about.task and about.task.partition("-")[0] != data.task.partition("-")[0]:
+        raise ZooError(f"the weights are of {about.task}, and {data.name} is for {data.task}.")
 
 
 def _check_scales(about: About, data: Dataset) -> None:
@@ -156,11 +169,11 @@ def numbered(model: Model, data: Dataset) -> Tensor:
     """
     ours, theirs = model.about.labels, data.labels
     classes = model.config["out_dim"] if data.task != "node-binary" else 2
-    if data.y.ndim == 2 and data.y.shape[1] != classes:
-        raise ZooError(f"{data.name} has {data.y.shape[1]} targets and the model {classes}.")
-    if data.y.ndim == 1 and not ours and not data.y.is_floating_point() and data.y.max() >= classes:
-        raise ZooError(f"{data.name} has the class {data.y.max()}; the model knows {classes}.")
+    targets = data.y.shape[1] if data.y.ndim == 2 else 1
+    if (data.y.ndim == 2 or data.task == REGRESSION) and targets != classes:
+        raise ZooError(f"{data.name} has {targets} targets and the model {classes}.")
     if not ours or not theirs or list(theirs) == ours:
+        _check_numbers(model.about, data, classes)
         return data.y
     if data.y.ndim == 2:
         raise ZooError(f"{data.name} has the targets {listed(list(theirs))}; not {listed(ours)}.")
@@ -173,6 +186,26 @@ def numbered(model: Model, data: Dataset) -> Tensor:
         )
     numbers = torch.tensor([ours.index(name) if name in ours else -1 for name in (*theirs, "")])
     return numbers[data.y]  # -1, unknown, is the last
+
+
+def _check_numbers(about: About, data: Dataset, classes: int) -> None:
+    """Refuse numbers of classes that a model does not know; warn where names stand for them."""
+    if data.y.ndim == 2 or data.y.is_floating_point():
+        return
+    if (most := int(data.y.max())) >= classes:
+        raise ZooError(f"{data.name} has the class {most}; the model knows {classes}.")
+    if data.labels and class_names(about, data) is None:
+        logging.getLogger(__name__).warning(
+            f"the classes of {data.name} have names and those that the model knows have none: "
+            f"{data.labels[0]} is taken for its class 0, and so on in this order."
+        )
+
+
+def class_names(about: About, data: Dataset) -> list[str] | None:
+    """Return what classes, or targets, are called: by training, or by the data of training."""
+    if about.labels is not None:
+        return about.labels
+    return list(data.labels) if data.labels and about.data in (None, data.name) else None
 
 
 def _in_tokens(model: Model, data: Samples) -> Samples:

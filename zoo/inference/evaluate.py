@@ -12,6 +12,7 @@ from zoo.datasets.files.labels import FORECASTING, TRANSLATION
 from zoo.datasets.load import load_data
 from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError, unknown
+from zoo.inference.align import class_names
 from zoo.inference.data_of_training import (
     as_trained,
     columns_read,
@@ -118,7 +119,7 @@ def evaluate_part(
         "metric": data.metric,
         "score": found.task.metric(logits, y),
         "seen": seen,
-        "per_class": per_class(found.task.name, logits, y, about.labels or data.labels),
+        "per_class": per_class(found.task.name, logits, y, class_names(about, data)),
     }
 
 

@@ -17,7 +17,7 @@ from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.tasks import TASKS, Task
 from zoo.errors import ZooError
-from zoo.inference.align import fitted, numbered
+from zoo.inference.align import class_names, fitted, numbered
 from zoo.inference.forward import features, logits, rows
 from zoo.registry import Model
 from zoo.system.files import write_whole
@@ -114,7 +114,7 @@ def predict(
     if task not in ANSWERS:
         raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
     found = with_softmax(found, loss_of(model.about))
-    columns, values, classes = ANSWERS[task](found, model.about.labels or data.labels)
+    columns, values, classes = ANSWERS[task](found, class_names(model.about, own))
     ids = np.arange(len(own.y)) if own.ids is None else own.ids
     labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
     return Predictions(ids, columns, values, labels, cut)

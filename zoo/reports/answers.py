@@ -16,6 +16,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
+from zoo.inference.align import class_names
 from zoo.inference.data_of_training import of_training
 from zoo.inference.evaluate import asked
 from zoo.inference.per_class import labelled, names_of
@@ -160,7 +161,7 @@ def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> A
     return Answered(
         seed=seed,
         task=found.task.name,
-        names=_names(found.task.name, logits, model.about.labels or data.labels),
+        names=_names(found.task.name, logits, class_names(model.about, data)),
         unit=data.unit,
         logits=logits,
         y=y,
