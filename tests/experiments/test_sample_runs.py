@@ -102,6 +102,7 @@ def test_texts_are_read_in_the_tokens_of_the_weights(command, place):
     given = recipe(place, encoding="none")
     given["dataset"] = {"name": "texts", "path": str(place / "old.jsonl"), "vocabulary": 300}
     given["dataset"] |= {"longest": 40, "skip": 0}
+    given["model"] = {**given["model"], "norm": "none", "residual": False}
     summary = run_recipe(given, runs=place / "runs")
     assert summary["test"]["mean"] == 1
     weights = f"{summary['folder']}/seed-0"
