@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,14 @@ threadpool_limits(int(THREADS))
 os.environ["OMP_NUM_THREADS"] = THREADS  # of the processes that tests and their fixtures begin
 
 DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interrupted_as_in_a_terminal():
+    """A job in the background is told to ignore Ctrl-C, which tests raise."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)
