@@ -26,6 +26,8 @@ GRAPHS = {
     "twitch-fr": "ratio-60-20-20",
     "twitch-ru": "ratio-60-20-20",
 }
+MODELS = {"mlp": "mlp", "gcn": {"name": "gcn", "norm": "none", "residual": False},
+          "sgformer": "sgformer"}  # fmt: skip
 LOSSES = ("task", "cross-entropy", "one-hot")
 TRAIN = {"epochs": 300, "patience": 60, "lr": 0.01, "weight_decay": 5e-4}
 KEPT = Path("runs/binary_losses.json")
@@ -38,7 +40,7 @@ def scores(model: str, graph: str, loss: str, seeds: int) -> list[tuple[float, f
     if key not in known:
         recipe = {
             "dataset": {"name": graph, "split": GRAPHS[graph]},
-            "model": model,
+            "model": MODELS[model],
             "train": {**TRAIN, "loss": loss},
             "seeds": list(range(seeds)),
         }
@@ -62,7 +64,7 @@ def shown(found: dict[str, list[tuple[float, float]]], loss: str) -> str:
 def main() -> None:
     """Print the scores, and of all pairs the mean difference with its interval."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="*", default=["mlp", "gcn", "sgformer"])
+    parser.add_argument("--models", nargs="*", default=[*MODELS], choices=[*MODELS])
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     table, means = [], {loss: [] for loss in LOSSES[1:]}

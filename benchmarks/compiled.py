@@ -35,8 +35,8 @@ COLUMNS = (
 OPTIONS = {
     "sgformer": {},
     "gcn": {"norm": "none", "residual": False},
-    "gat": {},
-    "sage": {},
+    "gat": {"norm": "none", "residual": False},
+    "sage": {"norm": "none"},
     "mlp": {},
     "transformer": {"attention": {"name": "rba", "size": 256}},
     "polynormer": {"local_layers": 5, "global_layers": 2, "norm": "none"},

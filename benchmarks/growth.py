@@ -33,6 +33,10 @@ MODELS = {
     "graphgps, rba": ("graphgps", {**RBA, "inner": "softmax"}),
     "transformer, rba": ("transformer", {**RBA, "inner": "softmax"}),
 }
+OPTIONS = {
+    "difformer": {"dropout": 0.2},
+    "polynormer": {"local_layers": 5, "global_layers": 2, "norm": "none"},
+}
 TIME, MEMORY = "T", "M"
 """Signs at the ends of lines: what forbids a larger graph."""
 
@@ -65,7 +69,8 @@ def step_of(name: str, attention, nodes: int):
     graph = canonical(uniform(nodes, 5 * nodes), nodes)
     torch.manual_seed(0)
     x, y = torch.randn(nodes, DIM), torch.randint(CLASSES, (nodes,))
-    model = create_model(name, DIM, CLASSES, dim=DIM, attention=attention)
+    model = create_model(name, DIM, CLASSES, dim=DIM, attention=attention,
+                         **OPTIONS.get(name, {}))  # fmt: skip
     optimiser = torch.optim.Adam(model.parameters(), lr=0.001)
 
     def step():

@@ -9,7 +9,7 @@ class GAT(MessagePassing):
     """The graph attention network of Velickovic et al. (arXiv 1710.10903), as tuned since.
 
     h = Drop(ReLU(norm(sum_u alpha_uv W h_u [+ h W' + b']))), then a linear head; the heads share
-    the width, and the convolution has no bias. The defaults are those of `gcn`, by the same ranks.
+    the width, and the convolution has no bias. The defaults are those of `gcn`.
 
     Args:
         in_dim: node features F.

@@ -219,7 +219,8 @@ def learned(name: str, data: Dataset, *, seeds: Sequence[int], layers: int, epoc
             found: dict[str, list[list[float]]] = {}
             for part in _parts(kind, LEARNED):
                 options = {"kernel": diffusivity.kernel, "layers": layers, **PARTS[part]}
-                recipe = {"dataset": name, "model": {"name": "difformer", "dim": 32, **options}}
+                options |= {"name": "difformer", "dim": 32, "dropout": 0.2}
+                recipe = {"dataset": name, "model": options}
                 fresh, trained, test = _trained(recipe, data, seeds, epochs)
                 for label, models, score in (("", fresh, ""), (", trained", trained, test)):
                     found[part + label] = [growth(levels(each, data, kind)) for each in models]

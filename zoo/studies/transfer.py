@@ -22,7 +22,7 @@ from zoo.experiments.run import run_recipe
 from zoo.studies.study import OVER_SEEDS, Names, Row, Series, Study, names_in
 
 MODELS: dict[str, dict[str, Any]] = {
-    "gcn": {"name": "gcn", "dim": 64, "layers": 2, "dropout": 0.5},
+    "gcn": {"name": "gcn", "dim": 64, "layers": 2, "norm": "none", "residual": False},
     "sgformer": {"name": "sgformer", "dim": 64, "graph_layers": 2},
     "sgformer, rba": {"name": "sgformer", "dim": 64, "graph_layers": 2, "attention": "rba"},
     "polynormer": {
@@ -32,6 +32,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "global_layers": 1,
         "local_epochs": 20,
         "propagation": "gcn",
+        "norm": "none",
     },
 }
 """Name to model: two propagations each, or three gated ones."""
