@@ -1,5 +1,6 @@
 """What is trained on a GPU in the tests: small models on a small graph."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import torch
@@ -11,9 +12,12 @@ from zoo.datasets.files.labels import METRICS
 from zoo.datasets.splits import Split
 from zoo.datasets.tasks import TASKS
 from zoo.graphs.examples import preferential_attachment
+from zoo.graphs.message_passing import place
+from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS
+from zoo.testing.cases import attention_specs
 from zoo.training.full_batch import TrainingData
-from zoo.weights.create import create_model
+from zoo.weights.create import create_model, list_models
 
 NODES, FEATURES, CLASSES = 24, 5, 3
 RBA: dict[str, Any] = {"name": "rba", "size": 8}
@@ -95,3 +99,57 @@ MODES_TRIED = [
     Case("gat", train=SAMPLED),
     Case("gine", {"edge_dim": 2}, train=SAMPLED),
 ]
+
+
+def all_of_them():
+    """Every model with every attention and propagation."""
+    more = [MEAN, {**RBA, "recompute": True}]
+    for name in list_models(task="node-classification"):
+        known = options_of(MODELS[name])
+        choices = {"attention": [*attention_specs(), *more], "propagation": list(PROPAGATIONS)}
+        choices = {word: found for word, found in choices.items() if word in known}
+        for chosen in itertools.product(*choices.values()):
+            yield Case(name, dict(zip(choices, chosen, strict=True)))
+
+
+COMBINATIONS = [*all_of_them()]
+
+ORDERS = {"attention": {"name": "rba", "size": 8, "inner": "softmax"}}
+
+RECORDED = [
+    *(case for case in MODELS_TRIED if "performer" not in str(case)),
+    Case("transformer", ORDERS),
+    Case("sgformer", {"attention": "performer"}),
+    Case("nodeformer", {"redraw": "epoch"}),
+    Case("gcn", {"norm": "batch"}, {"loss": "one-hot"}),
+    Case("gcn", train={"label_smoothing": 0.1, "precision": "bf16", "clip": 1.0}),
+    Case("gcn", task="node-multilabel"),
+    Case("gcn", train={"optimizer": "adamw", "weight_decay": 0.1}),
+]
+
+
+def without_dropout(case):
+    """On the pretended GPU masks and orders are of one generator, and would change places."""
+    rates = {name: 0.0 for name in options_of(MODELS[case.model]) if "drop" in name}
+    return case._replace(options={**case.options, **rates})
+
+
+def compare(case, model, cuda, most):
+    """Compare logits and gradients on a GPU with those of the CPU in double precision."""
+    data, model = case.data().data, model.eval()
+    expected = values(model.double(), data.graph, data.x.double())
+    with cuda:
+        model.float().to("cuda")
+        found = values(model, place(data.graph, "cuda"), data.x.to("cuda"))
+        found = [each.cpu().double() for each in found]
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() <= most * (other.norm() + 1), case
+
+
+def values(model, graph, x):
+    """The logits, and the gradient of each weight."""
+    for each in model.parameters():
+        each.grad = None
+    logits, penalty = model(graph, x)
+    (logits.square().mean() + penalty).backward()
+    return [logits.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]

@@ -337,6 +337,8 @@ class _Mode(TorchFunctionMode):
             return getattr(x.inner.detach(), name)()
         if name == "pin_memory":
             raise Mixed(f"pin_memory() of a tensor on CUDA, {line()}")
+        if name == "new_tensor":  # made on the CPU, and copied
+            wait(name)
         if "device" in kwargs and name != "__get__":
             there = is_cuda(kwargs.pop("device"))
             out = noted(partial(func, x.inner, *rest, **kwargs))

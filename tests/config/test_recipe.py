@@ -153,7 +153,7 @@ def test_verified_is_a_measurement():
     assert recipe.verified.seeds == [0, 1] and recipe.expect is None
     assert recipe.plain()["verified"] == {
         **measured,
-        **dict.fromkeys(("metric", "threads", "seconds", "versions", "sha256")),
+        **dict.fromkeys(("metric", "threads", "seconds", "gpu", "versions", "sha256")),
     }
 
 

@@ -5,11 +5,9 @@ Without a GPU it is a pretended one, whose recordings keep what the host decided
 
 import pretended_recording
 import pytest
-import torch
-from cuda_cases import MODELS_TRIED, OF_BATCHES, RBA, Case
+from cuda_cases import NODES, OF_BATCHES, ORDERS, RBA, RECORDED, Case, without_dropout
 from pretended_cuda import pretended_cuda
 
-from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.training.captured import WARM
@@ -17,18 +15,6 @@ from zoo.training.checkpoint import Checkpoint
 from zoo.training.fit import Hooks, fit
 
 EPOCHS = 8
-ORDERS = {"attention": {"name": "rba", "size": 8, "inner": "softmax"}}
-
-TRIED = [
-    *(case for case in MODELS_TRIED if "performer" not in str(case)),
-    Case("transformer", ORDERS),
-    Case("sgformer", {"attention": "performer"}),
-    Case("nodeformer", {"redraw": "epoch"}),
-    Case("gcn", {"norm": "batch"}, {"loss": "one-hot"}),
-    Case("gcn", train={"label_smoothing": 0.1, "precision": "bf16", "clip": 1.0}),
-    Case("gcn", task="node-multilabel"),
-    Case("gcn", train={"optimizer": "adamw", "weight_decay": 0.1}),
-]
 
 
 def trained(case, epochs=EPOCHS, checkpoint=None, capture=True, device="cuda", **options):
@@ -48,13 +34,7 @@ def trained(case, epochs=EPOCHS, checkpoint=None, capture=True, device="cuda", *
     return losses, [each.replays for each in pretended_recording.Recording.made], waits[-2]
 
 
-def without_dropout(case):
-    """On the pretended GPU masks and orders are of one generator, and would change places."""
-    rates = {name: 0.0 for name in options_of(MODELS[case.model]) if "drop" in name}
-    return case._replace(options={**case.options, **rates})
-
-
-@pytest.mark.parametrize("case", TRIED, ids=str)
+@pytest.mark.parametrize("case", RECORDED, ids=str)
 def test_a_recorded_step_is_the_step(case):
     case = without_dropout(case)
     losses, replays, waits = trained(case)
@@ -115,6 +95,14 @@ def test_a_buffer_that_was_replaced_is_seen(monkeypatch):
 def test_what_cannot_be_recorded_is_said(case, said):
     with pytest.raises(ZooError, match=said):
         trained(case)
+    losses, replays, _ = trained(case, capture=None)
+    assert len(losses) == EPOCHS and not any(replays)
+
+
+def test_a_small_graph_is_recorded_unasked(monkeypatch):
+    assert any(trained(Case("gcn"), capture=None)[1])
+    monkeypatch.setattr("zoo.training.epoch.RECORDED", NODES - 1)
+    assert not trained(Case("gcn"), capture=None)[1]
 
 
 def test_what_a_gpu_refuses_in_a_recording_is_said(monkeypatch):
@@ -133,16 +121,3 @@ def test_a_cpu_records_nothing():
     case = Case("gcn", {"dropout": 0.5})
     losses, replays, _ = trained(case, device="cpu")
     assert losses == trained(case, device="cpu", capture=False)[0] and not replays
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_real_gpu_replays_what_it_recorded():
-    for case in map(without_dropout, TRIED):
-        found = []
-        for capture in (True, False):
-            losses = []
-            hooks = Hooks(watch=lambda epoch, into=losses: into.append(epoch.loss))
-            fit(case.build(), case.data(), hooks, "cuda", epochs=EPOCHS, capture=capture,
-                **case.train)  # fmt: skip
-            found.append(losses)
-        assert found[0] == pytest.approx(found[1], rel=1e-3), case

@@ -4,7 +4,6 @@ Without a GPU it is a pretended one. `make slow` takes every model, attention an
 """
 
 import dataclasses
-import itertools
 import weakref
 from collections import Counter
 from contextlib import nullcontext
@@ -13,41 +12,34 @@ from unittest import mock
 import pretended_cuda as pretended
 import pytest
 import torch
-from cuda_cases import GRAPH, MEAN, MODELS_TRIED, MODES_TRIED, OF_BATCHES, RBA, Case
+from cuda_cases import (
+    COMBINATIONS,
+    GRAPH,
+    MEAN,
+    MODELS_TRIED,
+    MODES_TRIED,
+    OF_BATCHES,
+    RBA,
+    Case,
+    compare,
+)
 from pretended_cuda import CUDA, Mixed, OnCuda, bare, pretended_cuda
 from torch.nn import functional
 
 import zoo
-from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees, matrices
-from zoo.graphs.message_passing import place
 from zoo.graphs.per_graph import questions
 from zoo.nn.attention import softmax
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing
 from zoo.ops.random_order import random_order, seed_of
-from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.fit import Hooks, fit
 from zoo.training.full_batch import Whole, moved
 from zoo.training.mini_batch import RandomNodes
 from zoo.weights.create import list_models
-
-
-def all_of_them():
-    """Every model with every attention and propagation."""
-    more = [MEAN, {**RBA, "recompute": True}]
-    for name in list_models(task="node-classification"):
-        known = options_of(MODELS[name])
-        choices = {"attention": [*attention_specs(), *more], "propagation": list(PROPAGATIONS)}
-        choices = {word: found for word, found in choices.items() if word in known}
-        for chosen in itertools.product(*choices.values()):
-            yield Case(name, dict(zip(choices, chosen, strict=True)))
-
-
-COMBINATIONS = [*all_of_them()]
 
 
 def waits_of(case, model, checkpoint=None, epochs=4):
@@ -70,27 +62,6 @@ def hold(case):
         return model.to("cpu")
 
 
-def compare(case, model, cuda, most):
-    """Compare logits and gradients on a GPU with those of the CPU in double precision."""
-    data, model = case.data().data, model.eval()
-    expected = values(model.double(), data.graph, data.x.double())
-    with cuda:
-        model.float().to("cuda")
-        found = values(model, place(data.graph, "cuda"), data.x.to("cuda"))
-        found = [each.cpu().double() for each in found]
-    for one, other in zip(found, expected, strict=True):
-        assert (one - other).norm() <= most * (other.norm() + 1), case
-
-
-def values(model, graph, x):
-    """The logits, and the gradient of each weight."""
-    for each in model.parameters():
-        each.grad = None
-    logits, penalty = model(graph, x)
-    (logits.square().mean() + penalty).backward()
-    return [logits.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
-
-
 @pytest.mark.parametrize("case", MODELS_TRIED + MODES_TRIED, ids=str)
 def test_a_step_waits_once(case):
     model = hold(case)
@@ -110,13 +81,6 @@ def test_every_model_attention_and_propagation_is_tried():
         str(case.options["attention"]) for case in COMBINATIONS if "attention" in case.options
     } >= {str(each) for each in attention_specs()}
     assert {case.options.get("propagation") for case in COMBINATIONS} == {None, *PROPAGATIONS}
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_real_gpu_finds_what_the_cpu_does():
-    """Single precision, whose order of sums differs, against double precision on the CPU."""
-    for case in COMBINATIONS:
-        compare(case, case.build(), nullcontext(), 1e-3)
 
 
 def test_predictions_and_a_resumed_training(tmp_path):

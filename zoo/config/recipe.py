@@ -85,6 +85,7 @@ class Verified(_Strict):
         None, description="threads of torch, which the last digits depend on; reproduce takes them"
     )
     seconds: NonNegative | None = Field(None, description="what all seeds took in training")
+    gpu: str | None = Field(None, description="the GPU that trained it, if one did")
     versions: dict[str, str] | None = Field(None, description="versions of torch and DGL")
     sha256: str | None = Field(
         None, description="checksum of what was trained, 16 digits; `zoo reproduce --write` sets it"

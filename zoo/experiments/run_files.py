@@ -42,6 +42,7 @@ class Environment(_Read):
     processes: Annotated[Count, Field(le=2**16)]
     threads: Annotated[Count, Field(le=2**16)]
     device: str
+    gpu: str | None = None  # a run of before it was noted has none
     cpu: str
     packages: dict[str, str | None]
     files: dict[str, str] = {}  # a run of before they were noted has none

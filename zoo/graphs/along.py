@@ -234,7 +234,11 @@ def _filled(matrix: Tensor, values: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def quiet_beta() -> Iterator[None]:
-    """Silence torch's remark that CSR tensors are in beta, which is none of the user's business."""
+    """Silence torch's remarks on CSR tensors, which are none of the user's business.
+
+    They are in beta, and, in torch 2.11, checked only when asked for.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
         yield

@@ -71,7 +71,7 @@ def log_features(
         along, half = x @ w.to(x).mT, x.square().sum(-1, keepdim=True) / 2
         if not epsilon or not along.numel():  # of no node there is no largest
             return along - half
-        least = along.new_tensor(math.log(epsilon))
+        least = along.new_full((), math.log(epsilon))
         return torch.logaddexp(along - half - along.amax(over, keepdim=True), least)
 
 

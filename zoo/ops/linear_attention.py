@@ -172,7 +172,7 @@ class _ByState(torch.autograd.Function):
         keys, added = keys.unsqueeze(-3), v if values is None else values
         times = {"own": v.shape[-3], "all": 1, "none": 0}[ctx.base]
         # Rounded as the share was: a divisor that was clamped is told by equality.
-        limit = share.new_tensor(_least(q, ctx.base, q.shape[-3])).reciprocal()
+        limit = share.new_full((), _least(q, ctx.base, q.shape[-3])).reciprocal()
         # The divisor's gradient is the sum over columns of the output times its gradient, which is
         # had from the parts at hand.
         parts = (grad_mass, grad_q, q, keys, share, shared, added)

@@ -30,6 +30,7 @@ from zoo.errors import ZooError
 from zoo.experiments.launch import begun, finished, resume_apart, train_apart
 from zoo.experiments.resolve import Plan, load_recipe, resolve
 from zoo.experiments.run_files import read_environment, verdict
+from zoo.system.environment import choose_device
 from zoo.system.files import write_whole
 
 PACKAGES = ("torch", "dgl")
@@ -182,8 +183,9 @@ def _offline() -> Iterator[None]:
 
 def _hours(plan: Plan, device: str) -> float:
     """Return how long all seeds take at most: what was measured before, or by a few epochs."""
-    known = plan.recipe.verified
-    if known and known.seconds and known.sha256 == training_sha256(plan.recipe):
+    known, on_gpu = plan.recipe.verified, choose_device(device).type == "cuda"
+    same = known and known.sha256 == training_sha256(plan.recipe)
+    if known and same and known.seconds and on_gpu == (known.gpu is not None):
         return known.seconds / 3600
     epochs = plan.train["epochs"]
     change = [f"train.epochs={min(_EPOCHS, epochs)}", f"seeds=[{plan.recipe.seeds[0]}]"]
@@ -208,6 +210,7 @@ def measured(recipe: Recipe, summary: dict[str, Any]) -> Verified:
         date="-".join(day.groups()) if day else datetime.date.today().isoformat(),
         threads=where.threads if where else None,
         seconds=_seconds(summary),
+        gpu=where.gpu if where else None,
         versions=versions or None,
         sha256=training_sha256(recipe),
     )

@@ -62,6 +62,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "git": _git_state(),
         **last_digits(device),
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "threads": torch.get_num_threads(),
         "allocator": allocator.in_use(),
         "processes": process_group.count(),

@@ -42,6 +42,9 @@ from zoo.training.mini_batch import BATCHING, Batches
 _BEGINNING = 2**32
 """The number of no batch: of what is drawn before the first."""
 
+RECORDED = 100_000
+"""Nodes of a graph whose step a GPU records unasked; of larger ones it takes as long as it is."""
+
 
 @dataclasses.dataclass
 class Steps:
@@ -57,7 +60,8 @@ class Steps:
         evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
             has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
             `batches`, as training does.
-        capture: whether a GPU is to record the step and replay it, see `CapturedStep`.
+        capture: whether a GPU is to record the step and replay it, see `CapturedStep`; None: that
+            of a whole graph of at most `RECORDED` nodes, where it can be.
 
     Attributes:
         over: the mini-batch strategy of training.
@@ -75,7 +79,7 @@ class Steps:
     device: torch.device | str = "cpu"
     batching: Spec = "full"
     evaluation: str = "full"
-    capture: bool = False
+    capture: bool | None = None
 
     def __post_init__(self):
         self._captured: CapturedStep | None = None
@@ -98,8 +102,12 @@ class Steps:
             self.asked = (WhereItFits if on_gpu else Whole)(*given)
         if self.asked is not self.over and process_group.rank() > 0:
             self.asked = None  # one process is enough for what is not divided
-        if self.capture and type(self.over) is not Whole:
+        whole = type(self.over) is Whole
+        if self.capture and not whole:
             raise ZooError("`capture` records the step of a whole graph on one GPU; leave it out.")
+        self._asked_for = bool(self.capture)
+        if self.capture is None:
+            self.capture = whole and len(data.x) <= RECORDED
         self.capture = self.capture and torch.device(self.device).type == "cuda"
 
     def _batched(self) -> bool:
@@ -146,8 +154,9 @@ class Steps:
         losses = _Losses(epoch, optimiser)
         if self.capture:
             pace(1.0)
-            losses.append(self._captured_step(optimiser))
-            return losses.mean()
+            if (loss := self._captured_step(optimiser)) is not None:
+                losses.append(loss)
+                return losses.mean()
         found: Tensor | None = None
         statistics = RunningStatistics(self.model, self._together())
         for part in self.over.parts(epoch):
@@ -189,8 +198,11 @@ class Steps:
             loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
         return part.weight * loss + part.share * penalty
 
-    def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor:
-        """Take the step of the whole graph, by a replay as soon as it is recorded."""
+    def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor | None:
+        """Take the step of the whole graph, by a replay as soon as it is recorded.
+
+        Where it cannot be recorded, and nobody has asked for that, it is not taken: None.
+        """
 
         def step() -> Tensor:
             (part,) = self.over.parts(0)
@@ -200,8 +212,14 @@ class Steps:
             self._step(optimiser)
             return loss.detach()
 
-        self._captured = self._captured or CapturedStep(step, self.model, optimiser)
-        return self._captured()
+        try:
+            self._captured = self._captured or CapturedStep(step, self.model, optimiser)
+            return self._captured()
+        except ZooError:
+            if self._asked_for:
+                raise
+        self.capture, self._captured = False, None
+        return None
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
         self.over.combine(self.model)

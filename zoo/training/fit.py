@@ -97,7 +97,7 @@ def fit(
     loss: Loss = "task",
     label_smoothing: Rate = 0.0,
     inductive: bool = False,
-    capture: bool = False,
+    capture: bool | None = None,
 ) -> Fit:
     """Train a model in place; it ends with the weights of its best validation epoch.
 
@@ -130,7 +130,8 @@ def fit(
             with these, when they are measured and not before.
         capture: record the step of a small graph once as a CUDA graph and replay it: a GPU is
             asked for one thing instead of hundreds. Not with `lamb`, nor of attention that itself
-            draws inside of random batches; on a CPU the same as without.
+            draws inside of random batches; on a CPU the same as without. Left out, it is recorded
+            where it can be, of at most 100,000 nodes.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.

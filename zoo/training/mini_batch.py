@@ -64,9 +64,10 @@ class Batches(Divided):
         batches = self._planned(seed_of((self.seed, epoch)))
         with_training = [each for each in batches if self.training[each].any()]
         dealt = self._dealt(with_training, epoch)
-        for part in self._ahead(lambda work: self._part(*work), dealt):
-            yield part
-            self.asked = questions(part.graph)
+        with contextlib.closing(self._ahead(lambda work: self._part(*work), dealt)) as made:
+            for part in made:
+                yield part
+                self.asked = questions(part.graph)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
