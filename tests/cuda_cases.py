@@ -152,4 +152,4 @@ def values(model, graph, x):
         each.grad = None
     logits, penalty = model(graph, x)
     (logits.square().mean() + penalty).backward()
-    return [logits.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+    return [logits.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]

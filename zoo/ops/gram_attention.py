@@ -88,7 +88,7 @@ class _Gram(torch.autograd.Function):
         gram = z.new_empty(z.shape[1] + 1, z.shape[1] + 1, dtype=torch.float64)
         gram[:-1, :-1] = sum_of_products(z, z)
         gram[-1, :-1] = gram[:-1, -1] = z.sum(0)
-        gram[-1, -1] = len(z)
+        gram[-1, -1].fill_(len(z))
         return gram
 
     @staticmethod
