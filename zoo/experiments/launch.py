@@ -156,8 +156,12 @@ def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
 
 
 def _training(plan: Plan) -> dict[str, Any]:
-    """Return all of a plan that a run depends on: what it should reach is no part of that."""
-    return {key: value for key, value in plan.plain().items() if key not in SAID}
+    """Return all of a plan that a run depends on.
+
+    What it should reach is no part of that, nor whether its steps are recorded: they are the same.
+    """
+    own = {key: value for key, value in plan.plain().items() if key not in SAID}
+    return {**own, "train": {**own["train"], "capture": None}}
 
 
 def _summary_of(
