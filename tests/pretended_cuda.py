@@ -339,6 +339,8 @@ class _Mode(TorchFunctionMode):
             raise Mixed(f"pin_memory() of a tensor on CUDA, {line()}")
         if name == "new_tensor":  # made on the CPU, and copied
             wait(name)
+        if name == "__setitem__" and not isinstance(rest[1], Tensor):
+            refuse("copy of a number")  # nothing waits for it, but it cannot be recorded
         if "device" in kwargs and name != "__get__":
             there = is_cuda(kwargs.pop("device"))
             out = noted(partial(func, x.inner, *rest, **kwargs))

@@ -30,11 +30,16 @@ class Recording:
             for call, found in self.calls:
                 for old, new in zip(tensors(found), tensors(call()), strict=True):
                     if old is not new and old.data_ptr() != new.data_ptr():
-                        old.copy_(new)
+                        _written(old, new)
 
     def keep(self, tensor):
         """Keep what a tensor holds, which is about to be written on."""
         self.before.setdefault(tensor.data_ptr(), (tensor, tensor.clone()))
+
+
+def _written(tensor, own):
+    """Write numbers into a tensor, whose shape may have been squeezed since."""
+    (tensor if tensor.shape == own.shape else tensor.view(own.shape)).copy_(own)
 
 
 def tensors(found):
@@ -59,7 +64,7 @@ def record(graph, pool=None, stream=None):
         torch.set_rng_state(state)
         with _bare():
             for tensor, own in graph.before.values():
-                tensor.copy_(own)
+                _written(tensor, own)
 
 
 def noted(call, written=()):

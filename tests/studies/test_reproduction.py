@@ -10,7 +10,7 @@ from zoo.cli import result_tables
 from zoo.config.recipe import Verified
 from zoo.errors import ZooError
 from zoo.experiments import launch
-from zoo.experiments.resolve import load_recipe
+from zoo.experiments.resolve import load_recipe, resolve
 from zoo.studies import reproduction
 from zoo.studies.reproduction import reproductions, training_sha256, write_verified
 
@@ -67,6 +67,8 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     assert found.sha256 == training_sha256(recipe) and set(found.versions) == {"torch", "dgl"}
     monkeypatch.setattr(reproduction, "train_apart", None)  # nothing is trained again
     assert [row["state"] for row in reproductions(**given, only="g*")] == ["PASS"]
+    recorded = resolve(load_recipe(paths["good"], ["train.capture=true"]))  # to the same numbers
+    assert launch.finished(recorded, given["runs"])
 
 
 def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
@@ -81,6 +83,21 @@ def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
     (again,) = reproductions(hours=math.inf, runs=tmp_path / "runs", tell=told.append)
     assert told == [f"one: goes on in {folder}"] and again == {**row, "seconds": again["seconds"]}
     assert load_recipe(paths["one"]).verified is None  # it was not asked for
+
+
+@pytest.mark.parametrize(("device", "gpu", "hours"), [("cpu", None, 2.0), ("cpu", "H200", 0.5)])
+def test_a_measurement_tells_how_long_it_takes_on_the_same_device(
+    shipped, monkeypatch, device, gpu, hours
+):
+    paths = shipped(one=QUICK.format(epochs=1800, test=0.5))
+    recipe = load_recipe(paths["one"])
+    found = Verified(test=0.5, std=0.1, seeds=[0, 1], date="2026-01-02", seconds=7200, gpu=gpu,
+                     sha256=training_sha256(recipe))  # fmt: skip
+    write_verified(recipe, found)
+    pace = {"seconds_per_epoch": 0.5}
+    monkeypatch.setattr(reproduction, "train_apart", lambda *_, **__: pace)
+    (row,) = reproductions(hours=0.1, device=device)
+    assert row["state"] == "too long" and row["hours"] == pytest.approx(hours)
 
 
 def test_an_error_of_one_leaves_the_others_alone(shipped, tmp_path, monkeypatch):

@@ -99,6 +99,15 @@ def test_what_cannot_be_recorded_is_said(case, said):
     assert len(losses) == EPOCHS and not any(replays)
 
 
+@pytest.mark.parametrize("model", ["sgformer", "difformer"])
+def test_attention_of_many_nodes_is_recorded(model, monkeypatch):
+    for number in ("LARGE", "ROWS"):
+        monkeypatch.setattr(f"zoo.ops.gram_attention.{number}", 0)
+    case = without_dropout(Case(model))
+    losses, replays, _ = trained(case)
+    assert any(replays) and losses == trained(case, capture=False)[0]
+
+
 def test_a_small_graph_is_recorded_unasked(monkeypatch):
     assert any(trained(Case("gcn"), capture=None)[1])
     monkeypatch.setattr("zoo.training.epoch.RECORDED", NODES - 1)
