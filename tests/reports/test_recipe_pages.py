@@ -83,9 +83,10 @@ def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
         assert (expected, source) == (str(expect["test"]), expect["source"])
         if measured:
             stored = recipe["verified"]
-            said = re.fullmatch(r"(\S+) ± (\S+), (\d+) seeds?, (\S+)", measured).groups()
+            pattern = r"(\S+) ± (\S+), (\d+) seeds?, ([\d-]+)(?:, (.+))?"
+            said = re.fullmatch(pattern, measured).groups(default="")
             kept = stored["test"], stored["std"], len(stored["seeds"]), stored["date"]
-            assert said == tuple(map(str, kept))
+            assert said == (*map(str, kept), stored.get("gpu", ""))
         else:
             assert "verified" not in recipe
 

@@ -3,6 +3,9 @@
 Without a GPU it is a pretended one, whose recordings keep what the host decided as a real one does.
 """
 
+import gc
+import weakref
+
 import pretended_recording
 import pytest
 from cuda_cases import NODES, OF_BATCHES, ORDERS, RBA, RECORDED, Case, without_dropout
@@ -10,7 +13,7 @@ from pretended_cuda import pretended_cuda
 
 from zoo.errors import ZooError
 from zoo.registry import MODELS
-from zoo.training.captured import WARM
+from zoo.training.captured import WARM, CapturedStep
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.fit import Hooks, fit
 
@@ -106,6 +109,23 @@ def test_attention_of_many_nodes_is_recorded(model, monkeypatch):
     case = without_dropout(Case(model))
     losses, replays, _ = trained(case)
     assert any(replays) and losses == trained(case, capture=False)[0]
+
+
+def test_what_was_recorded_is_let_go_of(monkeypatch):
+    kept = []
+
+    class Seen(CapturedStep):
+        def __init__(self, *given):
+            super().__init__(*given)
+            kept.append(weakref.ref(self))
+
+    monkeypatch.setattr("zoo.training.epoch.CapturedStep", Seen)
+    gc.disable()
+    try:
+        trained(Case("gcn"))
+        assert len(kept) == 1 and kept[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_small_graph_is_recorded_unasked(monkeypatch):

@@ -152,7 +152,7 @@ def _measured(recipe: Recipe) -> str:
     if found is None:
         return ""
     seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
-    return f"{found.test} ± {found.std}, {seeds}, {found.date}"
+    return ", ".join(filter(None, [f"{found.test} ± {found.std}", seeds, found.date, found.gpu]))
 
 
 def _first_sentence(path: Path) -> str:
@@ -238,7 +238,7 @@ def _result(recipe: Recipe, best: Recipe | None) -> list[str]:
         f"**{score}**" if recipe is best else score,
         _beside(found.test, best.verified.test, metric_of(recipe)) if best else "",
         str(len(found.seeds)),
-        f"{found.seconds:,.0f}" if found.seconds else "",
+        f"{found.seconds:,.0f} {found.gpu or ''}".strip() if found.seconds else "",
         state,
     ]
 

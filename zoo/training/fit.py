@@ -174,6 +174,8 @@ def fit(
         if not state.best.scores:
             raise
         interrupted = True
+    finally:
+        steps.forget()  # what is recorded keeps its memory, and knows the steps that know it
     return state.finish(interrupted)
 
 
