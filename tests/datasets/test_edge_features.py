@@ -148,6 +148,10 @@ def test_from_check_to_predictions_by_commands(zoo, tmp_path, caplog):
     zoo("train", "gcn-cora", "dataset=own", "dataset.edge_features=trust",
                "train.epochs=2", "seeds=[0]", "--quiet")  # fmt: skip
     assert "gcn ignores the features of edges of own; gat, gine and htgn" in caplog.text
+    assert "ignores the weights" not in caplog.text
+    zoo("train", "mlp-cora", "dataset=own", "dataset.edge_features=trust", "dataset.direction=in",
+        "train.epochs=2", "seeds=[0]", "--quiet")  # fmt: skip
+    assert "mlp ignores the weights and directions of edges of own; gcn counts" in caplog.text
     caplog.clear()
     zoo("train", "sgformer-cora", "dataset=own", "dataset.edge_features=trust", "train.epochs=2",
         "seeds=[0]", "--quiet", "model.propagation={name: gat, edge_dim: 1}")  # fmt: skip

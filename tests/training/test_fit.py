@@ -135,6 +135,15 @@ def test_a_phase_may_begin_before_the_first_evaluation(data, split):
     assert fit(model, on(data, split), epochs=4, evaluate_every=3).epochs == 4
 
 
+def test_a_phase_that_never_begins_is_told_of(data, split, caplog):
+    model = create_model("polynormer", data.inputs, data.classes, dim=8, local_epochs=3)
+    fit(model, on(data, split), epochs=4)
+    assert not caplog.text
+    model = create_model("polynormer", data.inputs, data.classes, dim=8, local_epochs=3)
+    fit(model, on(data, split), epochs=3)
+    assert "begins after 3 epochs, and training ends after 3: " in caplog.text
+
+
 def test_patience_counts_from_where_the_last_phase_begins(data, split):
     """Before it, a part of the model has not been trained at all."""
     model = scripted(data, split, [(0.8, 0), *[(0.5, 0)] * 50])

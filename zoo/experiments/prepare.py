@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.canonical_form import WEIGHT
 from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
 from zoo.config.recipe import word
@@ -31,7 +32,7 @@ from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.training.fit import Hooks
 from zoo.training.full_batch import TrainingData, identity
-from zoo.weights.create import create_model, with_edge_dim
+from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
 from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
@@ -104,10 +105,12 @@ def prepare(plan: Plan) -> Prepared:
 
 def _warn(plan: Plan, data: Dataset) -> None:
     """Say what makes a training less than it seems."""
-    warn = logging.getLogger(__name__).warning
-    if data.edge_dim and not _reads_edges(plan.model):
-        name = plan.model["name"]
+    warn, name = logging.getLogger(__name__).warning, plan.model["name"]
+    if data.edge_dim and not reads_edge_features(plan.model):
         warn(f"{name} ignores the features of edges of {data.name}; gat, gine and htgn read them.")
+    weighted = WEIGHT in getattr(getattr(data, "graph", None), "edata", {})
+    if weighted and not MODELS[name].edge_weights:
+        warn(f"{name} ignores the weights and directions of edges of {data.name}; gcn counts them.")
     if data.task == "node-classification" and data.classes == 1:
         warn(f"all labels of {data.name} are of one class, so that every model is right.")
     if plan.start_from is not None and getattr(data, "moments", None) is not None:
@@ -213,7 +216,7 @@ def _of_features(data: Dataset) -> dict[str, Any]:
 
 def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
     """Return what features, and kinds, of edges are called that the model of a plan reads."""
-    features = data.edge_feature_names if _reads_edges(plan.model) else None
+    features = data.edge_feature_names if reads_edge_features(plan.model) else None
     kinds = getattr(data, "relation_names", None) if plan.model.get("relations", 1) != 1 else None
     named = {"edge_feature_names": features, "relation_names": kinds}
     return {key: None if names is None else list(names) for key, names in named.items()}
@@ -272,12 +275,6 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
-
-
-def _reads_edges(model: dict[str, Any]) -> bool:
-    """Return whether a resolved model has a place for features of edges."""
-    inner = [each for each in model.values() if isinstance(each, dict)]
-    return "edge_dim" in model or any(each.get("edge_dim") for each in inner)
 
 
 def build(prepared: Prepared) -> tuple[Model, Start | None]:

@@ -3,6 +3,7 @@
 It knows no model, data set or task by name. The test nodes are looked at for the best epoch only.
 """
 
+import logging
 import statistics
 import time
 from collections.abc import Callable
@@ -148,6 +149,11 @@ def fit(
     # What it logs of an epoch is the rate of the last step in it.
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
     best = Best(model, optimiser, model.phase_starts(), on.task.metric_name)
+    if (last := max(model.phase_starts(), default=0)) >= epochs:
+        logging.getLogger(__name__).warning(
+            f"the last phase of this model begins after {last:,} epochs, and training ends after "
+            f"{epochs:,}: what it has for that phase stays untrained. Train for longer."
+        )
     state = _State(model, optimiser, rates, best)
     if hooks.checkpoint:
         hooks.checkpoint.read(state.resume)

@@ -91,6 +91,12 @@ def with_edge_dim(name: str, options: dict[str, Any], held: int) -> dict[str, An
     return {**options, "edge_dim": held} if reads else options
 
 
+def reads_edge_features(model: dict[str, Any]) -> bool:
+    """Return whether a model, as its name and all of its options, reads features of edges."""
+    inner = [each for each in model.values() if isinstance(each, dict)]
+    return "edge_dim" in model or any(each.get("edge_dim") for each in inner)
+
+
 def list_models(
     pattern: str | None = None,
     *,
