@@ -145,10 +145,7 @@ def read_environment(folder: Path) -> Environment | None:
     path = folder / "environment.json"
     if not os.path.lexists(path):
         return None
-    fix = (
-        "Correct it, or delete it: the run then goes on with as many processes and threads as it "
-        "is given."
-    )
+    fix = "Correct it, or delete it: the run then takes the processes and threads that it is given."
     return Environment.model_validate(_read(path, Environment, fix))
 
 
