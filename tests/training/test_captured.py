@@ -3,6 +3,7 @@
 Without a GPU it is a pretended one, whose recordings keep what the host decided as a real one does.
 """
 
+import functools
 import gc
 import weakref
 
@@ -13,7 +14,7 @@ from pretended_cuda import pretended_cuda
 
 from zoo.errors import ZooError
 from zoo.registry import MODELS
-from zoo.training.captured import WARM, CapturedStep
+from zoo.training.captured import WARM, CapturedStep, can_record
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.fit import Hooks, fit
 
@@ -129,9 +130,28 @@ def test_what_was_recorded_is_let_go_of(monkeypatch):
 
 
 def test_a_small_graph_is_recorded_unasked(monkeypatch):
+    for case in RECORDED:
+        model = case.build()
+        assert can_record(model, case.data().task.loss, case.data().augment), case
     assert any(trained(Case("gcn"), capture=None)[1])
     monkeypatch.setattr("zoo.training.epoch.RECORDED", NODES - 1)
     assert not trained(Case("gcn"), capture=None)[1]
+
+
+def test_code_from_elsewhere_is_recorded_when_asked_for(monkeypatch):
+    class Own(MODELS["gcn"]):
+        pass
+
+    with monkeypatch.context() as patch:
+        patch.setitem(MODELS, "own", Own)
+        assert not trained(Case("own"), capture=None)[1] and any(trained(Case("own"))[1])
+    model = Case("sgformer").build()
+    assert can_record(model) and not can_record(model, lambda: 0)
+    model.extra = functools.partial(lambda: 0)
+    assert not can_record(model)
+    model = Case("gcn").build()
+    model.register_forward_hook(lambda *_: None)
+    assert not can_record(model)
 
 
 def test_what_a_gpu_refuses_in_a_recording_is_said(monkeypatch):

@@ -8,6 +8,7 @@ Graphs" (2021).
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 
 import torch
@@ -19,6 +20,25 @@ from zoo.system.context import using
 
 WARM = 3
 """Steps that are taken as they are before one is recorded: what is made once is made in them."""
+
+
+def can_record(model: nn.Module, *functions: Callable) -> bool:
+    """Return whether a step of a model, its loss and so on are the zoo's and torch's own.
+
+    Code from elsewhere may decide something anew in each step, such as which layer is left out,
+    which a recording decides once.
+    """
+    modules = list(model.modules())
+    held = (each for module in modules for each in (type(module), *vars(module).values()))
+    own = all(_is_own(each) for each in (*held, *functions) if callable(each))
+    return own and not any(each._forward_hooks or each._forward_pre_hooks for each in modules)
+
+
+def _is_own(function: Callable) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    package = (getattr(function, "__module__", None) or "builtins").partition(".")[0]
+    return package in ("zoo", "torch", "builtins")
 
 
 class CapturedStep:

@@ -23,7 +23,7 @@ from zoo.nn.running_statistics import RunningStatistics
 from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.training.captured import CapturedStep
+from zoo.training.captured import CapturedStep, can_record
 from zoo.training.full_batch import (
     Apart,
     Divided,
@@ -61,7 +61,7 @@ class Steps:
             has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
             `batches`, as training does.
         capture: whether a GPU is to record the step and replay it, see `CapturedStep`; None: that
-            of a whole graph of at most `RECORDED` nodes, where it can be.
+            of a whole graph of at most `RECORDED` nodes, of a model without code from elsewhere.
 
     Attributes:
         over: the mini-batch strategy of training.
@@ -107,7 +107,8 @@ class Steps:
             raise ZooError("`capture` records the step of a whole graph on one GPU; leave it out.")
         self._asked_for = bool(self.capture)
         if self.capture is None:
-            self.capture = whole and len(data.x) <= RECORDED
+            calls = self.on.task.loss, self.on.augment
+            self.capture = whole and len(data.x) <= RECORDED and can_record(self.model, *calls)
         self.capture = self.capture and torch.device(self.device).type == "cuda"
 
     def _batched(self) -> bool:

@@ -132,7 +132,7 @@ def fit(
         capture: record the step of a small graph once as a CUDA graph and replay it: a GPU is
             asked for one thing instead of hundreds. Not with `lamb`, nor of attention that itself
             draws inside of random batches; on a CPU the same as without. Left out, it is recorded
-            where it can be, of at most 100,000 nodes.
+            where it can be, of at most 100,000 nodes, by models without code from elsewhere.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
