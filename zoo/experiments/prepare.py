@@ -108,7 +108,7 @@ def _warn(plan: Plan, data: Dataset) -> None:
     warn, name = logging.getLogger(__name__).warning, plan.model["name"]
     if data.edge_dim and not reads_edge_features(plan.model):
         warn(f"{name} ignores the features of edges of {data.name}; gat, gine and htgn read them.")
-    weighted = WEIGHT in getattr(getattr(data, "graph", None), "edata", {})
+    weighted = WEIGHT in getattr(vars(data).get("graph"), "edata", {})  # samples raise
     if weighted and not MODELS[name].edge_weights:
         warn(f"{name} ignores the weights and directions of edges of {data.name}; gcn counts them.")
     if data.task == "node-classification" and data.classes == 1:
