@@ -9,7 +9,8 @@ from cuda_cases import COMBINATIONS, RECORDED, compare, without_dropout
 
 from zoo.training.fit import Hooks, fit
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
 
 
 @pytest.fixture(autouse=True)
