@@ -30,6 +30,7 @@ GRAPHS = {
 TRAIN = {"epochs": 300, "patience": 60}
 
 MIX = {"alpha": 0.5, "norm": "layer"}
+DEALT = {"attention": {"name": "rba", "size": 1024}}  # all pairs of 10,000 nodes take too long
 BATCH = {"graph_norm": "batch", "graph_branch": "residual"}
 SETTINGS: dict[str, dict[str, dict]] = {
     "sgformer": {
@@ -71,6 +72,45 @@ SETTINGS: dict[str, dict[str, dict]] = {
         "2 layers": {"layers": 2},
         "2 layers, batch norm": {"layers": 2, "norm": "batch"},
         "2 layers, layer norm": {"layers": 2, "norm": "layer"},
+    },
+    "gine": {
+        "batch norm": {"norm": "batch", "residual": False},
+        "batch norm, residual": {"norm": "batch", "residual": True},
+        "layer norm": {"norm": "layer", "residual": False},
+        "layer norm, residual": {"norm": "layer", "residual": True},
+    },
+    "mlp": {
+        "no norm": {"norm": "none"},
+        "batch norm": {"norm": "batch"},
+        "layer norm": {"norm": "layer"},
+    },
+    "nodeformer": {
+        "4 heads": {"full_heads": 4, "dropout": 0.0, "norm": "layer"},
+        "1 head": {"full_heads": 1, "dropout": 0.0, "norm": "layer"},
+        "1 head, dropout 0.5": {"full_heads": 1, "dropout": 0.5, "norm": "layer"},
+        "1 head, dropout 0.5, batch norm": {"full_heads": 1, "dropout": 0.5, "norm": "batch"},
+    },
+    "htgn": {
+        "layer norm": {"norm": "layer", "dropout": 0.5},
+        "batch norm": {"norm": "batch", "dropout": 0.5},
+        "layer norm, less dropout": {"norm": "layer", "dropout": 0.2},
+        "batch norm, less dropout": {"norm": "batch", "dropout": 0.2},
+    },
+    "graphgps": {
+        "batch norm": {**DEALT, "norm": "batch", "propagation": "gcn", "dropout": 0.5},
+        "layer norm": {**DEALT, "norm": "layer", "propagation": "gcn", "dropout": 0.5},
+        "layer norm, GAT": {**DEALT, "norm": "layer", "propagation": "gat", "dropout": 0.5},
+        "layer norm, less dropout": {
+            **DEALT, "norm": "layer", "propagation": "gcn", "dropout": 0.2,
+        },
+    },
+    "transformer": {
+        "layer norm first": {**DEALT, "norm": "layer", "norm_first": True, "dropout": 0.5},
+        "layer norm last": {**DEALT, "norm": "layer", "norm_first": False, "dropout": 0.5},
+        "batch norm first": {**DEALT, "norm": "batch", "norm_first": True, "dropout": 0.5},
+        "layer norm first, less dropout": {
+            **DEALT, "norm": "layer", "norm_first": True, "dropout": 0.2,
+        },
     },
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ import torch
 from scipy import sparse
 
 from zoo.config.options import pick
-from zoo.datasets import FEATURES, GraphArrays, make_dataset
+from zoo.datasets import FEATURES, Dataset, GraphArrays, make_dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.dataset import METRICS
 from zoo.datasets.files.prepared import read_prepared, write_prepared
@@ -99,6 +99,11 @@ def test_canonical_refuses_what_is_no_graph():
         canonical([[0, 1]])
     with pytest.raises(ZooError, match=r"row 1 is \[3, 7\].*5 nodes"):
         canonical([[0, 1], [3, 7]], nodes=5)
+    for word, words in ({"direction": "along"}, "both, in"), ({"duplicates": "maen"}, "'mean'"):
+        with pytest.raises(ZooError, match=words):
+            canonical([[0, 1]], nodes=2, **word)
+    with pytest.raises(ZooError, match="'separate'"):
+        Dataset.from_dgl(dgl.graph(([0], [1])), relations="seperate")
     assert canonical(np.zeros((0, 2), int), nodes=3).num_edges() == 3
 
 

@@ -1,7 +1,6 @@
 """Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -10,18 +9,18 @@ from scipy import sparse
 
 from zoo.canonical_form import FEATURE, WEIGHT, remember
 from zoo.datasets.files.edge_arrays import (
+    Direction,
+    Duplicates,
+    Relations,
     are_canonical,
     check_edge_features,
     check_edges,
     check_weights,
+    check_words,
 )
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
-
-Duplicates = Literal["mean", "sum", "max"]
-Direction = Literal["both", "in", "out", "separate"]
-Relations = Literal["together", "separate"]
 
 
 def canonical(
@@ -57,10 +56,11 @@ def canonical(
         A new DGLGraph on the CPU, with the node data of a given graph.
 
     Raises:
-        ZooError: several kinds of nodes or edges, edges that are no pairs of nodes 0 to N-1, or
-            weights or kinds of edges that are not one number from 0 for each edge, or features
-            that are not finite.
+        ZooError: an unknown word, several kinds of nodes or edges, edges that are no pairs of
+            nodes 0 to N-1, weights or kinds of edges that are not one number from 0 for each edge,
+            or features that are not finite.
     """
+    check_words(duplicates, direction)
     if not isinstance(source, DGLGraph):
         if nodes is None:
             raise ZooError("edges do not say how many nodes there are: write canonical(e, nodes=N)")
@@ -130,6 +130,7 @@ def graph_of(
     Raises:
         ZooError: kinds of edges are to be kept apart, and there is one, or directions are as well.
     """
+    check_words(duplicates, direction, relations)
     apart = relations == "separate"
     if apart and (arrays.relations is None or len(arrays.relation_names or ()) == 1):
         raise ZooError("`relations: separate` is of several kinds of edges, and there is one here.")
@@ -166,8 +167,7 @@ def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
     Raises:
         ZooError: some have weights, directions or features of edges, and others have not.
     """
-    bare = [graph.local_var() for graph in graphs]
-    for graph in bare:
+    for graph in (bare := [graph.local_var() for graph in graphs]):
         for key in list(graph.ndata):
             graph.ndata.pop(key)
     if len({tuple((key, tuple(graph.edata[key].shape[1:])) for key in sorted(graph.edata))

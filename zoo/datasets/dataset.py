@@ -13,7 +13,8 @@ from zoo.canonical_form import FEATURE, WEIGHT, subgraph
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
-from zoo.datasets.canonical import Direction, Duplicates, Relations, canonical, graph_of
+from zoo.datasets.canonical import canonical, graph_of
+from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
 from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts

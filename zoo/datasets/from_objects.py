@@ -11,8 +11,8 @@ from torch import Tensor
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table, pick
 from zoo.config.recipe import word
-from zoo.datasets.canonical import Direction, Duplicates
 from zoo.datasets.files import objects
+from zoo.datasets.files.edge_arrays import Direction, Duplicates
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights, array_of
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrices import from_scipy

@@ -1,9 +1,15 @@
 """Arrays of edges, checked: their ends, weights and features."""
 
+from typing import Literal, get_args
+
 import numpy as np
 
 from zoo.datasets.files.labels import check_plain, first_true
-from zoo.errors import ZooError
+from zoo.errors import ZooError, brief, suggestion
+
+Duplicates = Literal["mean", "sum", "max"]
+Direction = Literal["both", "in", "out", "separate"]
+Relations = Literal["together", "separate"]
 
 
 def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
@@ -27,6 +33,17 @@ def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
             "`node_features`."
         )
     return edges.astype(np.int64, copy=False)
+
+
+def check_words(duplicates: str, direction: str, relations: str = "together") -> None:
+    """Refuse another word than those of `Duplicates`, `Direction` and `Relations`."""
+    for option, word, known in (
+        ("duplicates", duplicates, Duplicates),
+        ("direction", direction, Direction),
+        ("relations", relations, Relations),
+    ):
+        if word not in (words := get_args(known)):
+            raise ZooError(f"{option}: {brief(word)} is not known; {suggestion(word, words)}")
 
 
 def are_canonical(edges: np.ndarray, nodes: int) -> bool:

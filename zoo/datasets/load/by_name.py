@@ -15,8 +15,8 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
-from zoo.datasets.canonical import Direction, Duplicates, Relations
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import METRICS, infer_task
 from zoo.datasets.files.prepared import read_prepared

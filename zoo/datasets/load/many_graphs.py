@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from zoo.config.options import Count, Table
-from zoo.datasets.canonical import Direction, Duplicates
+from zoo.datasets.files.edge_arrays import Direction, Duplicates
 from zoo.datasets.files.edge_columns import Weights
 from zoo.datasets.files.graph_set_arrays import read_tu_folder
 from zoo.datasets.files.labels import FORECASTING, GRAPHS
