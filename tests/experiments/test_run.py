@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from preloaded import run_preloaded
@@ -253,3 +254,24 @@ def test_one_class_alone_is_told_before_training(tmp_path, caplog):
         {"dataset": data, "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}, runs=tmp_path
     )
     assert "all labels of sbm are of one class, so that every model is right" in caplog.text
+
+
+@pytest.mark.parametrize("task, words", [("node-binary", "two classes"), ("node-regression", "R²")])
+def test_a_part_without_a_score_is_told_before_training(tmp_path, task, words):
+    """Of the second seed only: what the first would take is not lost."""
+    nodes = 12
+    of = np.repeat([[0], [1], [2]], [4, 4, 4]).ravel()
+    masks = {
+        part: np.stack([of == number, np.arange(nodes) // 2 % 3 == number])
+        for number, part in enumerate(("train", "val", "test"))
+    }
+    labels = np.isin(np.arange(nodes), [0, 4, 10]).astype(np.int64)
+    file = tmp_path / "mine.npz"
+    np.savez(file, edges=np.zeros((0, 2), np.int64), node_labels=labels,
+             node_features=np.eye(nodes, dtype=np.float32),
+             **{f"{part}_masks": mask for part, mask in masks.items()})  # fmt: skip
+    data = {"name": str(file), "task": task, "split": "benchmark"}
+    recipe = {"dataset": data, "model": "mlp", "train": {"epochs": 1}, "seeds": [0, 1]}
+    with pytest.raises(ZooError, match=f"with seed 1, val: .*{words}"):
+        run_recipe(recipe, runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

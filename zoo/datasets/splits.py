@@ -20,6 +20,7 @@ from torch import Tensor
 from zoo.config.options import Spec, Table, pick, problems, resolved
 from zoo.config.recipe import word
 from zoo.datasets.files.graph_arrays import PARTS
+from zoo.datasets.files.labels import BINARY, MULTILABEL, REGRESSION
 from zoo.datasets.split_words import (
     ROUNDING,
     SHARES,
@@ -35,6 +36,7 @@ from zoo.datasets.split_words import (
     ratio,
     stratified,
 )
+from zoo.datasets.tasks import Task
 from zoo.errors import Problem, ZooError
 
 _OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
@@ -170,6 +172,22 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         data.need_samples()
     known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
+
+
+def check_scores(task: Task, data: Any, split: Split, seed: int) -> None:
+    """Refuse a split of a data set of which a part has no score, before anything is trained.
+
+    Raises:
+        ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
+    """
+    if task.name not in (BINARY, MULTILABEL, REGRESSION):  # others need a label, no more
+        return
+    for part in PARTS:
+        y = data.y[getattr(split, part)]
+        try:
+            task.metric(torch.zeros(len(y), task.outputs(data.classes)), y)
+        except ZooError as error:
+            raise ZooError(f"with seed {seed}, {part}: {error}") from None
 
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
