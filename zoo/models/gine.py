@@ -40,7 +40,7 @@ class GINE(Model):
         layers: Few = 2,
         dropout: Rate = 0.5,
         norm: Norm = "batch",
-        residual: bool = False,
+        residual: bool = True,
         edge_dim: Count | None = None,
     ):
         super().__init__()

@@ -33,7 +33,7 @@ class MLP(MessagePassing):
         layers: Few = 2,
         dropout: Rate = 0.5,
         input_dropout: Rate = 0.0,
-        norm: Norm = "none",
+        norm: Norm = "layer",
     ):
         super().__init__(
             in_dim,
