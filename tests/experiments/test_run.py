@@ -275,3 +275,22 @@ def test_a_part_without_a_score_is_told_before_training(tmp_path, task, words):
     with pytest.raises(ZooError, match=f"with seed 1, val: .*{words}"):
         run_recipe(recipe, runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_class_without_a_label_in_training_is_told(tmp_path, caplog, many):
+    of = np.arange(12) % 3
+    labels = np.where(of == 0, 0, 1 + np.arange(12) // 6)  # 1 and 2 are not of the training
+    if many:
+        labels = np.stack([np.arange(12) // 6, np.where(of == 0, np.nan, np.arange(12) // 6)], 1)
+    file = tmp_path / "mine.npz"
+    masks = {
+        f"{part}_masks": (of == each)[None] for each, part in enumerate(("train", "val", "test"))
+    }
+    np.savez(file, edges=np.zeros((0, 2), np.int64), node_labels=labels,
+             node_features=np.eye(12, dtype=np.float32), **masks)  # fmt: skip
+    data = {"name": str(file), "split": "benchmark"}
+    recipe = {"dataset": data, "model": "mlp", "train": {"epochs": 1}, "seeds": [0, 1]}
+    run_recipe(recipe, runs=tmp_path / "runs")
+    told = [each for each in caplog.messages if "no label of training is of" in each]
+    assert len(told) == 1 and ("of 1, which" if many else "of 1, 2, which") in told[0]

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +21,14 @@ from torch import Tensor
 from zoo.config.options import Spec, Table, pick, problems, resolved
 from zoo.config.recipe import word
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.files.labels import BINARY, MULTILABEL, REGRESSION
+from zoo.datasets.files.labels import (
+    BINARY,
+    CLASSIFICATION,
+    GRAPHS,
+    MULTILABEL,
+    REGRESSION,
+    SEQUENCES,
+)
 from zoo.datasets.split_words import (
     ROUNDING,
     SHARES,
@@ -174,20 +182,44 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
 
 
-def check_scores(task: Task, data: Any, split: Split, seed: int) -> None:
-    """Refuse a split of a data set of which a part has no score, before anything is trained.
+def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
+    """Refuse a part without a score before anything is trained; warn of classes not to be learnt.
+
+    Args:
+        task: what is trained.
+        data: the data set.
+        splits: of each seed.
 
     Raises:
         ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
     """
-    if task.name not in (BINARY, MULTILABEL, REGRESSION):  # others need a label, no more
-        return
-    for part in PARTS:
-        y = data.y[getattr(split, part)]
-        try:
-            task.metric(torch.zeros(len(y), task.outputs(data.classes)), y)
-        except ZooError as error:
-            raise ZooError(f"with seed {seed}, {part}: {error}") from None
+    scored = task.name in (BINARY, MULTILABEL, REGRESSION)  # others need a label, no more
+    for seed, split in splits.items():
+        for part in PARTS if scored else ():
+            y = data.y[getattr(split, part)]
+            try:
+                task.metric(torch.zeros(len(y), task.outputs(data.classes)), y)
+            except ZooError as error:
+                raise ZooError(f"with seed {seed}, {part}: {error}") from None
+    for seed, split in splits.items():
+        if unseen := _unseen(task, data, split):
+            named = [str((data.labels or range(data.classes))[each]) for each in unseen]
+            logging.getLogger(__name__).warning(
+                f"with seed {seed}, no label of training is of {', '.join(named[:5])}, which "
+                "validation or test ask for: nothing can learn that."
+            )
+            return
+
+
+def _unseen(task: Task, data: Any, split: Split) -> list[int]:
+    """Return the classes, or of many targets those, that are labelled outside of training only."""
+    if task.name not in (CLASSIFICATION, MULTILABEL, GRAPHS, SEQUENCES):
+        return []
+    of_train, of_others = (
+        y.isfinite().any(dim=0).nonzero().flatten() if y.ndim == 2 else y[y >= 0].unique()
+        for y in (data.y[split.train], data.y[torch.cat([split.val, split.test])])
+    )
+    return of_others[~torch.isin(of_others, of_train)].tolist()
 
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:

@@ -19,7 +19,7 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
-from zoo.datasets.splits import PARTS, Split, check_scores, split_of
+from zoo.datasets.splits import PARTS, Split, check_parts, split_of
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
@@ -89,8 +89,7 @@ def prepare(plan: Plan) -> Prepared:
     seeds = plan.recipe.seeds
     try:
         splits = [split_of(data, plan.split, seed) for seed in seeds]
-        for seed, split in zip(seeds, splits, strict=True):
-            check_scores(task, data, split, seed)
+        check_parts(task, data, dict(zip(seeds, splits, strict=True)))
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
