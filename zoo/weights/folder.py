@@ -124,7 +124,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except ValidationError as error:
         [first, *_] = error.errors()
         where = ".".join(map(str, ("about", *first["loc"])))[:100]
-        raise ZooError(f"{path}: {where}: {sentence(first)} Copy or train it again.") from None
+        raise ZooError(f"{path}: {where}: {sentence(first)}. Copy or train it again.") from None
 
 
 def sha256_of(path: Path) -> str:
