@@ -58,3 +58,10 @@ def test_a_target_that_no_node_knows_is_named(task):
         assert found.found == f"of {named} no value is known"
     labels[0, 0] = 1
     assert findings(arrays(labels, task=task))["targets"].values.keys() != {"unknown"}
+
+
+def test_too_few_labels_for_a_split_are_to_be_fixed():
+    few = findings(arrays([0, 1, 0, -1]))["split"]
+    assert few.verdict == "fix" and "none of the 3 labelled nodes for val" in few.fix
+    assert findings(arrays([0, 1] * 5))["split"].verdict == "good"
+    assert findings(arrays([-1] * 4))["split"].verdict == "good"  # nothing to split

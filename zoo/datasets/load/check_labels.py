@@ -1,14 +1,21 @@
 """What `zoo data check` says of labels and splits; see `check_in_memory`."""
 
 import numpy as np
+import torch
 
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import PARTS, check_masks
 from zoo.datasets.files.labels import REGRESSION
+from zoo.datasets.splits import make_split
 from zoo.errors import Finding, refused_by
 
 APART = 100
 """How many times larger numbers are from which they lie apart in scale."""
+
+_DEALT = "ratio-60-20-20"
+
+_ENOUGH = 10
+"""Labelled nodes of which each part gets some."""
 
 _FEW = 5
 """Labelled nodes of a class below which a random split may leave it out of a part."""
@@ -83,8 +90,10 @@ def _target_spread(targets: np.ndarray) -> list[Finding]:
 def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
     """Look at the splits that come with the graph: their sizes, and nodes in two parts."""
     if not arrays.masks:
-        text = "none of its own: ratio-60-20-20 deals the labelled nodes at random"
-        return [Finding("split", "good", text)]
+        text = f"none of its own: {_DEALT} deals the labelled nodes at random"
+        some = torch.zeros(min(int(_labelled(arrays.labels).sum()), _ENOUGH))
+        few = refused_by("split", lambda: make_split(_DEALT, some, None, seed=0))
+        return few if len(some) and few else [Finding("split", "good", text)]
     refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
     if refused:
         return refused
