@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from zoo.ops.second_gradients import second_gradients
 
 
 class Along(Protocol):
@@ -103,10 +105,11 @@ class _MessageSum(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
         x, features, weight, bias, weights = ctx.saved_tensors
         ends, needed = ctx.ends, ctx.needs_input_grad
+        if torch.is_grad_enabled():
+            return *second_gradients(partial(_messages, ends), ctx.saved_tensors, grad), None
         grad_x, grad_weight, grad_bias = map(torch.zeros_like, (x, weight, bias))
         grad_features = torch.empty_like(features) if needed[1] else None
         grad_weights = torch.empty_like(weights) if needed[4] else None
@@ -124,6 +127,13 @@ class _MessageSum(torch.autograd.Function):
             if grad_features is not None:
                 grad_features[block] = own @ weight
         return grad_x, grad_features, grad_weight, grad_bias, grad_weights, None
+
+
+def _messages(ends: Ends, x, features, weight, bias, weights: Tensor | None) -> Tensor:
+    """Return what `message_sum` does, by operations that autograd knows, of all edges at once."""
+    messages = _before(slice(None), ends, x, features, weight, bias).relu()
+    messages = messages if weights is None else messages * weights.unsqueeze(-1)
+    return x.new_zeros(ends.targets, x.shape[1]).index_add(0, ends.tips, messages)
 
 
 def _before(block: slice, ends: Ends, x, features, weight, bias) -> Tensor:
@@ -171,6 +181,12 @@ class Ends(NamedTuple):
             one = source.index_select(0, self.tails[block])
             out[block] = (one * target.index_select(0, self.tips[block])).sum(-1)
         return out
+
+    def softmax_gradient(self, weights: Tensor, grad: Tensor) -> Tensor:
+        """Return the gradient of the scores (E, H), by that of their softmax over each N(v)."""
+        shares = weights * grad
+        sums = shares.new_zeros(self.targets, shares.shape[1]).index_add(0, self.tips, shares)
+        return shares - weights * sums.index_select(0, self.tips)
 
 
 _NUMBERS = 2**23  # per block of edges: their rows of features exist at a time, (B, H, D)

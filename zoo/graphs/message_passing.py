@@ -26,6 +26,7 @@ from zoo.graphs.along import Along, Ends, Rows
 from zoo.graphs.shard import Graph, edges, sources
 from zoo.graphs.spmm_cpu import Bags
 from zoo.ops.precision import wide
+from zoo.ops.second_gradients import with_second_gradients
 from zoo.system.context import context
 from zoo.tracing import facts, facts_of, graph_of, operator
 
@@ -110,7 +111,8 @@ class _Dgl:
 
     @staticmethod
     def edge_softmax(graph, scores: Tensor) -> Tensor:
-        return dgl.ops.edge_softmax(numbered(graph), scores)
+        softmax, again = partial(dgl.ops.edge_softmax, numbered(graph)), _ends(graph, scores)
+        return with_second_gradients(softmax, again.softmax_gradient, scores)
 
     @staticmethod
     def edge_dot(graph, source: Tensor, target: Tensor) -> Tensor:
@@ -219,8 +221,7 @@ class Numbered(NamedTuple):
 
 
 def _like(name: str, tensors: list[Tensor], number: int, against: bool) -> Tensor:
-    x = tensors[0]
-    per_node = name in ("sum", "weighted_sum")
+    x, per_node = tensors[0], name in ("sum", "weighted_sum")
     return x.new_empty(x.shape if per_node else (facts_of(number).edges, x.shape[1]))
 
 

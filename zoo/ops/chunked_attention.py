@@ -8,13 +8,16 @@ scattered likewise.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from zoo.errors import ZooError
+from zoo.ops.second_gradients import second_gradients
 from zoo.system import process_group
 from zoo.system.context import context, using
 
@@ -177,10 +180,12 @@ def attend_in_batches(
         keep = "inputs"
     widths = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
-    def made(chunk: Chunk, inputs: tuple[Tensor, ...], gradient: bool):
-        own = [chunk.take(each.detach()).requires_grad_(gradient) for each in inputs]
+    def made(chunk: Chunk, inputs: Sequence[Tensor], gradient: bool | None):
+        own = [chunk.take(each) for each in inputs]  # None: a part of their graph
+        if gradient is not None:
+            own = [each.detach().requires_grad_(gradient) for each in own]
         with (
-            torch.set_grad_enabled(gradient),
+            torch.set_grad_enabled(gradient is not False),
             torch.autocast(device, widths[1], enabled=widths[0]),
             _drawing(seed, chunk.start, v.device),
         ):
@@ -218,8 +223,10 @@ class _InBatches(torch.autograd.Function):
         return deal.collect(room)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient):
+        if torch.is_grad_enabled():
+            again = partial(_whole, ctx)
+            return None, None, None, *second_gradients(again, ctx.saved_tensors, gradient)
         rooms = [ctx.deal.room(gradient, *each) for each in ctx.like]
         inputs = ctx.saved_tensors
         for chunk in ctx.deal.chunks(gradient):
@@ -234,6 +241,17 @@ class _InBatches(torch.autograd.Function):
             for each, room in zip(own, rooms, strict=True):
                 chunk.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
         return None, None, None, *(ctx.deal.collect(room) for room in rooms)
+
+
+def _whole(ctx, *inputs: Tensor) -> Tensor:
+    """Return the output as autograd knows it all through, of all chunks at once."""
+    if ctx.deal.shared:
+        raise ZooError("what processes share has no second gradients; write `shard: none`.")
+    chunks = [*ctx.deal.chunks(inputs[-1])]
+    with sdpa_kernel(SDPBackend.MATH):  # torch's other softmaxes have no second gradients
+        made = [ctx.made(each, inputs, None)[1].flatten(-4, -3) for each in chunks]
+    rows = torch.cat([each.rows for each in chunks])
+    return torch.cat(made, dim=-3).index_select(-3, rows.argsort())
 
 
 def _kept_by_others() -> bool:

@@ -98,6 +98,11 @@ class _Gram(torch.autograd.Function):
         return linear_map(z, both[:, :-1], both[:, -1])
 
 
+def _quotient(z: Tensor, above: Tensor, below: Tensor) -> Tensor:
+    mass = (z @ below[:-1] + below[-1]).unsqueeze(1)
+    return linear_map(z, above[:, :-1], above[:, -1]) / mass
+
+
 class _Quotient(torch.autograd.Function):
     """(z W^T + b) / (z u + c) for z (N, D), [W, b] (E, D + 1) and [u, c] (D + 1,)."""
 
@@ -114,9 +119,7 @@ class _Quotient(torch.autograd.Function):
     def backward(ctx, grad):
         z, above, below, out, share = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            mass = (z @ below[:-1] + below[-1]).unsqueeze(1)
-            again = linear_map(z, above[:, :-1], above[:, -1]) / mass
-            return second_gradients(again, (z, above, below), grad)
+            return second_gradients(_quotient, (z, above, below), grad)
         shared, grad_mass = torch.empty_like(out), torch.empty_like(share)
         for given, rows, part, into, mass in row_blocks(grad, out, share, shared, grad_mass):
             torch.mul(given, part, out=into)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -110,8 +111,8 @@ class _Mean(torch.autograd.Function):
     def backward(ctx, grad):
         queries, keys, values, shifts, sums, averages = ctx.saved_tensors
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # second gradients
-            inputs = queries, keys, values
-            return *second_gradients(_written_out(*inputs, shifts), inputs, grad), None
+            inputs, again = (queries, keys, values), partial(_written_out, shifts=shifts)
+            return *second_gradients(again, inputs, grad), None
         return *_mean_gradient(grad, queries, keys, values, shifts, sums, averages), None
 
 

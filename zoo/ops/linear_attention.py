@@ -11,6 +11,7 @@ all, Polynormer (arXiv 2403.01232) adds nothing. `way` decides how it is compute
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -165,8 +166,8 @@ class _ByState(torch.autograd.Function):
     def backward(ctx, grad):
         q, k, v, state, keys, share, values = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            out = linear_mean(q, k, v, ctx.base, way="sums")
-            return *second_gradients(out, (q, k, v), grad), None
+            again = partial(linear_mean, base=ctx.base, way="sums")
+            return *second_gradients(again, (q, k, v), grad), None
         shared = grad * share
         grad_q, grad_mass = _through(shared, state.mT), torch.empty_like(share)
         keys, added = keys.unsqueeze(-3), v if values is None else values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch.nn import functional
 
 from zoo.ops.chunks import row_blocks
 from zoo.ops.precision import wide
+from zoo.ops.second_gradients import second_gradients
 
 
 def cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -46,9 +48,12 @@ class _CrossEntropy(torch.autograd.Function):
         return losses.masked_fill_(~known, 0.0).sum() / known.sum()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
         logits, y, masses, count = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            options = {"ignore_index": -1, "label_smoothing": ctx.smoothing}
+            again = partial(functional.cross_entropy, target=y, **options)
+            return *second_gradients(again, (wide(logits),), grad), None, None
         smoothing, out = ctx.smoothing, torch.empty_like(logits)
         share = (grad / count).to(masses.dtype)
         for rows, at, mass, into in row_blocks(logits, y.unsqueeze(1), masses, out):

@@ -46,7 +46,7 @@ class _CausalProduct(torch.autograd.Function):
     def backward(ctx, grad):
         q, k, v = ctx.saved_tensors
         if torch.is_grad_enabled():  # second gradients are asked for
-            return second_gradients(_of_pairs(q, k, v), (q, k, v), grad)
+            return second_gradients(_of_pairs, (q, k, v), grad)
         return (
             _product(grad, v, k),
             _product(v, grad, q, backwards=True),
