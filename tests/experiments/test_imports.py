@@ -176,6 +176,46 @@ def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, mo
     assert finished(contestants([mine])[0].plan, runs) is None
 
 
+@pytest.mark.parametrize("package", [False, True])
+def test_a_module_is_its_code_as_a_file_is(ran, tmp_path, monkeypatch, package):
+    """A run of another version is neither read as finished nor gone on with unasked."""
+    code = (tmp_path / "code.py").read_text()
+    place = tmp_path / "lib" / ("ours/part.py" if package else "ours.py")
+    place.parent.mkdir(parents=True)
+    place.write_text(code)
+    if package:
+        (place.parent / "__init__.py").write_text("from ours import part\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
+    (tmp_path / "mine.yaml").write_text(recipe_text({**RECIPE, "imports": ["ours"]}))
+
+    def anew():
+        for name in ("ours", "ours.part"):
+            sys.modules.pop(name, None)
+        ran()
+        return resolve(load_recipe(tmp_path / "mine.yaml"), trust=True)
+
+    done, runs = run_recipe(anew(), runs=tmp_path / "modules"), tmp_path / "modules"
+    assert finished(anew(), runs)["folder"] == done["folder"]
+    (Path(done["folder"]) / "summary.json").unlink()
+    assert resume_run(Path(done["folder"]))["folder"] == done["folder"]
+    place.write_text(code + "# changed\n")
+    assert finished(anew(), runs) is None
+    (Path(done["folder"]) / "summary.json").unlink()
+    MODELS.pop("stranger")
+    with pytest.raises(ZooError, match=r"ours.* has changed since you began this run"):
+        resume_run(Path(done["folder"]))
+
+
+def test_runs_by_other_code_of_the_zoo_are_not_read(tmp_path, monkeypatch, caplog):
+    recipe = {"dataset": RECIPE["dataset"], "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}
+    plan = resolve(load_recipe(recipe))
+    done = run_recipe(plan, runs=tmp_path)
+    assert finished(plan, tmp_path)["folder"] == done["folder"]
+    monkeypatch.setattr(launch, "code_sha256", lambda: "0" * 16)
+    assert finished(plan, tmp_path) is None and "by other code of the zoo" in caplog.text
+    assert finished(plan, tmp_path, any_code=True)["folder"] == done["folder"]
+
+
 def test_baselines_learn_from_data_that_a_recipe_imports(ran, tmp_path):
     ring = {**RECIPE, "dataset": "ring"}
     (tmp_path / "mine.yaml").write_text(recipe_text(ring))

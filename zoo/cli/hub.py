@@ -167,7 +167,7 @@ def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
 
     recipes = [recipe for recipe in map(load_recipe, recipe_names()) if recipe.verified]
     known = {
-        each.name: finished(resolve(each), runs)
+        each.name: finished(resolve(each), runs, any_code=True)
         for each in recipes
         if each.verified.sha256 == training_sha256(each)
     }

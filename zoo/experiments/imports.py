@@ -29,7 +29,7 @@ def import_sources(sources: Sequence[str], folder: Path, trust: Trust = True) ->
     """Import what a recipe's `imports` names: Python files, relative to a folder, or modules.
 
     Returns:
-        The SHA-256 of each file that was run, by its absolute path.
+        The SHA-256 of each file that was run, by its absolute path; of a package, of all its code.
 
     Raises:
         ZooError: a file or module is missing, fails while it is imported, or is not the one that
@@ -42,7 +42,7 @@ def import_sources(sources: Sequence[str], folder: Path, trust: Trust = True) ->
                 path = (folder / source).resolve()
                 ran[str(path)] = _import_file(path, trust)
             else:
-                importlib.import_module(source)
+                ran.update(_import_module(source, trust))
         except ZooError:
             raise
         except (Exception, SystemExit) as error:  # a user's file may raise anything
@@ -126,10 +126,7 @@ def _import_file(path: Path, trust: Trust) -> str:
     content = path.read_bytes()  # once: what is looked at is what runs
     digest = _digest(content)
     if isinstance(trust, Mapping) and trust.get(str(path)) != digest:
-        raise ZooError(
-            f"imports: {path} has changed since you began this run. Read it, and write `--trust` "
-            "if it may run as you."
-        )
+        raise ZooError(_changed(path))
     # A file is run once, and again only when it has changed; two files of one name do not meet.
     name = f"zoo_import {path} {digest}"
     if name in sys.modules:
@@ -143,6 +140,28 @@ def _import_file(path: Path, trust: Trust) -> str:
         del sys.modules[name]
         raise
     return digest
+
+
+def _import_module(name: str, trust: Trust) -> dict[str, str]:
+    """Import what is installed; return the SHA-256 of its code, if that is Python, by its path."""
+    spec = importlib.util.find_spec(name)
+    found = {}
+    for each in (spec and (spec.submodule_search_locations or [spec.origin])) or ():
+        path = Path(each or "built-in")
+        files = sorted(path.rglob("*.py")) or [path] * path.is_file()
+        found[str(path)] = _digest(b"".join(each.read_bytes() for each in files))
+    for place, digest in found.items():
+        if isinstance(trust, Mapping) and trust.get(place, digest) != digest:
+            raise ZooError(_changed(Path(place)))
+    importlib.import_module(name)
+    return found
+
+
+def _changed(path: Path) -> str:
+    return (
+        f"imports: {path} has changed since you began this run. Read it, and write `--trust` if it "
+        "may run as you."
+    )
 
 
 def _plain(data: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ there already.
 
 import glob
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from zoo.experiments.resolve import (
     with_split,
 )
 from zoo.experiments.run_files import is_summarised, read_environment, read_recipe, read_summary
+from zoo.system.environment import code_sha256
 
 _PATIENCE = 30.0
 """Seconds that a training may take to end after Ctrl-C, before it is told again."""
@@ -119,11 +121,22 @@ def resume_apart(folder: Path, device: str, **how: Any) -> dict[str, Any]:
     return _summary_of(folder.name, words, folder.parent, **how)
 
 
-def finished(plan: Plan, runs: Path) -> dict[str, Any] | None:
-    """Return the summary of the latest finished run of exactly this training, None without one."""
+def finished(plan: Plan, runs: Path, *, any_code: bool = False) -> dict[str, Any] | None:
+    """Return the summary of the latest finished run of exactly this training, None without one.
+
+    Args:
+        plan: of the training.
+        runs: the folder of runs.
+        any_code: also one by other code of the zoo's models, which it was trained by then.
+    """
     for folder in _alike(plan, runs):
         if is_summarised(folder):  # the name of a longer recipe may begin with ours
-            return {**read_summary(folder), "recipe": plan.recipe.name, "folder": str(folder)}
+            begun = read_environment(folder)
+            if any_code or begun is None or begun.code in (None, code_sha256()):
+                return {**read_summary(folder), "recipe": plan.recipe.name, "folder": str(folder)}
+            logging.getLogger(__name__).warning(
+                f"{folder} was trained by other code of the zoo, so that it is not read."
+            )
     return None
 
 

@@ -45,6 +45,7 @@ class Environment(_Read):
     gpu: str | None = None  # a run of before it was noted has none
     cpu: str
     packages: dict[str, str | None]
+    code: str | None = None  # likewise
     files: dict[str, str] = {}  # a run of before they were noted has none
 
 
@@ -159,7 +160,8 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
         ]
     said = []
     present = {**now, **now["packages"]}
-    pairs = {"device": begun.device, "cpu": begun.cpu, **begun.packages}
+    pairs = {"code": begun.code or now["code"], "device": begun.device, "cpu": begun.cpu}
+    pairs.update(begun.packages)
     other = [
         f"{name} {present.get(name)} instead of {was}"
         for name, was in pairs.items()

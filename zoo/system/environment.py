@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import hashlib
 import os
 import platform
 import subprocess
@@ -19,6 +20,8 @@ from zoo.system import allocator, process_group
 
 PACKAGES = ("graph-transformer-zoo", "torch", "dgl", "numpy", "scipy", "scikit-learn", "ogb")
 """The packages whose versions every run writes down."""
+
+_CODE = ("encodings", "graphs", "models", "nn", "ops", "sequences", "training")
 
 
 def choose_device(word: str) -> torch.device:
@@ -70,9 +73,20 @@ def environment(device: torch.device) -> dict[str, Any]:
     }
 
 
+@functools.cache  # of the process, as the code that it has read
+def code_sha256() -> str:
+    """Return the checksum of the code that models are made of and trained by, its first digits."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(each for part in _CODE for each in (root / part).rglob("*.py")):
+        digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def last_digits(device: torch.device) -> dict[str, Any]:
     """Return what the last digits of a run depend on beside its processes and threads."""
     return {
+        "code": code_sha256(),
         "device": str(device),
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "packages": {name: installed_version(name) for name in PACKAGES},
