@@ -198,3 +198,33 @@ def _reason(model: nn.Module, x: Tensor) -> str:
         "root of what may be zero. Write `x / norm.clamp(min=1e-6)` or `(x + 1e-6).log()` there; "
         "`torch.autograd.set_detect_anomaly(True)` finds the place in the gradient."
     )
+
+
+def check_encoding(encoding: object, rows: int) -> None:
+    """Refuse what is no encoding of a graph, a tensor (N, k).
+
+    Raises:
+        ZooError: it is something else, or has not as many rows as the graph has nodes.
+    """
+    shape = tuple(encoding.shape) if isinstance(encoding, Tensor) else type(encoding).__name__
+    if not (isinstance(shape, tuple) and len(shape) == 2 and shape[0] == rows):
+        raise ZooError(
+            f"an encoding returns a tensor (N, k), here of {rows:,} rows, and this one returned "
+            f"{shape}. Correct the function that is in the table of encodings."
+        )
+
+
+def as_values(out: object, v: Tensor) -> Tensor:
+    """Return what an attention made of values (..., N, H, E), which is of their shape.
+
+    Raises:
+        ZooError: it is not.
+    """
+    if isinstance(out, Tensor) and out.shape == v.shape:
+        return out
+    found = f"a tensor {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+    raise ZooError(
+        f"an attention returns a tensor (..., N, H, D), a row for each of its values, here "
+        f"{tuple(v.shape)}, and this one returned {found}. Correct the function that its builder "
+        "returns."
+    )

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import zoo
 from zoo import ZooError, load_graph
 from zoo.config.learnt_columns import CategoryColumn, DateColumn, HashedColumn, TextColumn
+from zoo.datasets.splits import split_of
 from zoo.experiments.run import run_recipe
 
 WORDS = ["river boat water", "train rail station", "forest tree leaf", "rail water tree"]
@@ -205,6 +206,17 @@ def test_a_new_table_is_read_as_that_of_training(tmp_path):
             ["2020-01-01", "yesterday"],
             {"dates": "since"},
             "'yesterday' in data row 2.*no date",
+        ),
+        *(
+            ("since", ["2020-01-01", word], {"dates": "since"}, f"'{word}' in data row 2.*no date")
+            for word in ("now", "NOW", "today", " today ")
+        ),
+        ("since", ["today", "today"], {"dates": "since"}, "'today' in data row 1.*no date"),
+        (
+            "since",
+            ["31.12.2020", "now"],
+            {"dates": "since", "date_format": "%d.%m.%Y"},
+            "'now' in data row 2.*no date of the form",
         ),
         ("place", ["[1, 2]", "[1]"], {"vectors": "place"}, "as many numbers"),
         ("place", ["1 2", "x"], {"vectors": "place"}, "'x' in data row 2"),
@@ -426,3 +438,71 @@ def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
     (run / "nodes.json").unlink()
     code, printed = zoo(*call, "--again")
     assert code == 2 and "--only-new needs nodes.json" in printed.err
+
+
+@pytest.mark.parametrize("task", ["node-classification", "node-regression", "node-multilabel"])
+def test_labels_and_splits_are_not_needed_to_predict(tmp_path, zoo, task):
+    frame = table(30, gaps=False)[["id", "age"]]
+    frame["split"] = ["train", "val", "test"] * 10
+    targets = {"kind": [0, 1] * 15} | ({"other": [1, 0] * 15} if "multi" in task else {})
+    known = write(tmp_path / "known", frame.assign(**targets))
+    recipe = {
+        "dataset": {
+            "name": known,
+            "label": [*targets] if "multi" in task else "kind",
+            "task": task,
+        },
+        "model": {"name": "mlp", "dim": 4},
+        "train": {"epochs": 2},
+    }
+    folder = run_recipe(recipe, runs=tmp_path / "runs")["folder"]
+    answers = []
+    for number, cells in enumerate((targets, *(dict.fromkeys(targets, word) for word in WANTED))):
+        new = write(tmp_path / f"new{number}", frame.assign(split="test", **cells))
+        code, said = zoo("predict", folder, "--data", new, "--out", f"{number}.csv")
+        assert code == 0, said.err
+        answers.append((tmp_path / f"{number}.csv").read_text())
+    assert len({*answers}) == 1
+    assert zoo("embed", folder, "--data", new, "--out", "rows.npy")[0] == 0
+    assert zoo("evaluate", folder, "--data", new)[0] == 2  # what is no label has no score
+    assert zoo("evaluate", folder, "--data", str(tmp_path / "new0"))[0] == 0
+
+
+WANTED = ("-1", "?", "unknown", "0.5 or so")
+"""What stands in columns of labels that are to be predicted."""
+
+
+def test_a_split_that_leaves_a_part_empty_divides_nothing(tmp_path, zoo):
+    frame = table(30, gaps=False)[["id", "age", "kind"]].assign(split="test")
+    spec = {"name": write(tmp_path / "held", frame), "label": "kind"}
+    data = load_graph(spec)
+    assert data.feature_names == ("age",) and data.split == "benchmark"
+    assert len(split_of(data, "ratio-60-20-20", 0).train) == 18
+    said = "that comes with held marks none of the nodes as train; mark some.*`split_column`"
+    with pytest.raises(ZooError, match=said):
+        run_recipe({"dataset": spec, "model": "mlp"}, runs=tmp_path)
+    code, told = zoo("data", "prepare", spec["name"], "mine", "label=kind")
+    assert code == 2 and "marks none of the nodes as train" in told.err
+
+
+def test_labels_that_are_ignored_are_no_features(tmp_path):
+    frame = table(20, gaps=False)[["id", "age", "kind"]].assign(other=1.0)
+    spec = {"name": write(tmp_path / "a", frame), "label": "kind", "labels": "ignore"}
+    data = load_graph(spec)
+    assert data.feature_names == ("age", "other") and (data.y == -1).all() and not data.labels
+    data = load_graph({**spec, "label": ["kind", "other"], "task": "node-multilabel"})
+    assert data.feature_names == ("age",) and data.y.isnan().all()
+
+
+def test_truth_values_are_labels_as_they_are_in_a_csv(tmp_path):
+    frame = pandas.DataFrame({"x": [1, 2, 3], "a": [True, False, True], "b": [False, True, True]})
+    read = []
+    for path, written in ("t.csv", frame.to_csv), ("t.parquet", frame.to_parquet):
+        written(tmp_path / path, index=False)
+        name = str(tmp_path / path)
+        classes, targets = (load_graph(name, label=each, columns="x") for each in ("a", ["a", "b"]))
+        read.append((classes.labels, classes.y.tolist(), targets.task, targets.y.tolist()))
+    assert read[0] == read[1]
+    assert read[0] == (
+        ("False", "True"), [1, 0, 1], "node-multilabel", [[1, 0], [0, 1], [1, 1]],
+    )  # fmt: skip

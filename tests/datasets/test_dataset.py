@@ -229,6 +229,10 @@ BROKEN = {
     ),
     "NaN": (put("node_features", (7, 2), np.nan), ["row 7", "column 2", "nan_to_num"]),
     "too large for fp32": (put("node_features", (7, 2), 1e300), ["row 7", "column 2"]),
+    "a name twice": (
+        swap(feature_names=np.array(["a", *map(str, range(28)), "a"])),
+        ["feature_names", "'a' twice", "its own"],
+    ),
     "flat features": (swap(node_features=np.zeros(40)), ["node_features", "(40,)", "(N, F)"]),
     "CSR without data": (
         lambda arrays: (csr()(arrays), arrays.pop("node_features_data")),

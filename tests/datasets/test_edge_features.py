@@ -98,6 +98,8 @@ def test_prepared_files_keep_them(tmp_path):
     assert data.edge_feature_names == ("km", "lanes")
     with pytest.raises(ZooError, match="`edge_feature_names` has 1 names; write 2"):
         write_prepared(arrays._replace(edge_feature_names=("km",)), tmp_path / "own.npz")
+    with pytest.raises(ZooError, match="`edge_feature_names` has 'km' twice"):
+        write_prepared(arrays._replace(edge_feature_names=("km", "km")), tmp_path / "own.npz")
     with pytest.raises(ZooError, match="edges of several kinds"):
         (tmp_path / "own" / "nodes.csv").rename(tmp_path / "own" / "nodes-a.csv")
         (tmp_path / "own" / "edges.csv").rename(tmp_path / "own" / "edges-a-a.csv")

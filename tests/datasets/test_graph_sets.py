@@ -157,6 +157,16 @@ def test_what_is_wrong_with_files_is_said(tmp_path, changes, said):
     assert "TINY" in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("owners", ["1\n1\n9\n", "0\n1\n1\n"])
+def test_graphs_without_labels_are_numbered_from_one(tmp_path, owners):
+    none = dict.fromkeys(("graph_labels", "node_labels", "node_attributes", "edge_labels"))
+    path = write(
+        tmp_path / "TINY", graph_indicator=owners, A="1, 2\n", edge_attributes=None, **none
+    )
+    with pytest.raises(ZooError, match="number them from 1|has no nodes"):
+        load_data(str(path), labels="ignore")
+
+
 def of_pyg(count=6, **changes):
     torch.manual_seed(0)
     return [{"edge_index": torch.tensor([[0, 1], [1, 2]]), "x": torch.randn(3, 2),
@@ -265,6 +275,12 @@ def test_from_check_to_predictions_by_commands(zoo, tmp_path):
     assert json.loads((run / "summary.json").read_text())["test"]["mean"] == 1
     code, said = zoo("predict", run, "--data", "RINGS", "--out", "said.csv")
     assert code == 0 and len((tmp_path / "said.csv").read_text().splitlines()) == 41
+    write(tmp_path / "NEW", **{**dict.fromkeys(FILES), **texts, "graph_labels": None})
+    code, said = zoo("predict", run, "--data", "NEW", "--out", "new.csv")
+    assert code == 0, said.err
+    assert (tmp_path / "new.csv").read_text() == (tmp_path / "said.csv").read_text()
+    code, said = zoo("evaluate", run, "--data", "NEW")
+    assert code == 2 and "no TINY_graph_labels.txt" in said.err
     assert zoo("evaluate", run)[0] == 0
 
 

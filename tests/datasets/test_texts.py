@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.datasets.load import dataset_problems, default_split, load_data, own_files
-from zoo.datasets.splits import make_split
+from zoo.datasets.splits import make_split, split_of
 from zoo.datasets.texts import in_tokens_of
 from zoo.datasets.tokenizer import END, learnt
 from zoo.errors import ZooError
@@ -68,6 +68,21 @@ def test_a_tenth_of_training_is_for_validation_and_alone_teaches_no_tokens(writt
     assert load_data(written(own)).masks["val"][0].nonzero().flatten().tolist() == list(range(5))
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_split_that_leaves_a_part_empty_divides_nothing(written, part):
+    lines = [{**each, "split": part} for each in LINES]
+    whole = load_data(written([{**each, "split": None} for each in LINES]))
+    spec = written(lines)
+    nodes, sequences = load_data({"name": spec["path"]}), load_data(spec)
+    for data in (nodes, sequences):
+        assert len(data.y) == 40 and data.split == "benchmark"
+        empty = "test" if part == "train" else "train"
+        with pytest.raises(ZooError, match=f"comes with own marks none of the .* as {empty}"):
+            split_of(data, "benchmark", 0)
+    if part == "test":
+        assert sequences.tokenizer.sha256 == whole.tokenizer.sha256
+
+
 def test_only_the_text_is_needed(written):
     labels = [{}, {"label": 3}, {"label": None}, {"label": -1}, {"label": "-1"}, {"label": ""}]
     lines = [{"text": "a \ud800 b", **each} for each in labels]
@@ -91,7 +106,6 @@ def test_only_the_text_is_needed(written):
         ),
         ([{"text": "a", "split": "dev"}], "`split` is to be train, val, test"),
         ([{"text": "a", "split": ["train"]}], "`split` is to be"),
-        ([{"text": "a", "split": "train"}], "no text has the split test"),
         ([], "holds no text"),
     ],
 )

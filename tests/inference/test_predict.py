@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,17 @@ import zoo
 from zoo.config.metadata import About
 from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
+from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
-from zoo.inference.data_of_training import as_trained, read_as_trained
+from zoo.inference.data_of_training import (
+    as_trained,
+    dataset_of_run,
+    read_as_trained,
+    training_spec,
+)
+from zoo.inference.evaluate import evaluate_part
 from zoo.inference.per_class import labelled, probabilities
+from zoo.inference.split_of_training import own_split, warn_of_seen
 from zoo.training import layerwise
 
 SMALL = {
@@ -42,7 +51,8 @@ def graph(x, y, edges=((0, 1), (1, 2), (2, 3)), task="node-classification", **na
 def linear(weight, **about):
     """A model whose logits are ReLU(x) W^T, the head reading ReLU(x)."""
     out_dim, in_dim = np.shape(weight)
-    model = zoo.create_model("mlp", in_dim, out_dim, dim=in_dim, layers=1, dropout=0.0)
+    how = {"dim": in_dim, "layers": 1, "dropout": 0.0, "norm": "none"}
+    model = zoo.create_model("mlp", in_dim, out_dim, **how)
     state = model.state_dict()
     for key in state:
         state[key].zero_()
@@ -235,6 +245,19 @@ def test_weights_of_graphs_do_not_answer_for_nodes():
     model.about = About(task="graph-classification")
     with pytest.raises(ZooError, match="weights are of graph-classification, and karate is for"):
         zoo.predict(model, data)
+
+
+@pytest.mark.parametrize("ask", [zoo.predict, zoo.evaluate, zoo.embed])
+def test_names_of_data_and_of_models_are_refused(ask):
+    data = zoo.load_graph("karate")
+    model = zoo.create_model("mlp", data.inputs, 2).eval()
+    for name in ("m2", Path("m2")):
+        with pytest.raises(ZooError, match=r"'m2' is only a name.*write zoo.load_data\('m2'\)"):
+            ask(model, name)
+        with pytest.raises(ZooError, match=r"write zoo.load\('m2'\)"):
+            ask(name, data)
+    with pytest.raises(ZooError, match=r"zoo.load_data\({'name': 'm2'}\)"):
+        ask(model, data, context={"name": "m2"})
 
 
 def test_features_in_a_scale_of_their_own_are_told(caplog):
@@ -519,3 +542,119 @@ def test_the_data_of_training_are_divided_as_then_and_seen_is_counted(tmp_path, 
     assert (test["score"], test["seen"]) == (row["test"], False)
     assert found(same, "split=ratio-50-25-25", "--part", "test")["seen"]
     assert found(same)["seen"]
+
+
+def grown(folder, nodes, edges="source,target\n"):
+    """A folder of tables: ids and labels of the numbers of nodes."""
+    folder.mkdir(parents=True)
+    rows = [f"n{i},{i % 7},{i % 3},{'ab'[i % 2]},{'xy'[i % 2]},{i}" for i in nodes]
+    (folder / "nodes.csv").write_text("\n".join(["id,age,size,label,other,day", *rows, ""]))
+    (folder / "edges.csv").write_text(edges)
+    return folder
+
+
+def trained(tmp_path, folder, **options):
+    dataset = {"name": str(folder), "columns": "age,size", **options}
+    recipe = {"dataset": dataset, "model": {"name": "mlp", "dim": 4}, "train": {"epochs": 2}}
+    run = zoo.run_recipe({**recipe, "seeds": [0]}, runs=tmp_path / "runs")
+    return Path(run["folder"]) / "seed-0", run["seeds"][0]
+
+
+def scored(run, data, part="all"):
+    model, known = zoo.load(run), dataset_of_run(run)
+    return evaluate_part(model, str(data), part, trained_on=known, folder=run)
+
+
+@pytest.mark.parametrize("columns", ["age", "age, size", ["age"]])
+def test_columns_as_text_or_a_list_are_divided_as_then(tmp_path, columns):
+    own = {"columns": columns, "split": "time-70-10-20", "time_column": "day"}
+    run, row = trained(tmp_path, folder := grown(tmp_path / "own", range(60)), **own)
+    found = scored(run, folder, "test")
+    assert (found["score"], found["nodes"], found["seen"]) == (row["test"], 12, False)
+    known = as_trained(str(folder), spec := training_spec(run))
+    about = zoo.load(run).about
+    assert own_split(known, spec, about) == {"split": "time-70-10-20"}
+    assert own_split({**known, "columns": ["size"]}, spec, about) is None
+
+
+def test_a_copy_is_divided_as_then_and_seen_wherever_it_lies(tmp_path, monkeypatch):
+    run, row = trained(tmp_path, folder := grown(tmp_path / "own", range(60)),
+                       split="ratio-70-10-20")  # fmt: skip
+    copy = shutil.copytree(folder, tmp_path / "elsewhere" / "copied")
+    shutil.rmtree(folder)
+    monkeypatch.chdir(copy.parent)
+    found = scored(run, "copied", "test")
+    assert (found["score"], found["nodes"], found["seen"]) == (row["test"], 12, False)
+    assert scored(run, copy)["seen"] and scored(run, copy, "train")["seen"]
+    (copy / "nodes.csv").write_text((copy / "nodes.csv").read_text().replace("n0,0", "n0,1"))
+    assert scored(run, copy, "val")["nodes"] == 12  # of 60, 20, 20
+
+
+def test_nodes_of_training_are_known_in_a_graph_that_has_grown(tmp_path, caplog):
+    run, _ = trained(tmp_path, folder := grown(tmp_path / "own", range(60)))
+    bigger = grown(tmp_path / "bigger", range(-5, 60))
+    data = zoo.load_graph(folder, columns="age,size")
+    test = split_of(data, "ratio-60-20-20", 0).test.tolist()
+    assert scored(run, bigger)["seen"]
+    assert not scored(run, grown(tmp_path / "other" / "own", range(60, 120)))["seen"]
+    assert not scored(run, grown(tmp_path / "rest", [*test, 60, 61]))["seen"]  # none of training
+    shutil.rmtree(folder)
+    assert scored(run, tmp_path / "rest")["seen"]  # which of them were trained on is lost
+    assert not caplog.text
+
+
+def test_fine_tuning_on_a_graph_that_has_grown_tells_what_was_seen(tmp_path, caplog):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    bigger = grown(tmp_path / "bigger", range(-5, 60))
+    spec = {"name": str(bigger), "columns": "age,size"}
+    data = zoo.load_graph(bigger, columns="age,size")
+    then = zoo.load_graph(tmp_path / "own", columns="age,size")
+    train = split_of(then, "ratio-60-20-20", 0).train
+    split = split_of(data, "ratio-60-20-20", 0)
+    known = {f"n{each}" for each in train.tolist()}
+    seen = sum(each in known for each in data.ids[torch.cat([split.val, split.test]).numpy()])
+    warn_of_seen(str(run), spec, data, [split])
+    assert 0 < seen < 26
+    assert f"had {seen} of the 26 nodes of validation and test in its training" in caplog.text
+    caplog.clear()
+    fresh = grown(tmp_path / "fresh", range(60, 120))
+    data = zoo.load_graph(fresh, columns="age,size")
+    warn_of_seen(str(run), str(fresh), data, [split_of(data, "ratio-60-20-20", 0)])
+    assert not caplog.text
+
+
+def test_rows_without_ids_are_not_those_of_another_graph(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    written(tmp_path, "one/own.npz", [0, 1, 2] * 5)
+    written(tmp_path, "two/own.npz", [2, 1, 0] * 5)
+    shutil.copy(tmp_path / "one" / "own.npz", tmp_path / "same.npz")
+    recipe = {"dataset": str(tmp_path / "one" / "own.npz"), "model": {"name": "mlp", "dim": 4}}
+    run = zoo.run_recipe({**recipe, "train": {"epochs": 2}, "seeds": [0]}, runs=tmp_path / "runs")
+    folder = Path(run["folder"]) / "seed-0"
+    assert scored(folder, tmp_path / "same.npz")["seen"]
+    assert not scored(folder, tmp_path / "two" / "own.npz")["seen"]
+
+
+def test_a_label_that_a_table_has_not_is_named(tmp_path, command):
+    run, _ = trained(tmp_path, folder := grown(tmp_path / "own", range(60)), label="other")
+    table = folder / "nodes.csv"
+    table.write_text(table.read_text().replace("label,other", "kind,another"))
+    with pytest.raises(ZooError, match=r"own has no column 'other', .* label=other, .*add what is"):
+        scored(run, folder)
+    code, _, _ = command("predict", run, "--data", folder, "--out", tmp_path / "all.csv")
+    assert code == 0 and len(pd.read_csv(tmp_path / "all.csv")) == 60
+    code, out, _ = command("evaluate", run, "--data", folder, "label=another", "--json")
+    assert code == 0 and json.loads(out)["nodes"] == 60
+
+
+def test_targets_that_a_table_has_not_are_named(tmp_path):
+    rows = [f"n{i},{i % 7},{i % 2},{i % 3 // 2}" for i in range(60)]
+    table = tmp_path / "own.csv"
+    table.write_text("\n".join(["id,age,t1,t2", *rows, ""]))
+    own = {"columns": "age", "label": "t1,t2", "task": "node-multilabel"}
+    run, _ = trained(tmp_path, table, **own)
+    fewer = [f"n{i},{i % 7},{i % 2}" for i in range(60)]
+    (tmp_path / "new.csv").write_text("\n".join(["id,age,t2", *fewer, ""]))
+    with pytest.raises(ZooError, match=r"new.csv has no column 't1', .*label=t1,t2"):
+        scored(run, tmp_path / "new.csv")

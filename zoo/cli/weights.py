@@ -124,7 +124,7 @@ def predict(
             word = "--layerwise" if layerwise else "--only-new"
             raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
-        translate(_loaded(weights, imports, unverified), text, out, again, device, how)
+        translate(_loaded(weights, imports, unverified)[0], text, out, again, device, how)
         return
     if (beams, length_penalty) != (None, None):
         raise ZooError("--beams and --length-penalty are for texts; leave them out.")
@@ -169,10 +169,8 @@ def embed(
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
     write_array(found.values, out)
-    shape = " x ".join(map(str, found.values.shape))
-    console.remark(
-        f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{_said(found.cut)}"
-    )
+    shape, said = " x ".join(map(str, found.values.shape)), _said(found.cut)
+    console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{said}")
 
 
 @app.command()
@@ -222,6 +220,7 @@ def evaluate(
         trained_on=dataset_of_run(folder),
         beams=beams,
         length_penalty=length_penalty,
+        folder=folder,
     )
     if as_json:
         typer.echo(json.dumps(found))
@@ -240,10 +239,12 @@ def located(weights: str) -> Path:
 
 
 def _loaded(weights: str, imports: list[str] | None, unverified: bool):
+    """Return a model, and the folder of its weights."""
     from zoo.weights.load import load
 
     import_first(imports)
-    return load(located(weights), unverified=unverified)
+    folder = located(weights)
+    return load(folder, unverified=unverified), folder
 
 
 def import_first(imports: list[str] | None) -> None:
@@ -255,12 +256,11 @@ def import_first(imports: list[str] | None) -> None:
 
 def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
     """Return a model and its folder, the data it is asked about, and what it sees besides."""
-    from zoo.inference.data_of_training import read_as_trained
-    from zoo.weights.load import load
+    from zoo.datasets.load import without_labels
+    from zoo.inference.data_of_training import read_as_trained, training_spec
 
-    import_first(imports)
-    folder = located(weights)
-    model = load(folder, unverified=unverified)
+    model, folder = _loaded(weights, imports, unverified)
+    spec = without_labels(spec, training_spec(folder))
     return model, folder, *read_as_trained(model, folder, spec)
 
 
@@ -288,7 +288,7 @@ def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> 
     if read_config(folder / CONFIG)["about"].task != "node-forecasting":
         return False
     check_out(out, (".csv", ".parquet"), again)
-    model = _loaded(weights, imports, unverified)
+    model, _ = _loaded(weights, imports, unverified)
     how = {"trained_on": dataset_of_run(folder), "device": _device(device)}
     tell_forecast(forecast_of(model, spec, steps, **how), out)
     return True

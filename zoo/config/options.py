@@ -96,7 +96,18 @@ def pick(table: Table, spec: Spec, *context: Any) -> Any:
         named = isinstance(spec, Mapping) and isinstance(spec.get("name"), str)
         raise ZooError(f"{table.kind} {brief(spec['name'] if named else spec)}: {said}{rest}")
     name, options = _read(spec)
-    return table[name](*context, **options)
+    try:
+        inspect.signature(table[name]).bind(*context, **options)
+    except TypeError as error:  # of one's own, such as the function that it should have built
+        raise ZooError(
+            f"{table.kind} {name!r}: its entry in the table is called as a builder, with "
+            f"{len(context)} positional and its own options by keyword, and does not take these: "
+            f"{error}. Write a function that returns what is to be used."
+        ) from None
+    made = table[name](*context, **options)
+    if made is None and table.kind in ("attention", "propagation", "encoding", "dataset"):
+        raise ZooError(f"{table.kind} {name!r}: its builder returned None; return what it built.")
+    return made
 
 
 def options_of(builder: Callable) -> dict[str, inspect.Parameter]:

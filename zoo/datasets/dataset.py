@@ -13,10 +13,11 @@ from zoo.canonical_form import FEATURE, WEIGHT, subgraph
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
+from zoo.contract import check_encoding
 from zoo.datasets.canonical import canonical, graph_of
 from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
-from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
+from zoo.datasets.files.labels import METRICS, check_task, classes_of, empty_parts, infer_task
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, transformed
 from zoo.datasets.tables.feature_columns import FeatureColumns
@@ -186,8 +187,9 @@ class Dataset(FromObjects):
         Without any columns x stays as it is; else it is a new fp32 tensor in memory.
 
         Raises:
-            ZooError: there is not as much memory as that tensor takes.
+            ZooError: it is none, or there is not as much memory as that tensor takes.
         """
+        check_encoding(encoding, len(self.x))
         if encoding.shape[1] == 0:
             return self
         fix = "leave out the encoding, or put its columns into the features of the file."
@@ -250,10 +252,11 @@ def make_dataset(
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
     """
-    arrays = check_arrays(arrays._replace(task=task))
+    own = arrays.masks
+    arrays = check_arrays(arrays._replace(task=task, masks=None if empty_parts(own) else own))
     x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
     check_task(arrays.labels, task)
-    masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
+    masks = own and {key: torch.from_numpy(mask) for key, mask in own.items()}
     graph = graph_of(arrays, duplicates, direction, relations)
     apart = graph.edata[WEIGHT].shape[1] if relations == "separate" else None
     return Dataset(

@@ -13,7 +13,7 @@ from zoo.config.options import Spec, Table, pick
 from zoo.config.recipe import word
 from zoo.datasets.files import objects
 from zoo.datasets.files.edge_arrays import Direction, Duplicates
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights, array_of
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrices import from_scipy
 from zoo.datasets.files.node_kinds import of_dgl
@@ -100,11 +100,11 @@ class FromObjects:
 
         Args:
             edges: (E, 2) numbers of nodes, or their ids where these are given.
-            features: (N, F), dense or scipy sparse.
+            features: (N, F), dense or scipy sparse, or a table of pandas.
             labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
             masks: `train`, `val` and `test`, (N,) or (S, N) bool.
             ids: (N,) what each node is called.
-            feature_names: a name for each feature.
+            feature_names: a name for each feature; None: those of the columns of a table.
             weights: (E,) weights of the edges, from 0.
             edge_features: (E, F) numbers.
             task: what the labels are for; None: as their shape says.
@@ -117,7 +117,8 @@ class FromObjects:
         """
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
         given = {"weights": weights, "edge_features": edge_features}
-        arrays = arrays._replace(**{key: array_of(x) for key, x in given.items() if x is not None})
+        found = {key: objects.writable(x) for key, x in given.items() if x is not None}
+        arrays = arrays._replace(**found)
         common = {"duplicates": duplicates, "direction": direction}
         return cls.of_arrays(name, arrays, task=task, **common)
 
@@ -194,7 +195,7 @@ class FromObjects:
     @classmethod
     def from_scipy(
         cls,
-        adjacency: sparse.sparray,
+        adjacency: sparse.sparray | ArrayLike,
         features: Any = None,
         labels: ArrayLike | None = None,
         *,
@@ -203,7 +204,7 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of an adjacency matrix (N, N) in any sparse form; see `from_arrays`.
+        """Make a data set of an adjacency matrix (N, N), sparse or dense; see `from_arrays`.
 
         Its entries are weights of edges where `weights` is `use`.
         """

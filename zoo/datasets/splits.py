@@ -28,6 +28,7 @@ from zoo.datasets.files.labels import (
     MULTILABEL,
     REGRESSION,
     SEQUENCES,
+    empty_parts,
 )
 from zoo.datasets.split_words import (
     ROUNDING,
@@ -178,8 +179,20 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
     if data.unit == "snapshots":
         data.need_samples()
+    if word(spec) == "benchmark":
+        check_own_split(data)
     known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
+
+
+def check_own_split(data: Any) -> None:
+    """Refuse a split that comes with a data set, and leaves a part of it empty."""
+    if empty := empty_parts(data.masks):
+        raise ZooError(
+            f"the split that comes with {data.name} marks none of the {data.unit} as {empty[0]}; "
+            "mark some, or leave it out (the column `split`, or what `split_column` names), and "
+            "they are dealt at random (split: ratio-60-20-20)."
+        )
 
 
 def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:

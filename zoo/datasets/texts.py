@@ -188,6 +188,7 @@ def _read(path: Path, name: str | None, vocabulary, longest, window, skip) -> Sa
     found = _documents(path)
     masks = found.masks and {part: torch.from_numpy(mask) for part, mask in found.masks.items()}
     train = found.masks["train"][0] if found.masks else np.ones(len(found.texts), bool)
+    train = train if train.any() else ~train
     learning = [text for text, own in zip(found.texts, train, strict=True) if own]
     tokenizer = learnt(learning, vocabulary)
     x, lengths = _tokens(tokenizer, found.texts, longest)

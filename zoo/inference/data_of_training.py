@@ -1,5 +1,6 @@
 """The data that weights were trained on, and other data read in the same way."""
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ MOST_NODES = 1_000_000
 
 NODES = "nodes.json"
 """In the folder of a run which nodes its graph had: `count`, `ids` and `kinds` if they have any."""
+
+_DAMAGE = (OSError, Damaged, KeyError, TypeError, ValueError)
 
 _OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
 """Options of training that are of its own files, or known to the weights."""
@@ -91,17 +94,42 @@ def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
             "name a seed of this run as it was written."
         )
     try:
-        known = unsealed_json(path.read_bytes())
-        count, ids, kinds = int(known["count"]), known["ids"], known.get("kinds")
-    except (OSError, Damaged, KeyError, TypeError, ValueError):
+        count, ids, kinds = _noted(path)
+    except _DAMAGE:
         raise ZooError(
             f"{path} is damaged, so that no node is known as new; leave out --only-new."
         ) from None
     if data.ids is None or ids is None:
         return np.arange(len(data.y)) >= count
+    return ~among(data, ids, kinds)
+
+
+def ids_of_training(folder: Path) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Return the ids of the nodes that a run had, and their kinds, if any; None if it is not said.
+
+    Args:
+        folder: of weights in the folder of their run.
+    """
+    with contextlib.suppress(*_DAMAGE):
+        _, ids, kinds = _noted(folder.parent / NODES)
+        return None if ids is None else (ids, kinds)
+    return None
+
+
+def among(data: Dataset, ids: np.ndarray, kinds: np.ndarray | None) -> np.ndarray:
+    """Return which nodes of a data set with ids are called like some of others, (N,) bool."""
     if data.kinds is None or kinds is None:
-        return ~np.isin(data.ids.astype(str), np.array(ids, str))
-    return ~np.isin(_of_kinds(data.kinds.tolist(), data.ids), _of_kinds(kinds, np.array(ids, str)))
+        return np.isin(data.ids.astype(str), ids.astype(str))
+    return np.isin(_of_kinds(data.kinds.tolist(), data.ids), _of_kinds(kinds.tolist(), ids))
+
+
+def _noted(path: Path) -> tuple[int, np.ndarray | None, np.ndarray | None]:
+    """Return what `nodes.json` says: how many nodes, their ids and their kinds."""
+    known = unsealed_json(path.read_bytes())
+    ids, kinds = (
+        None if each is None else np.array(each, str) for each in (known["ids"], known.get("kinds"))
+    )
+    return int(known["count"]), ids, kinds
 
 
 def _of_kinds(kinds: Sequence[str], ids: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Trained weights measured on a part of a graph: what `zoo evaluate` does."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,8 +11,13 @@ from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.datasets import Dataset
 from zoo.datasets.files.labels import FORECASTING, TRANSLATION
-from zoo.datasets.load import load_data
+from zoo.datasets.load import DATASETS, load_data
+from zoo.datasets.load.obtain import path_of
+from zoo.datasets.load.readers import reader_of, whole_reader
 from zoo.datasets.splits import PARTS, split_of
+from zoo.datasets.tables.columns import listed
+from zoo.datasets.tables.frames import Written
+from zoo.datasets.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError, unknown
 from zoo.inference.align import class_names
 from zoo.inference.data_of_training import (
@@ -24,12 +31,7 @@ from zoo.inference.data_of_training import (
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
 from zoo.inference.predict import answers
-from zoo.inference.split_of_training import (
-    changed_since,
-    own_split,
-    trained_nodes,
-    warn_of_change,
-)
+from zoo.inference.split_of_training import Training, is_seen, own_split, whole_is_seen
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 
@@ -45,6 +47,7 @@ def evaluate_part(
     trained_on: Spec | None = None,
     beams: int | None = None,
     length_penalty: float | None = None,
+    folder: Path | None = None,
 ) -> dict[str, Any]:
     """Measure a trained model on nodes of a graph.
 
@@ -59,6 +62,7 @@ def evaluate_part(
         trained_on: the graph of training as the run's own recipe names it, which knows its path.
         beams: of a translation, see `zoo.inference.translate`.
         length_penalty: of a translation, likewise.
+        folder: of the weights in the folder of their run, which may know the ids of its nodes.
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
@@ -82,8 +86,10 @@ def evaluate_part(
     if spec is not None:
         known_table = with_columns_of(about, known_data)
         spec = as_trained(spec, known_table, columns_read(about), about.step)
+        _need_labels(spec, known_data)
     spec, own = divide(as_then if spec is None else spec, ("split",))
     as_then, _ = divide(as_then, ("split",))
+    then = Training(about, known_data, folder)
     data, theirs = load_data(spec), own_split(as_then, known_data, about)
     own = {**(theirs or {}), **own}
     if data.task == FORECASTING:
@@ -91,22 +97,16 @@ def evaluate_part(
             raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
         found = evaluate_forecasts(model, data, part, own.get("split", data.split),
                                    batch_size=batch_size, device=device)  # fmt: skip
-        return {**found, "seen": data.name == about.data and part in ("all", "train")}
+        return {**found, "seen": whole_is_seen(then, spec, data, part)}
     if data.task == TRANSLATION:
         if layerwise:
             raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")
         given = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         given = {key: value for key, value in given.items() if value is not None}
         found = evaluate_pairs(model, data, part, device=device, **given)
-        return {**found, "seen": data.name == about.data and part in ("all", "train")}
+        return {**found, "seen": whole_is_seen(then, spec, data, part)}
     split = own.get("split", data.split)
-    seen = data.name == about.data and part in ("all", "train")
-    train = trained_nodes(about, theirs, data)
-    if train is not None:
-        seen = bool(torch.isin(_nodes(model, data, split, part), train).any())
-    elif changed_since(as_then, known_data, about):
-        warn_of_change(data)
-        seen = True
+    seen = is_seen(then, as_then, theirs, data, _nodes(model, data, split, part), part)
     rows, nodes, context = asked(model, data, split, part, trained_on)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     found = answers(model, rows, context=context, **how)
@@ -121,6 +121,27 @@ def evaluate_part(
         "seen": seen,
         "per_class": per_class(found.task.name, logits, y, class_names(about, data)),
     }
+
+
+def _need_labels(spec: Spec, trained_on: Spec | None) -> None:
+    """Refuse a table without a column of labels that the training had, and without `label`."""
+    theirs = trained_on.get("label") if isinstance(trained_on, Mapping) else None
+    if not theirs or not isinstance(spec, Mapping) or spec.get("label"):
+        return
+    path, names = path_of(spec["name"]), listed(theirs)
+    table = spec["name"] not in DATASETS and path.exists() and not whole_reader(path, spec)
+    if not table or reader_of(path) is not read_tables:
+        return
+    held = node_columns(path, Written(spec.get("separator")))
+    lost = [each for each in names if each not in held]
+    if not lost or (len(names) == 1 and "label" in held):
+        return
+    raise ZooError(
+        f"{spec['name']} has no column {', '.join(map(repr, lost))}, and the weights were trained "
+        f"with label={','.join(names)}, which a score needs; add what is missing, or name the "
+        f"same {'columns' if len(names) > 1 else 'column'} of this table, `label=COLUMN`; "
+        "`zoo predict` needs no labels."
+    )
 
 
 def asked(

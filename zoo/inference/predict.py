@@ -16,7 +16,7 @@ from zoo.config.metadata import About
 from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.tasks import TASKS, Task
-from zoo.errors import ZooError
+from zoo.errors import ZooError, brief
 from zoo.inference.align import class_names, fitted, numbered
 from zoo.inference.forward import features, logits, rows
 from zoo.registry import Model
@@ -107,6 +107,7 @@ def predict(
         ZooError: the graph has other features, or does not fit into memory; the model is not one
             that can be evaluated layer by layer; an answer is no finite number.
     """
+    _refuse_names(model, data, context)
     own, data = data, fitted(model, data, context)
     found, cut = rows(model, data, logits, batch_size, layerwise, device)
     found = _finite(found[len(data.y) - len(own.y) :], own)
@@ -130,9 +131,18 @@ def embed(
     context: Dataset | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
+    _refuse_names(model, data, context)
     seen = fitted(model, data, context)
     found, cut = rows(model, seen, features, batch_size, layerwise, device)
     return Embedding(_finite(found[len(seen.y) - len(data.y) :], data).numpy(), cut)
+
+
+def _refuse_names(model: Model, *data: Dataset | None) -> None:
+    """Refuse the name of a model, or of data, in the place of these themselves."""
+    for each, loads in ((model, "load"), *((each, "load_data") for each in data)):
+        if isinstance(each, str | Path | dict):
+            name = brief(str(each) if isinstance(each, Path) else each)
+            raise ZooError(f"{name} is only a name here; write zoo.{loads}({name}).")
 
 
 def _finite(found: Tensor, data: Dataset) -> Tensor:
@@ -190,6 +200,7 @@ def answers(
     context: Dataset | None = None,
 ) -> Answers:
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
+    _refuse_names(model, data, context)
     seen = fitted(model, data, context)
     task = pick(TASKS, model.about.task or seen.task)
     if task.name != seen.task:

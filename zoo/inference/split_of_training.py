@@ -1,9 +1,12 @@
 """How the data of a training were divided, and whether data are the very ones."""
 
+import contextlib
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,17 +14,46 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.datasets import Dataset
-from zoo.datasets.load import DATASETS, resolved_dataset
+from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.splits import Split, split_of
+from zoo.datasets.tables.columns import OF_TEXT, listed
 from zoo.errors import ZooError
-from zoo.inference.data_of_training import other_files, training_spec
-from zoo.weights.folder import CONFIG, read_config
+from zoo.inference.data_of_training import (
+    among,
+    ids_of_training,
+    of_training,
+    other_files,
+    training_spec,
+)
+from zoo.weights.folder import CONFIG, read_config, sha256_of
 from zoo.weights.index import locate
+
+_PATHS = ("nodes", "edges", "terms_of", "path")
+"""Options that are files, which are known by their checksums wherever they lie."""
+
+_LISTS = ("label", "columns", *OF_TEXT, "edge_features")
+"""Options that are names of columns, as a list or as a text with commas."""
+
+
+class Training(NamedTuple):
+    """What is known of a training.
+
+    Attributes:
+        about: of the weights.
+        spec: of the data, with their split; None: not known.
+        folder: of the weights, in that of their run; None: not known.
+    """
+
+    about: About
+    spec: Spec | None
+    folder: Path | None
 
 
 def own_split(spec: Spec, trained_on: Spec | None, about: About) -> dict[str, Any] | None:
     """Return the `split` of training, if it says one, where data are those of training; else None.
+
+    They are by their options and, of files, by their content, wherever these lie now.
 
     Args:
         spec: of the data, without a split.
@@ -29,12 +61,17 @@ def own_split(spec: Spec, trained_on: Spec | None, about: About) -> dict[str, An
         about: of the weights, with the checksums of the files then.
     """
     own = _split_then(spec, trained_on)
-    return None if own is None or other_files(spec, about) else own
+    if own is None:
+        return None
+    if _same_place(spec, trained_on):
+        return None if other_files(spec, about) else own
+    return own if _files_are_known(spec, about, all) else None
 
 
 def changed_since(spec: Spec, trained_on: Spec | None, about: About) -> bool:
     """Return whether data are the files of training with another content; for `own_split`'s."""
-    return _split_then(spec, trained_on) is not None and bool(other_files(spec, about))
+    told = _split_then(spec, trained_on) is not None and _same_place(spec, trained_on)
+    return told and bool(other_files(spec, about))
 
 
 def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> Tensor | None:
@@ -53,6 +90,50 @@ def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> 
         return None
 
 
+def is_seen(
+    then: Training,
+    spec: Spec,
+    split: dict[str, Any] | None,
+    data: Dataset,
+    nodes: Tensor,
+    part: str,
+) -> bool:
+    """Return whether weights were, or may have been, trained on some nodes; warn of a change.
+
+    Args:
+        then: the training.
+        spec: of the data, without a split.
+        split: what `own_split` says.
+        data: what they are nodes of.
+        nodes: which are asked about, (n,).
+        part: which part of the data they are.
+    """
+    train = trained_nodes(then.about, split, data)
+    train = _nodes_by_id(then, data) if train is None else train
+    seen = None if train is None else bool(torch.isin(nodes, train).any())
+    if split is None and seen is not False and changed_since(spec, then.spec, then.about):
+        warn_of_change(data)
+        return True
+    return part in ("all", "train") and _may_be_known(then, spec, data) if seen is None else seen
+
+
+def whole_is_seen(then: Training, spec: Spec, data: Any, part: str) -> bool:
+    """Return whether weights were, or may have been, trained on a part of series or of pairs."""
+    named = data.name == then.about.data
+    return part in ("all", "train") and (named or _may_be_known(then, spec, data))
+
+
+def _may_be_known(then: Training, spec: Spec, data: Any) -> bool:
+    """Return whether data may be those of training, by their files or, of named data, by name."""
+    named = data.name == then.about.data
+    theirs = {"name": then.spec} if isinstance(then.spec, str) else then.spec or {}
+    if not own_files(spec) or not then.about.files:
+        return named
+    if theirs.get("name") in DATASETS and not theirs.get("path"):
+        return named
+    return _files_are_known(spec, then.about, any)
+
+
 def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> None:
     """Warn where weights were trained, or may be, on what a fine-tuning from them is measured on.
 
@@ -63,19 +144,28 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
         splits: of each seed.
     """
     folder = locate(weights).folder
-    about, trained_on = read_config(folder / CONFIG)["about"], training_spec(folder)
-    if changed_since(spec, trained_on, about):
+    then = Training(read_config(folder / CONFIG)["about"], training_spec(folder), folder)
+    if changed_since(spec, then.spec, then.about):
         warn_of_change(data)
-    train = trained_nodes(about, own_split(spec, trained_on, about), data)
+        return
+    train = trained_nodes(then.about, own_split(spec, then.spec, then.about), data)
+    said = (
+        "{} was trained on {}, whose scores are too good; with the split of that training and "
+        f"`seeds=[{then.about.seed or 0}]` none of them was."
+    )
+    if train is None:
+        train = _nodes_by_id(then, data)
+        said = (
+            "{} had {} in its training, by their ids, so that their scores may be too good; give "
+            "the data a column of the split, `dataset.split_column=COLUMN`, in which they are of "
+            "the part train."
+        )
     if train is None:
         return
-    measured = [torch.cat([split.val, split.test]) for split in splits]
-    if seen := sum(int(torch.isin(each, train).sum()) for each in measured):
-        logging.getLogger(__name__).warning(
-            f"{weights} was trained on {seen:,} of the {sum(map(len, measured)):,} {data.unit} of "
-            "validation and test, whose scores are too good; with the split of that training and "
-            f"`seeds=[{about.seed or 0}]` none of them was."
-        )
+    measured = torch.cat([torch.cat([split.val, split.test]) for split in splits])
+    if seen := int(torch.isin(measured, train).sum()):
+        which = f"{seen:,} of the {len(measured):,} {data.unit} of validation and test"
+        logging.getLogger(__name__).warning(said.format(weights, which))
 
 
 def warn_of_change(data: Dataset) -> None:
@@ -86,21 +176,77 @@ def warn_of_change(data: Dataset) -> None:
     )
 
 
+def _nodes_by_id(then: Training, data: Dataset) -> Tensor | None:
+    """Return the nodes (n,) whose ids are those of training nodes; None where ids do not tell.
+
+    Where the data of training are no longer there, all of their ids count.
+    """
+    known = None if then.folder is None else ids_of_training(then.folder)
+    if known is None or data.ids is None:
+        return None
+    old = among(data, *known)
+    if old.any():
+        with contextlib.suppress(ZooError):
+            theirs = _trained_part(then)
+            old &= among(data, theirs.ids, theirs.kinds)
+    return torch.from_numpy(np.flatnonzero(old))
+
+
+def _trained_part(then: Training) -> Dataset:
+    """Return the training nodes of a training; raise ZooError where they are not to be had."""
+    spec, own = divide(of_training(then.about, then.spec), ("split",))
+    data = load_data(spec)
+    train = split_of(data, own.get("split", data.split), then.about.seed or 0).train
+    if data.ids is None or not then.about.files:
+        raise ZooError("nobody says which nodes these are")
+    return data.part(train)
+
+
+def _files_are_known(spec: Spec, about: About, count: Callable[[Iterable[bool]], bool]) -> bool:
+    """Return whether all files of data, or any, were read at the training, by their checksums."""
+    files, known = own_files(spec), {*(about.files or {}).values()}
+    return bool(files) and bool(known) and count(sha256_of(each) in known for each in files)
+
+
 def _split_then(spec: Spec, trained_on: Spec | None) -> dict[str, Any] | None:
-    """Return the split of training where data are, by place and options, those of training."""
+    """Return the split of training where data are, by their options, those of training."""
     if not isinstance(trained_on, str | Mapping):
         return None
     theirs, own = divide(trained_on, ("split",))
+    names = [each if isinstance(each, str) else each["name"] for each in (theirs, spec)]
+    if names[0] != names[1] and not DATASETS.keys().isdisjoint(names):
+        return None
     try:
-        return own if _told(theirs) == _told(spec) else None
-    except ZooError:  # the data of training are not here
+        return own if _told(theirs, names[1]) == _told(spec, names[1]) else None
+    except ZooError:  # the data are not here
         return None
 
 
-def _told(spec: Spec) -> dict[str, Any]:
-    """Return every option of a data set, but what weights know of it, and where its files lie."""
-    found = resolved_dataset(spec)
+def _same_place(spec: Spec, trained_on: Spec) -> bool:
+    """Return whether data and those of training have the same paths, or the same name."""
+    try:
+        return _places(spec) == _places(trained_on)
+    except ZooError:  # no disk here has such a path
+        return False
+
+
+def _places(spec: Spec) -> dict[str, str]:
+    """Return where the files of a data set lie; of one of the zoo its name."""
+    given = {"name": spec} if isinstance(spec, str) else spec
+    told = {key: given[key] for key in ("name", *_PATHS) if isinstance(given.get(key), str)}
+    found = {key: path_of(each) for key, each in told.items() if each not in DATASETS}
+    real = {key: str(path.resolve()) for key, path in found.items() if path.exists()}
+    return {**told, **real}
+
+
+def _told(spec: Spec, name: str) -> dict[str, Any]:
+    """Return every option of a data set, but what weights know of it, and where its files lie.
+
+    Args:
+        spec: of the data.
+        name: where they are now, which says what reads them.
+    """
+    found = resolved_dataset({**(spec if isinstance(spec, Mapping) else {}), "name": name})
     found.pop("features", None)
-    name = found["name"]
-    own = name not in DATASETS and path_of(name).exists()
-    return {**found, "name": str(path_of(name).resolve()) if own else name}
+    files = {key: True for key in _PATHS if isinstance(found.get(key), str)}
+    return {**found, **files, **{key: listed(found[key]) for key in _LISTS if key in found}}

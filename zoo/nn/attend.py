@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.config.options import Spec, pick
+from zoo.contract import as_values
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import node_counts
 from zoo.graphs.shard import Graph, sums_over
@@ -48,7 +49,11 @@ class Attend(nn.Module):
             attention = functools.partial(attention, sums=sums)
         if takes_projected(attention) and len(node_counts(graph)) == 1:
             return attention(q, k, v)
-        return per_graph(attention, graph, *as_tensors(q, k, v))
+        return per_graph(functools.partial(_values, attention), graph, *as_tensors(q, k, v))
+
+
+def _values(attention: Attention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return as_values(attention(q, k, v), v)
 
 
 def build_attend(spec: Spec, native: Attention, layer: int = 0) -> Attend:

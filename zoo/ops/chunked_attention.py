@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from zoo.contract import as_values
 from zoo.errors import ZooError
 from zoo.ops.second_gradients import second_gradients
 from zoo.system import process_group
@@ -189,7 +190,7 @@ def attend_in_batches(
             torch.autocast(device, widths[1], enabled=widths[0]),
             _drawing(seed, chunk.start, v.device),
         ):
-            return own, attend(*own)
+            return own, as_values(attend(*own), own[-1])
 
     return _InBatches.apply(made, deal, keep, q, k, v)
 

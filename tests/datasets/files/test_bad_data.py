@@ -169,7 +169,6 @@ BAD = {
                             ["0.5", "node-regression"]),
     "a split of other words": (
         tables("id,x,split\na,1,train\nb,2,valid\n"), ["'valid'", "'val'"]),
-    "a split without a part": (tables("id,x,split\na,1,train\nb,2,val\n"), ["as test"]),
     "weights": (tables(edges="source,target,weight\nann,bob,2\n"), ["weight", "weights: ignore"]),
     "dates": (tables("id,born\na,2001-05-01\n", "source,target\n"),
               ["'born'", "dates: [born]", "time: born"]),
@@ -178,6 +177,15 @@ BAD = {
         ["nodes.csv and nodes.tsv"]),
     "a folder called nodes.csv": (
         lambda folder: ((folder / "nodes.csv").mkdir(), folder)[1], ["no nodes.csv"]),
+    "numbers without names": (
+        file("nodes.csv", "1.5,-2,3\n2,3,4\n5,6,8\n"), ["numbers alone, 1.5, -2, 3;", "Write"]),
+    "edges without names": (
+        file("e.csv", "0,1\n0,2\n1,2\n"), ["numbers alone, 0, 1;", "If its rows are edges, write"]),
+    "edges alone": (
+        file("e.tsv", "src\tdst\tweight\n0\t1\t2\n"), ["those of edges", "`label: COLUMN`"]),
+    "edges alone in Parquet": (
+        lambda folder: frames({"x": [1]}, {"Source": [0], "Target": [1]})(folder) / "edges.parquet",
+        ["Source, Target alone", "edges.csv"]),
     "Excel": (file("nodes.xlsx", b"PK\x03\x04"), ["'.xlsx'", ".csv"]),
     # Parquet
     "truncated Parquet": (frames({"id": ["a", "b"], "x": [1, 2]}, cut=300), ["Parquet", "damaged"]),

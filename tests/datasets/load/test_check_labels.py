@@ -32,6 +32,14 @@ def masks(*orders):
 IN_ORDER = ("train", "val", "test")
 
 
+def test_a_part_without_nodes_is_to_be_fixed():
+    own = masks(IN_ORDER)
+    own["train"][:] = False
+    found = findings(arrays(np.arange(NODES) // 3 % 2, own))["split"]
+    assert found.verdict == "fix" and found.found == "none is marked as train"
+    assert "ratio-60-20-20" in found.fix
+
+
 def test_a_part_without_labels_is_to_be_fixed():
     labels = np.arange(NODES) // 3 % 2
     found = findings(arrays(labels, masks(IN_ORDER)))["split"]

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.load import check_in_memory
 from zoo.datasets.load.check_in_memory import check_graph
 
 
@@ -36,3 +37,16 @@ def test_few_columns_are_alike_by_chance():
     masks["train"][0, :3], masks["test"][0, 3:] = True, True
     edges = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]])
     assert repeated(GraphArrays(edges, y, x, masks)).values["seen"] == 0
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_columns_of_any_scale_count(form, kind, monkeypatch):
+    monkeypatch.setattr(check_in_memory, "_AT_ONCE", 7)
+    x = np.stack([np.full(40, 1_700_000_000_000), np.arange(40) % 20, np.arange(40) % 2], axis=1)
+    x = x.astype(kind)
+    if kind != np.int64:
+        x[:, 2] *= -1e-9  # of -0.0 too, which is 0
+    edges = np.zeros((0, 2), np.int64)
+    found = repeated(GraphArrays(edges, np.arange(40) % 2, form(x)))
+    assert found.values == {"repeated": 20, "seen": 0}

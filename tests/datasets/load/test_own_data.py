@@ -188,6 +188,21 @@ def test_a_column_that_is_named_is_there_without_edges_too(option, tmp_path):
         load_graph(tmp_path / "g.csv", **{option: "usr"})
 
 
+@pytest.mark.parametrize(
+    "text,options,names",
+    [
+        ("0,1,label\n5,6,a\n7,8,b\n", {}, ("0", "1")),
+        (",0,1,2\n0,5,6,1\n1,7,8,0\n", {"label": "2"}, ("0", "1")),
+        ("1,2,3\n5,6,1\n7,8,0\n", {}, ("1", "2", "3")),
+        ("source,target\n5,1\n7,0\n", {"label": "target"}, ("source",)),
+    ],
+)
+def test_numbers_may_be_names_and_an_end_a_label(text, options, names, tmp_path):
+    (tmp_path / "own.csv").write_text(text)
+    data = load_graph(str(tmp_path / "own.csv"), **options)
+    assert len(data.x) == 2 and data.feature_names == names
+
+
 def test_numbers_to_predict(tmp_path):
     folder = write_tables(tmp_path / "mine", nodes=NODES.assign(label=[1.5, -1, None, 3, 0.25]))
     with pytest.raises(ZooError, match="such as 0.25.*node-regression"):
@@ -349,6 +364,15 @@ def test_matrices(tmp_path):
         load_graph(tmp_path / "mine.npz")
     assert pairs(load_graph(tmp_path / "mine.npz", weights="ignore")) == BOTH
     is_the_graph(Dataset.from_scipy(matrix(), X, NODES["label"].fillna("")), names=False, ids=False)
+    for dense in (
+        matrix().toarray(),
+        torch.tensor(matrix().toarray()),
+        matrix().toarray().tolist(),
+    ):
+        is_the_graph(Dataset.from_scipy(dense, X, Y), names=False, ids=False)
+    for wrong in (np.ones(5), np.ones((5, 4)), "mine.npz"):
+        with pytest.raises(ZooError, match="the matrix is .*row and a column per node"):
+            Dataset.from_scipy(wrong, X, Y)
 
 
 @pytest.mark.parametrize("task", ["node-regression", "node-binary"])
@@ -448,12 +472,33 @@ def test_arrays():
         ({"edges": PLACES}, "how many nodes"),
         ({"edges": PLACES, "features": X, "ids": ["a"] * 5}, "several nodes"),
         ({"edges": PLACES, "features": X, "feature_names": ["age"]}, "feature_names"),
+        ({"edges": PLACES, "features": X, "feature_names": ["age", "age"]}, "'age' twice"),
         ({"edges": PLACES, "features": [["x", "y"]] * 5}, "node_features"),
         ({"edges": PLACES, "labels": Y, "task": "node-binary"}, "node-binary"),
     ]
     for options, words in wrong:
         with pytest.raises(ZooError, match=words):
             Dataset.from_arrays(**options)
+
+
+@pytest.mark.filterwarnings("error")
+def test_tables_of_pandas_have_names_and_are_copied():
+    table = pandas.DataFrame(X, columns=["age", "score"], dtype=np.float32)
+    given = {
+        "weights": pandas.Series([1.0, 2]),
+        "edge_features": pandas.DataFrame({"km": [1.0, 2]}),
+    }
+    data = Dataset.from_arrays(PLACES[:2], table, pandas.Series(Y), **given)
+    assert data.feature_names == ("age", "score") and data.y.tolist() == list(Y)
+    data.x[0], data.y[0] = 7, 1
+    assert table.iloc[0].tolist() == [31, 0.5]
+    named = Dataset.from_arrays(PLACES, table, feature_names=["a", "b"])
+    assert named.feature_names == ("a", "b")
+    numbered = table.set_axis([0, 1], axis=1)
+    assert Dataset.from_arrays(PLACES, numbered).feature_names is None
+    twice = table.set_axis(["age", "age"], axis=1)
+    with pytest.raises(ZooError, match="`feature_names` has 'age' twice"):
+        Dataset.from_arrays(PLACES, twice)
 
 
 @pytest.mark.parametrize(

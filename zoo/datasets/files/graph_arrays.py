@@ -3,6 +3,7 @@
 Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,6 @@ FORMS = ("undirected", "canonical")
 
 NO_EDGES = np.zeros((0, 2), np.int64)
 """The edges of samples without a graph."""
-
 
 _MANY = 1_000_000
 """Nodes from which on a file must have edges for a thousandth of them to be believed."""
@@ -109,18 +109,13 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
     checked = {"edges": edges, "labels": labels, "features": features, "masks": masks}
     if arrays.edge_features is not None:
         checked["edge_features"] = check_edge_features(arrays.edge_features, len(edges))
-        width, names = checked["edge_features"].shape[1], arrays.edge_feature_names
-        if names is not None and len(names) != width:
-            raise ZooError(f"`edge_feature_names` has {len(names)} names; write {width}, one for "
-                           "each column of `edge_features`.")  # fmt: skip
+        _check_names_of("edge_feature", arrays.edge_feature_names, checked["edge_features"].shape)
     return arrays._replace(**checked, ids=ids, weights=weights)
 
 
 def _check_form(form: str, edges: np.ndarray, nodes: int) -> None:
     if form not in FORMS:
-        raise ZooError(
-            f"`edge_form` is {form!r}; write one of {', '.join(FORMS)}, or leave it out."
-        )
+        raise ZooError(f"`edge_form` is {form!r}; write {' or '.join(FORMS)}, or leave it out.")
     if form == "canonical" and not are_canonical(edges, nodes):
         raise ZooError(
             "`edge_form` is canonical, and the edges are not both directions of each, none of them "
@@ -130,9 +125,7 @@ def _check_form(form: str, edges: np.ndarray, nodes: int) -> None:
 
 def _check_rows_of(key: str, values: np.ndarray | None, rows: int, kinds: str) -> None:
     """Refuse values, where there are some, that are not one number, or text, for each row."""
-    if values is None:
-        return
-    if values.shape != (rows,) or values.dtype.kind not in kinds:
+    if values is not None and (values.shape != (rows,) or values.dtype.kind not in kinds):
         wanted = "text" if kinds == "U" else "numbers"
         raise ZooError(
             f"`{key}` is {values.dtype} of the shape {values.shape} and should be {wanted} of the "
@@ -165,12 +158,8 @@ def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
 
 def check_names(arrays: GraphArrays) -> None:
     """Refuse names that are not one for each column of features, or for each class or target."""
-    columns, labels = arrays.features.shape[1:], arrays.labels
-    if arrays.feature_names is not None and (len(arrays.feature_names),) != columns:
-        raise ZooError(
-            f"`feature_names` has {len(arrays.feature_names)} names; write one for "
-            f"each column of features {arrays.features.shape}."
-        )
+    labels = arrays.labels
+    _check_names_of("feature", arrays.feature_names, arrays.features.shape)
     if arrays.label_names is None:
         return
     if labels.ndim == 1 and labels.dtype.kind == "f":
@@ -179,6 +168,17 @@ def check_names(arrays: GraphArrays) -> None:
     least = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
     if count < least or (labels.ndim == 2 and count > least):
         raise ZooError(f"`label_names` has {count} names; write {least}, one for each class.")
+
+
+def _check_names_of(what: str, names: tuple[str, ...] | None, shape: tuple[int, ...]) -> None:
+    """Refuse names, where there are some, that are not one of its own for each column (N, F)."""
+    columns = int(np.prod(shape[1:]))
+    if names is not None and len(names) != columns:
+        raise ZooError(f"`{what}_names` has {len(names)} names; write {columns}, one for each "
+                       f"column of {what.replace('_', ' ')}s {shape}.")  # fmt: skip
+    for name, times in Counter(names or ()).items():
+        if times > 1:
+            raise ZooError(f"`{what}_names` has {str(name)!r} twice; give each column its own.")
 
 
 def check_features(

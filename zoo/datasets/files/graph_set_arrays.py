@@ -55,13 +55,16 @@ def tu_folder(path: Path) -> Path | None:
     return next((each for each in places if any(each.glob(f"*{_INDICATOR}"))), None)
 
 
-def read_tu_folder(path: Path, degrees: int | None = None) -> GraphSetArrays:
+def read_tu_folder(
+    path: Path, degrees: int | None = None, *, labels: bool = True
+) -> GraphSetArrays:
     """Read the files of a set of the TU collection.
 
     Args:
         path: of the folder.
         degrees: columns for the degrees of nodes, from 0 to this one and more; None: 64 where nodes
             have neither labels nor attributes.
+        labels: False reads the graphs without their classes.
 
     Raises:
         ZooError: a file is missing or wrong: which, and what it should hold.
@@ -73,18 +76,10 @@ def read_tu_folder(path: Path, degrees: int | None = None) -> GraphSetArrays:
     files = {each: folder / f"{stems[0]}_{each}.txt" for each in (
         "A", "graph_indicator", "graph_labels", "node_labels", "node_attributes", "edge_labels",
         "edge_attributes")}  # fmt: skip
-    if not files["graph_labels"].exists():
-        raise ZooError(
-            f"it has no {files['graph_labels'].name}: a class for each graph, a line each."
-            " Sets whose graphs have numbers (graph_attributes) are not read."
-        )
-    owners, given = (
-        _rows(files[each], np.int64)[:, :1].ravel() for each in ("graph_indicator", "graph_labels")
-    )
-    owners = owners - 1
+    owners = _rows(files["graph_indicator"], np.int64)[:, :1].ravel() - 1
+    classes, names = _classes(files["graph_labels"]) if labels else _no_classes(owners)
     ends = _rows(files["A"], np.int64)
     edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
-    names, labels = np.unique(given, return_inverse=True)
     columns = _columns("node", files, len(owners))
     of_edges = _columns("edge", files, len(edges))
     if degrees or not columns:
@@ -94,8 +89,8 @@ def read_tu_folder(path: Path, degrees: int | None = None) -> GraphSetArrays:
         np.stack([*each.values()], axis=1) if each else None for each in (columns, of_edges)
     )
     return checked_set(GraphSetArrays(
-        edges, owners, features, labels, tuple(map(str, names.tolist())), edge_features,
-        tuple(columns), tuple(of_edges) or None,
+        edges, owners, features, classes, names, edge_features, tuple(columns),
+        tuple(of_edges) or None,
     ))  # fmt: skip
 
 
@@ -147,6 +142,22 @@ def checked_set(arrays: GraphSetArrays) -> GraphSetArrays:
     if arrays.edge_features is not None:
         check_edge_features(arrays.edge_features, len(arrays.edges))
     return arrays._replace(features=features)
+
+
+def _classes(path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the class of each graph (S,), and the names of the classes."""
+    if not path.exists():
+        raise ZooError(
+            f"it has no {path.name}: a class for each graph, a line each. Sets whose graphs have "
+            "numbers (graph_attributes) are not read."
+        )
+    names, classes = np.unique(_rows(path, np.int64)[:, :1].ravel(), return_inverse=True)
+    return classes, tuple(map(str, names.tolist()))
+
+
+def _no_classes(owners: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return unknown classes of the graphs that nodes have; no more graphs than nodes."""
+    return np.full(min(owners.max(initial=-1) + 1, len(owners)), -1), ()
 
 
 def _columns(of: str, files: dict[str, Path], rows: int) -> dict[str, np.ndarray]:

@@ -1,8 +1,9 @@
 """Tasks and their labels, validated and encoded: classes, multi-label targets, or numbers."""
 
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from decimal import Decimal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +25,9 @@ GRAPHS, SEQUENCES, ACCURACY = "graph-classification", "sequence-classification",
 
 FORECASTING = "node-forecasting"
 """The task of graphs in time."""
+
+Labels = Literal["use", "ignore"]
+"""The type of an option `labels`."""
 
 _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 DOUBTFUL = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
@@ -89,7 +93,9 @@ def check_labels(labels: np.ndarray, task: str | None = None) -> np.ndarray:
 
 
 def unlabelled(nodes: int, task: str | None = None) -> np.ndarray:
-    """Return labels (N,) that are all unknown."""
+    """Return labels (N,) that are all unknown; of many targets (N, 1)."""
+    if task == MULTILABEL:
+        return np.full((nodes, 1), np.nan, np.float32)
     return np.full(nodes, np.nan, np.float32) if task == REGRESSION else np.full(nodes, -1)
 
 
@@ -117,7 +123,8 @@ def encode_text(
     """Return labels written as text, blank = unknown, as numbers, and names of classes if any.
 
     Classes (N,) are numbered in the order of their names, which is that of numbers where all
-    names are whole numbers. Numbers, and tables of targets (N, T), have no names.
+    names are whole numbers. Numbers, and tables of targets (N, T), have no names; true and false
+    are targets of 1 and 0.
 
     Raises:
         ZooError: something else than a number where the task needs one, fractions where nothing
@@ -125,6 +132,9 @@ def encode_text(
             name, or for how a number is written.
     """
     labels = np.where(np.char.strip(labels) == "", "", labels)
+    if labels.ndim == 2 and task != REGRESSION:
+        words = np.char.strip(np.char.lower(labels))
+        labels = np.select([words == "true", words == "false"], ["1", "0"], labels)
     if task == REGRESSION or labels.ndim == 2:
         return _numbers(labels), None
     names = np.unique(labels[labels != ""])
@@ -221,6 +231,16 @@ def check_plain(key: str, array: np.ndarray) -> None:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufb":
         kind = getattr(array, "dtype", type(array).__name__)
         raise ZooError(f"`{key}` is of type {kind}; write a plain numpy array of numbers.")
+
+
+def empty_parts(masks: Mapping[str, Any] | None) -> list[str]:
+    """Return the parts that are empty of the one split (1, N) that comes with data.
+
+    They hinder nobody who divides nothing by it; where there are several splits, none is told.
+    """
+    if not masks or any(mask.ndim != 2 or len(mask) != 1 for mask in masks.values()):
+        return []
+    return [part for part, mask in masks.items() if not mask.any()]
 
 
 def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.edge_columns import Weights, array_of
 from zoo.datasets.files.graph_arrays import GraphArrays, plausible
 from zoo.datasets.files.labels import unlabelled
 from zoo.errors import ZooError
@@ -83,7 +83,7 @@ def from_scipy(
     """Return an adjacency matrix (N, N) as edges, with the nodes' labels and features if given.
 
     Args:
-        adjacency: the matrix, in any sparse form.
+        adjacency: the matrix, in any sparse form, or dense.
         nodes: labels and features.
         weights: `use` takes its entries as weights of edges, `ignore` reads which there are.
         task: what labels are for, where no nodes are given.
@@ -91,6 +91,7 @@ def from_scipy(
     Raises:
         ZooError: the matrix is not square, has weights, or another number of nodes.
     """
+    adjacency = adjacency if sparse.issparse(adjacency) else _sparse(adjacency)
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         raise ZooError(
             f"the matrix is {adjacency.shape} and no adjacency matrix: it should have a row and a "
@@ -117,3 +118,14 @@ def from_scipy(
             "write a row per node, in the order of the matrix."
         )
     return nodes._replace(edges=edges, weights=values)
+
+
+def _sparse(adjacency: Any) -> sparse.coo_array:
+    """Return a dense matrix in a sparse form."""
+    found = array_of(adjacency)
+    if found.dtype.kind not in "biuf" or found.ndim != 2:
+        raise ZooError(
+            f"the matrix is {found.dtype} of the shape {found.shape}; write a matrix of SciPy or "
+            "an array of numbers, with a row and a column per node."
+        )
+    return sparse.coo_array(found)

@@ -30,12 +30,12 @@ def from_arrays(
 
     Args:
         edges: (E, 2) numbers of nodes, or ids where these are given.
-        features: (N, F), dense or scipy sparse.
+        features: (N, F), dense or scipy sparse, or a table of pandas.
         labels: (N,) or (N, T), numbers or text; None: all unknown. Of text what is blank, missing
             or, of classes, -1 is unknown.
         masks: `train`, `val` and `test`, (N,) or (S, N) bool.
         ids: (N,) what each node is called.
-        feature_names: a name for each feature.
+        feature_names: a name for each feature; None: those of the columns of a table.
         task: what the labels are for.
 
     Raises:
@@ -48,6 +48,7 @@ def from_arrays(
     labels, names = (unlabelled(nodes, task), None) if labels is None else _labels(labels, task)
     edges, ids = array_of(edges), None if ids is None else array_of(ids)
     edges = edges if edges.size else NO_EDGES
+    feature_names = _column_names(features) if feature_names is None else feature_names
     if ids is not None:
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")
@@ -55,7 +56,7 @@ def from_arrays(
     if features is None:
         features = np.zeros((nodes, 0), np.float32)
     elif not sparse.issparse(features):
-        features = array_of(features)
+        features = writable(features)
     else:
         features = checked(sparse.csr_array(features))
     masks = masks and {part: np.atleast_2d(array_of(mask)) for part, mask in masks.items()}
@@ -63,9 +64,22 @@ def from_arrays(
     return GraphArrays(edges, labels, features, masks, ids, names, feature_names, task)
 
 
+def writable(values: Any) -> np.ndarray:
+    """Return what `array_of` does, a copy where pandas lends an array that may not be written."""
+    found = array_of(values)
+    lent = not isinstance(values, np.ndarray) and not found.flags.writeable
+    return found.copy() if lent else found
+
+
+def _column_names(table: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a table, such as pandas has, where all are text."""
+    names = tuple(getattr(table, "columns", ()))
+    return names if names and all(isinstance(each, str) for each in names) else None
+
+
 def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return labels as numbers, and the names of classes where they are text."""
-    found = array_of(labels)
+    found = writable(labels)
     if found.dtype.kind not in "UO":
         return found, None
     if found.dtype.kind == "U" and not hasattr(labels, "dtype"):  # a list, NaN of which is now text

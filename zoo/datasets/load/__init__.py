@@ -18,6 +18,7 @@ from zoo.datasets.load.graph import (
     prepare_on_disk,
     usual_batching,
     whole_data,
+    without_labels,
 )
 from zoo.datasets.load.readers import READERS
 
@@ -38,4 +39,5 @@ __all__ = [
     "resolved_dataset",
     "usual_batching",
     "whole_data",
+    "without_labels",
 ]

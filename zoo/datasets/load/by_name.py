@@ -108,7 +108,11 @@ def load_data(
         if (name := spec["name"]) in DATASETS:
             if user_path(name).exists():
                 logging.getLogger(__name__).warning(_two_of_a_name(name))
-            return pick(DATASETS, spec)
+            made = pick(DATASETS, spec)
+            if isinstance(made, Dataset | SentencePairs | Samples | Snapshots):
+                return made
+            kind = type(made).__name__
+            raise ZooError(f"dataset {name!r}: its builder returned a {kind}; return a Dataset.")
         if reader := whole_reader(path := path_of(name), spec):
             return reader(path, **_options(spec))
         if folder := on_disk_folder(name):

@@ -26,6 +26,9 @@ from zoo.errors import Finding, refused_by
 _TELLING = 8
 """Columns up to which nodes have the same features by chance."""
 
+_AT_ONCE = 1_000_000
+"""Numbers of which hashes are taken at a time."""
+
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
 
@@ -151,17 +154,11 @@ def _features_of_edges(features: np.ndarray, edges: int) -> list[Finding]:
 def _repeated(arrays: GraphArrays, shape: Shape) -> Finding:
     """Count nodes with the features and neighbours of another, and test nodes like training ones.
 
-    Rows are compared by their products with random vectors, which are equal by chance hardly ever.
+    Rows are compared by hashes of 64 bits, which are equal by chance hardly ever.
     """
-    random, count = np.random.default_rng(0), arrays.features.shape[1]
-    columns = [
-        arrays.features @ random.normal(size=count),
-        shape.pattern @ random.normal(size=len(arrays.labels)),
-    ]
-    scaled = [each / max(np.abs(each).max(initial=0), 1e-30) for each in columns]
-    rows = np.stack(scaled, axis=1).round(10)
-    kinds = np.unique(rows[:, 0], return_inverse=True)[1]
-    again = len(rows) - len(np.unique(rows, axis=0))
+    count, neighbours = arrays.features.shape[1], shape.pattern @ _keys(len(arrays.labels))
+    kinds = _row_hashes(arrays.features)
+    again = len(kinds) - len(np.unique(np.stack([kinds, neighbours], axis=1), axis=0))
     text, seen = f"{again:,} with the features and neighbours of another", 0
     if arrays.masks and count > _TELLING:
         train, test = (np.atleast_2d(arrays.masks[part])[0] for part in ("train", "test"))
@@ -169,6 +166,34 @@ def _repeated(arrays: GraphArrays, shape: Shape) -> Finding:
         text += f"; {seen:,} test nodes have the features of a training node"
     fix = "where one is tested and its like trained on, the score is too good"
     return none_of("repeated nodes", again + seen, text, fix, {"repeated": again, "seen": seen})
+
+
+def _row_hashes(x: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return a hash (N,) of each row of numbers (N, F), exact in columns of any scale.
+
+    It is the sum over columns of a hash of the bits, which is 0 of a 0, times the column's key.
+    """
+    from pandas.util import hash_array
+
+    keys = _keys(x.shape[1])
+    if sparse.issparse(x):
+        whole = x.tocsr(copy=True)
+        whole.sum_duplicates()
+        bits = hash_array(whole.data + 0, categorize=False)  # + 0, as there is a zero below it
+        return sparse.csr_array((bits, whole.indices, whole.indptr), whole.shape) @ keys
+    step = max(_AT_ONCE // x.shape[1], 1)
+    found = [
+        hash_array((x[start : start + step] + 0).ravel(), categorize=False).reshape(-1, len(keys))
+        @ keys
+        for start in range(0, max(len(x), 1), step)
+    ]
+    return np.concatenate(found)
+
+
+def _keys(count: int) -> np.ndarray:
+    """Return random odd numbers (count,) of 64 bits, always the same."""
+    rng = np.random.default_rng(0)
+    return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
 
 
 def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:

@@ -5,7 +5,7 @@ import torch
 
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import PARTS, check_masks
-from zoo.datasets.files.labels import REGRESSION
+from zoo.datasets.files.labels import REGRESSION, empty_parts
 from zoo.datasets.splits import make_split
 from zoo.errors import Finding, refused_by
 
@@ -13,6 +13,8 @@ APART = 100
 """How many times larger numbers are from which they lie apart in scale."""
 
 _DEALT = "ratio-60-20-20"
+
+_BARE = "training needs some in each part: train with another, `split: ratio-60-20-20`"
 
 _ENOUGH = 10
 """Labelled nodes of which each part gets some."""
@@ -94,6 +96,9 @@ def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
         some = torch.zeros(min(int(_labelled(arrays.labels).sum()), _ENOUGH))
         few = refused_by("split", lambda: make_split(_DEALT, some, None, seed=0))
         return few if len(some) and few else [Finding("split", "good", text)]
+    if empty := empty_parts(arrays.masks):
+        text = f"none is marked as {' or '.join(empty)}"
+        return [Finding("split", "fix", text, _BARE)]
     refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
     if refused:
         return refused
@@ -106,8 +111,7 @@ def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
     values = {**sizes, "splits": len(arrays.masks["train"])}
     if bare := [part for part, size in sizes.items() if size == 0]:
         text = f"none of {' and '.join(bare)} has a label: {text}"
-        fix = "training needs some in each part: train with another, `split: ratio-60-20-20`"
-        return [Finding("split", "fix", text, fix, values)]
+        return [Finding("split", "fix", text, _BARE, values)]
     found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
     if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
         train = np.unique(arrays.labels[arrays.masks["train"][0]])

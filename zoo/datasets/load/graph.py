@@ -19,7 +19,7 @@ from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.load.by_name import DATASETS, common_options, load_data
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.load.obtain import path_of
-from zoo.datasets.load.readers import whole_reader
+from zoo.datasets.load.readers import reader_of, whole_reader
 from zoo.datasets.mapped.array_folder import array_folder, is_array_folder
 from zoo.datasets.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.datasets.mapped.external_sort import ranges
@@ -29,6 +29,7 @@ from zoo.datasets.mapped.writer import Stream, blocks, write_on_disk
 from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
+from zoo.datasets.splits import check_own_split
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
@@ -135,7 +136,11 @@ def learnt_once(data: Dataset) -> Dataset:
     """Return a data set with features of columns for good: learnt of the training nodes of a split.
 
     Without a split of its own, or with several, they are those of all nodes, which a warning says.
+
+    Raises:
+        ZooError: its own split leaves a part empty.
     """
+    check_own_split(data)
     if data.columns is None:
         return data
     if isinstance(data.columns, Texts):
@@ -235,6 +240,20 @@ def _check(kind: str, spec: Mapping[str, Any]) -> None:
     wrong += option_problems(kind, common_options, shared, ())
     if wrong:
         raise ZooError(f"{spec['name']}: " + " ".join(map(str, wrong)))
+
+
+def without_labels(spec: Spec, trained_on: Spec | None = None) -> Spec:
+    """Return a spec of files of one's own whose labels are not looked at, if their reader can so.
+
+    Args:
+        spec: of the data that are to be predicted.
+        trained_on: of the data of training, whose options say what reads the others.
+    """
+    own = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
+    if own["name"] in DATASETS or not (path := path_of(own["name"])).exists():
+        return spec
+    reader = whole_reader(path, trained_on or own) or whole_reader(path, own) or reader_of(path)
+    return {"labels": "ignore", **own} if "labels" in options_of(reader) else spec
 
 
 def own_files(spec: Spec) -> list[Path]:

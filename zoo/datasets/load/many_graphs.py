@@ -11,7 +11,7 @@ from zoo.config.options import Count, Table
 from zoo.datasets.files.edge_arrays import Direction, Duplicates
 from zoo.datasets.files.edge_columns import Weights
 from zoo.datasets.files.graph_set_arrays import read_tu_folder
-from zoo.datasets.files.labels import FORECASTING, GRAPHS
+from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.saved_graphs import from_pyg_list, read_pt
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
@@ -147,6 +147,7 @@ def read_tu(
     degrees: Count | None = None,
     edge_features: Literal["use", "ignore"] = "use",
     readout: Literal["mean"] = "mean",
+    labels: Labels = "use",
     task: GraphClassification = GRAPHS,
 ) -> Samples:
     """Read a set of graphs with a label each, in the files of the TU collection.
@@ -157,10 +158,11 @@ def read_tu(
             neither labels nor attributes.
         edge_features: labels and attributes of edges, if there are some.
         readout: what is read of a graph: the `mean` of its nodes.
+        labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
         task: what for; there is one word for it.
     """
     try:
-        arrays = read_tu_folder(path, degrees)
+        arrays = read_tu_folder(path, degrees, labels=labels == "use")
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
         return Samples.of_graphs(path.name, arrays, readout)

@@ -10,7 +10,7 @@ from zoo.config.options import Spec, Table
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.graph_set_arrays import tu_folder
-from zoo.datasets.files.labels import FORECASTING, GRAPHS
+from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
 from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.saved_graphs import read_dgl, read_pyg
@@ -52,6 +52,7 @@ def read_scipy(
     *,
     nodes: str | None = None,
     label: Names | None = None,
+    labels: Labels = "use",
     weights: Weights = None,
 ) -> GraphArrays:
     """Read an adjacency matrix that `scipy.sparse.save_npz` has written.
@@ -61,6 +62,7 @@ def read_scipy(
         task: what the labels are for.
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
+        labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     from scipy import sparse
@@ -68,7 +70,7 @@ def read_scipy(
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             check_member(archive, name)
-    return from_scipy(sparse.load_npz(path), _nodes(nodes, label, task), weights, task)
+    return from_scipy(sparse.load_npz(path), _nodes(nodes, label, labels, task), weights, task)
 
 
 def read_matrix_market(
@@ -77,6 +79,7 @@ def read_matrix_market(
     *,
     nodes: str | None = None,
     label: Names | None = None,
+    labels: Labels = "use",
     weights: Weights = None,
 ) -> GraphArrays:
     """Read an adjacency matrix in the Matrix Market format.
@@ -86,10 +89,11 @@ def read_matrix_market(
         task: what the labels are for.
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
+        labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     adjacency, symmetric = read_coordinates(path)
-    arrays = from_scipy(adjacency, _nodes(nodes, label, task), weights, task)
+    arrays = from_scipy(adjacency, _nodes(nodes, label, labels, task), weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
 
 
@@ -98,6 +102,7 @@ def read_graphml(
     task: str | None,
     *,
     label: str | None = None,
+    labels: Labels = "use",
     split_column: str | None = None,
     columns: Names | None = None,
     one_hot: Names | None = None,
@@ -115,6 +120,7 @@ def read_graphml(
         path: the `.graphml`.
         task: what the labels are for.
         label: the attribute that is the class or number to predict; left out, `label`.
+        labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
         split_column: the attribute that is train, val, test; left out, `split`.
         columns: the attributes that are features; left out, all others.
         one_hot: attributes that are kinds of things among them.
@@ -129,7 +135,7 @@ def read_graphml(
     import networkx
 
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     missing=missing)  # fmt: skip
+                     missing=missing, unlabelled=labels == "ignore")  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     return from_networkx(networkx.read_graphml(path), choice, of_edges)
 
@@ -139,6 +145,7 @@ def read_gml(
     task: str | None,
     *,
     label: str | None = None,
+    labels: Labels = "use",
     split_column: str | None = None,
     columns: Names | None = None,
     one_hot: Names | None = None,
@@ -156,6 +163,7 @@ def read_gml(
         path: the `.gml`.
         task: what the labels are for.
         label: the attribute that is the class or number to predict.
+        labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
         split_column: the attribute that is train, val, test; left out, `split`.
         columns: the attributes that are features; left out, all others.
         one_hot: attributes that are kinds of things among them.
@@ -170,7 +178,7 @@ def read_gml(
     import networkx
 
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     missing=missing)  # fmt: skip
+                     missing=missing, unlabelled=labels == "ignore")  # fmt: skip
     try:
         graph = networkx.read_gml(path)
     except networkx.NetworkXError as error:
@@ -241,10 +249,13 @@ def _is_scipy(path: Path) -> bool:
         return False
 
 
-def _nodes(path: str | None, label: str | list[str] | None, task: str | None) -> GraphArrays | None:
+def _nodes(
+    path: str | None, label: Names | None, labels: Labels, task: str | None
+) -> GraphArrays | None:
     if path is None:
         return None
-    return read_node_table(user_path(path), Columns(label=label, task=task), Written())
+    choice = Columns(label=label, task=task, unlabelled=labels == "ignore")
+    return read_node_table(user_path(path), choice, Written())
 
 
 Whole = SentencePairs | Snapshots | Samples

@@ -245,9 +245,10 @@ def parsed_dates(words: "Series", date_format: str | None) -> "Series":
     looks = (form for form, each in _FORMS.items() if re.fullmatch(each, first))
     form = date_format or next(looks, "ISO8601")
     try:
-        return pandas.to_datetime(words, format=form, errors="coerce", utc=True)
+        found = pandas.to_datetime(words, format=form, errors="coerce", utc=True)
     except (ValueError, re.error) as error:
         raise ZooError(f"`date_format: {form!r}` is none ({error}); write %d/%m/%Y.") from None
+    return found.mask(words.isin(["now", "today"]))  # of which pandas makes the time of reading
 
 
 def vectors(column: "pyarrow.ChunkedArray", name: str, decimal: Decimal = "point") -> np.ndarray:

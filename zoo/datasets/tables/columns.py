@@ -52,6 +52,7 @@ class Columns:
         decimal: what stands before a fraction, `point` or `comma`.
         unknown: what stands in the label's column where the label is unknown, beside nothing.
         task: what the labels are for; None: one class per node, or many targets.
+        unlabelled: the columns of labels are not looked at, nor are they features.
     """
 
     id: str | None = "id"
@@ -72,6 +73,7 @@ class Columns:
     language_model: str | None = None
     date_format: str | None = None
     decimal: Decimal = "point"
+    unlabelled: bool = False
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
@@ -107,7 +109,8 @@ class Columns:
         named = [] if self.id is None else [self.id]
         named += [] if self.group_column is None else [self.group_column]
         named += [self.time_column] if self.time_column and self.date_format else []
-        return [*named, *self.labels(names), *self.split(names), *self.named()]
+        labels = [] if self.unlabelled else self.labels(names)
+        return [*named, *labels, *self.split(names), *self.named()]
 
     def features(self, names: list[str]) -> list[str]:
         """Return the columns of features among those of a table."""
@@ -211,9 +214,9 @@ def _refuse_gaps(missing: "pyarrow.ChunkedArray", where: str) -> None:
 
 def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
     names = choice.labels(table.column_names)
-    if not names:
+    if not names or choice.unlabelled:
         return unlabelled(table.num_rows, choice.task), None
-    found = [texts(table[each], whole=True) for each in names]
+    found = [_words(table[each]) for each in names]
     for name, text in zip(names, found, strict=True):
         if choice.unknown is not None:
             text[is_word(text, str(choice.unknown))] = ""
@@ -234,6 +237,14 @@ def _labels(table, choice: Columns, where: str) -> tuple[np.ndarray, tuple[str, 
             "a class."
         )
     return labels, classes
+
+
+def _words(column: "pyarrow.ChunkedArray") -> np.ndarray:
+    """Return labels as text (N,), truth values as a CSV has them, True and False."""
+    import pyarrow
+
+    found = texts(column, whole=True)
+    return np.char.capitalize(found) if pyarrow.types.is_boolean(column.type) else found
 
 
 def _features(table, choice: Columns, where: str) -> FeatureColumns:
@@ -276,17 +287,11 @@ def _times(column: "pyarrow.ChunkedArray", name: str, date_format: str | None) -
 
 
 def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
+    """Return what a column says of the split; who divides nodes by it refuses empty parts."""
     other = sorted(set(texts.tolist()) - {"", *PARTS})
     if other:
         raise ZooError(
             f"{where} holds {other[0]!r}; write train, val or test, or nothing for nodes in none: "
             f"{suggestion(other[0], PARTS)}"
         )
-    masks = {part: (texts == part)[None] for part in PARTS}
-    absent = [part for part, mask in masks.items() if not mask.any()]
-    if absent:
-        raise ZooError(
-            f"{where} marks no node as {absent[0]}; mark some, or leave the column out, and nodes "
-            "are dealt at random (split: ratio-60-20-20)."
-        )
-    return masks
+    return {part: (texts == part)[None] for part in PARTS}

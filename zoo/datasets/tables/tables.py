@@ -1,7 +1,9 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.labels import Labels
 from zoo.datasets.files.objects import join
 from zoo.datasets.tables.cells import numbers
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns, Names, id_array, node_arrays
@@ -33,6 +36,16 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+_ENDS = ({"source", "target"}, {"src", "dst"})
+_WEIGHTS = {"weight", "w"}
+_GRAPH = (
+    "If its rows are edges, write a folder of two tables: edges.csv, with the columns source and "
+    "target, and nodes.csv, a row per node with a column id, and its features and label if it has "
+    "some."
+)
+_NUMBER = re.compile(r"\s*([+-]?(\d{1,30}[.,]?\d{0,30}|[.,]\d+)(e[+-]?\d+)?|nan)\s*", re.I)
+
+
 def read_tables(
     path: Path,
     task: str | None,
@@ -40,6 +53,7 @@ def read_tables(
     edges: str | None = None,
     id: str = "id",
     label: Names | None = None,
+    labels: Labels = "use",
     split_column: str | None = None,
     columns: Names | None = None,
     one_hot: Names | None = None,
@@ -73,6 +87,7 @@ def read_tables(
             nodes has none, and need not have ids.
         id: column of nodes: what each is called, whole numbers or text.
         label: column of nodes, or list of several: the class, or the number to predict.
+        labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
         split_column: column of nodes: train, val, test, or nothing. Left out, `split`.
         columns: columns of nodes that are features; left out, all others that have a name.
         one_hot: columns of kinds of things among them, each value of which becomes a column.
@@ -101,7 +116,7 @@ def read_tables(
     written = Written(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
-                     language_model, date_format, decimal)  # fmt: skip
+                     language_model, date_format, decimal, labels == "ignore")  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     if path.is_dir() and edges is None and kinds_of(path):
         of_edges.refuse_features()
@@ -138,9 +153,43 @@ def read_node_table(path: Path, choice: Columns, written: Written) -> GraphArray
     Raises:
         ZooError: the table is wrong.
     """
-    if choice.id == "id" and "id" not in header(path, written):  # which nobody need have named
+    names = header(path, written)
+    _refuse_edges(path, names, choice)
+    _refuse_numbers(path, names)
+    if choice.id == "id" and "id" not in names:  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
     return _read_nodes(path, choice, written)
+
+
+def _refuse_edges(path: Path, names: list[str], choice: Columns) -> None:
+    """Refuse a table of edges where one of nodes is asked for, unless an end is the label."""
+    ends = {each.strip().lower() for each in names if not is_index(each)}
+    if choice.label is None and ends - _WEIGHTS in _ENDS:
+        raise ZooError(
+            f"{path.name} has the columns {', '.join(names)} alone, which are those of edges, and "
+            f"a table by itself is one of nodes. {_GRAPH} If they are nodes, rename a column, or "
+            "write which is the label, `label: COLUMN`."
+        )
+
+
+def _refuse_numbers(path: Path, names: list[str]) -> None:
+    """Refuse a CSV without a line of names, the first row of which would be taken for it.
+
+    Whole numbers that follow one another, as pandas calls the columns of an array, are names.
+    """
+    told = [each for each in names if not is_index(each)]
+    if not told or path.suffix.lower() == ".parquet" or not all(map(_NUMBER.fullmatch, told)):
+        return
+    whole = [int(each) for each in told if each.isdecimal()]
+    if len(whole) == len(told) > 2 and all(b - a == 1 for a, b in pairwise(whole)):
+        return
+    edges = f" {_GRAPH}" if len(whole) == len(told) == 2 else ""
+    shown = f"{', '.join(told[:3])}{', ...' if len(told) > 3 else ''}"
+    raise ZooError(
+        f"{path.name}: the first line should name the columns and holds numbers alone, {shown}; "
+        "read as names, they would be missing among the rows. Write a line above it with a name "
+        f"for each column, such as age,height,label.{edges}"
+    )
 
 
 def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
