@@ -353,6 +353,14 @@ def test_the_last_of_several_processes_scores(tmp_path):
     assert len(list(tmp_path.glob("*/summary.json"))) == 1
 
 
+def test_of_equal_scores_the_first_is_the_best(study, capsys, monkeypatch):
+    trials = [each._replace(number=number, val=0.5) for number, each in enumerate(study.trials())]
+    monkeypatch.setattr(study, "trials", lambda: trials)
+    tell_study(study, {"scored_before": [], "test": {"mean": 0.5, "std": None}})
+    said = capsys.readouterr().out
+    assert said.splitlines()[1].split()[:2] == ["trial", str(study.best().number)], said
+
+
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["tune", "mlp", "train.epochs=2", "--data", "karate", "--trials", "2", "--splits", "1"]

@@ -167,10 +167,10 @@ def tell_study(study, summary: dict[str, Any]) -> None:
     """Print the best trials, what the settings matter, and the score of the best on test."""
     trials = study.trials()
     done = [each for each in trials if each.state == "complete"]
-    done.sort(key=lambda each: gain(study.metric, each.val))
+    done.sort(key=lambda each: -gain(study.metric, each.val))  # of equals the first is the best
     shown = [{"trial": each.number, "validation": f"{each.val:.4f}",
               "deviation": "" if each.std is None else f"{each.std:.4f}", **_short(each.settings)}
-             for each in done[:-6:-1]]  # fmt: skip
+             for each in done[:5]]  # fmt: skip
     matters = _short({key: f"{each:.0%}" for key, each in study.importance().items()})
     columns = {f"{n}.": each for n, each in enumerate(shown, start=1)}
     columns |= {"matters": matters} if matters else {}
