@@ -17,7 +17,14 @@ from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
 from zoo.weights.create import create_model
 from zoo.weights.load import transfer
 
-BASE = {"dim": 4, "full_heads": 2, "random_features": 5, "samples": 2}
+BASE = {
+    "norm": "layer",
+    "dropout": 0.0,
+    "dim": 4,
+    "full_heads": 2,
+    "random_features": 5,
+    "samples": 2,
+}
 RBA = {"name": "rba", "size": 4}
 
 

@@ -128,7 +128,7 @@ class HTGN(Model):
         random_features: Count = 64,
         edges: Literal["learned", "attention", "none"] = "learned",
         expansion: Few = 4,
-        norm: Norm = "layer",
+        norm: Norm = "batch",
         drop_path: Rate = 0.1,
         dropout: Rate = 0.5,
         smoothness: NonNegative = 0.01,

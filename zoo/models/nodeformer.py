@@ -123,7 +123,7 @@ class NodeFormer(Model):
         *,
         dim: Count = 32,
         layers: Few = 2,
-        full_heads: Few = 4,
+        full_heads: Few = 1,
         attention: Annotated[Spec, ATTENTIONS] = "native",
         temperature: Positive = 0.25,
         random_features: Count = 30,
@@ -134,11 +134,11 @@ class NodeFormer(Model):
         orders: Orders = 2,
         order_weight: Literal["sigmoid", "identity"] = "sigmoid",
         edge_loss: NonNegative = 0.1,
-        norm: Norm = "layer",
+        norm: Norm = "batch",
         residual: bool = True,
         activation: bool = False,
         jumping_knowledge: bool = False,
-        dropout: Rate = 0.0,
+        dropout: Rate = 0.5,
     ):
         super().__init__()
         self.stem = FeatureLinear(in_dim, dim)
