@@ -246,7 +246,7 @@ def test_a_few_more_threads_than_cores_are_taken_and_told():
     cores = os.cpu_count()
     more = [Environment(**known, threads=each * cores, packages={}) for each in (1, 2, 17)]
     assert [threads_of(each) for each in more] == [cores, 2 * cores, None]
-    now = {"device": "cpu", "cpu": "AVX2", "packages": {}}
+    now = {"code": "0", "device": "cpu", "cpu": "AVX2", "packages": {}}
     said = [differences(each, now) for each in more]
     assert not said[0] and "stay the same" in said[1][0] and "may differ" in said[2][0]
 

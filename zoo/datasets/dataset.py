@@ -17,7 +17,7 @@ from zoo.contract import check_encoding
 from zoo.datasets.canonical import canonical, graph_of
 from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
-from zoo.datasets.files.labels import METRICS, check_task, classes_of, empty_parts, infer_task
+from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, transformed
 from zoo.datasets.tables.feature_columns import FeatureColumns
@@ -252,11 +252,10 @@ def make_dataset(
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
     """
-    own = arrays.masks
-    arrays = check_arrays(arrays._replace(task=task, masks=None if empty_parts(own) else own))
+    arrays = check_arrays(arrays._replace(task=task))
     x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
     check_task(arrays.labels, task)
-    masks = own and {key: torch.from_numpy(mask) for key, mask in own.items()}
+    masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     graph = graph_of(arrays, duplicates, direction, relations)
     apart = graph.edata[WEIGHT].shape[1] if relations == "separate" else None
     return Dataset(

@@ -15,7 +15,7 @@ from zoo.datasets.files.edge_arrays import (
     check_edges,
     check_weights,
 )
-from zoo.datasets.files.labels import check_labels, check_plain, first_true
+from zoo.datasets.files.labels import check_labels, check_plain, empty_parts, first_true
 from zoo.errors import ZooError
 from zoo.system.memory import available_memory
 
@@ -241,7 +241,7 @@ def _place(features: np.ndarray | sparse.csr_array, where: tuple[int, ...]) -> t
 
 
 def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np.ndarray] | None:
-    """Return masks (S, N) bool of train, val and test, disjoint and nowhere empty; or None."""
+    """Return masks (S, N) bool, disjoint, and of several splits nowhere empty; or None."""
     if masks is None:
         return None
     if sorted(masks) != sorted(PARTS):
@@ -262,7 +262,7 @@ def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np
             f"the masks hold {splits} splits; write the same number of rows, at least one, in each."
         )
     for part, mask in masks.items():
-        if not mask.any(axis=1).all():
+        if not (mask.any(axis=1).all() or empty_parts(masks)):
             where = first_true(~mask.any(axis=1))[0]
             raise ZooError(f"`{part}_masks` is empty in split {where}; choose at least one node.")
     _check_disjoint(masks)

@@ -96,12 +96,12 @@ def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
         some = torch.zeros(min(int(_labelled(arrays.labels).sum()), _ENOUGH))
         few = refused_by("split", lambda: make_split(_DEALT, some, None, seed=0))
         return few if len(some) and few else [Finding("split", "good", text)]
-    if empty := empty_parts(arrays.masks):
-        text = f"none is marked as {' or '.join(empty)}"
-        return [Finding("split", "fix", text, _BARE)]
     refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
     if refused:
         return refused
+    if empty := empty_parts(arrays.masks):
+        text = f"none is marked as {' or '.join(empty)}"
+        return [Finding("split", "fix", text, _BARE)]
     known = _labelled(arrays.labels)
     counts = {part: (arrays.masks[part] & (known | ~known.any())).sum(axis=1) for part in PARTS}
     at = int((np.stack(list(counts.values())) == 0).any(axis=0).argmax())  # else the first
