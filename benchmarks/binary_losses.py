@@ -26,7 +26,8 @@ GRAPHS = {
     "twitch-fr": "ratio-60-20-20",
     "twitch-ru": "ratio-60-20-20",
 }
-MODELS = {"mlp": "mlp", "gcn": {"name": "gcn", "norm": "none", "residual": False},
+MODELS = {"mlp": {"name": "mlp", "norm": "none"},
+          "gcn": {"name": "gcn", "norm": "none", "residual": False},
           "sgformer": "sgformer"}  # fmt: skip
 LOSSES = ("task", "cross-entropy", "one-hot")
 TRAIN = {"epochs": 300, "patience": 60, "lr": 0.01, "weight_decay": 5e-4}

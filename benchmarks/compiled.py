@@ -37,7 +37,7 @@ OPTIONS = {
     "gcn": {"norm": "none", "residual": False},
     "gat": {"norm": "none", "residual": False},
     "sage": {"norm": "none"},
-    "mlp": {},
+    "mlp": {"norm": "none"},
     "transformer": {"attention": {"name": "rba", "size": 256}},
     "polynormer": {"local_layers": 5, "global_layers": 2, "norm": "none"},
 }

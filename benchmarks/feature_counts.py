@@ -30,7 +30,7 @@ GRAPHS = {
     "cs": "ratio-60-20-20",
 }
 DEPTHS = (1, 2, 3, 4, 6)
-MLP = {"name": "mlp", "dim": 64, "layers": 1, "dropout": 0.5}
+MLP = {"name": "mlp", "dim": 64, "layers": 1, "dropout": 0.5, "norm": "none"}
 TRAIN = {"epochs": 300, "lr": 0.01, "weight_decay": 1e-3, "patience": 100}
 
 

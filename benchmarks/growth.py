@@ -35,6 +35,8 @@ MODELS = {
 }
 OPTIONS = {
     "difformer": {"dropout": 0.2},
+    "htgn": {"norm": "layer"},
+    "nodeformer": {"full_heads": 4, "norm": "layer", "dropout": 0.0},
     "polynormer": {"local_layers": 5, "global_layers": 2, "norm": "none"},
 }
 TIME, MEMORY = "T", "M"

@@ -29,6 +29,7 @@ KNN = {"name": "knn", "k": 5}
 RATES = {"lr": (0.001, 0.005), "weight_decay": (5e-4, 5e-2)}
 TRAINED = {"epochs": 300, "patience": 60}
 PLAIN = {"dropout": 0.5, "norm": "none", "residual": False}
+NODEFORMER = {"name": "nodeformer", "dim": 64, "full_heads": 4, "norm": "layer", "dropout": 0.3}
 
 DIFFUSION = {"dim": 300, "dropout": 0, "use_graph": False}
 PUBLISHED = {"epochs": 600, "patience": 100, "lr": (5e-4,), "weight_decay": (0.1,)}
@@ -52,19 +53,19 @@ MODELS: dict[str, tuple[str | dict, dict, dict]] = {
         {"name": "difformer", "kernel": "sigmoid", "attention": RBA | {"size": 256}, **DIFFUSION},
         PUBLISHED,
     ),
-    "NodeFormer, kNN": (KNN, {"name": "nodeformer", "dim": 64, "dropout": 0.3}, TRAINED),
-    "NodeFormer": (
-        "none",
-        {"name": "nodeformer", "dim": 64, "dropout": 0.3, "orders": 0, "edge_loss": 0},
-        TRAINED,
-    ),
+    "NodeFormer, kNN": (KNN, NODEFORMER, TRAINED),
+    "NodeFormer": ("none", {**NODEFORMER, "orders": 0, "edge_loss": 0}, TRAINED),
     "SGFormer, kNN": (KNN, {"name": "sgformer", "dim": 128}, TRAINED),
     "transformer, RBA": (
         "none",
         {"name": "transformer", "dim": 128, "layers": 2, "attention": RBA, "dropout": 0.3},
         TRAINED,
     ),
-    "MLP": ("none", {"name": "mlp", "dim": 300, "layers": 2, "dropout": 0.5}, TRAINED),
+    "MLP": (
+        "none",
+        {"name": "mlp", "dim": 300, "layers": 2, "dropout": 0.5, "norm": "none"},
+        TRAINED,
+    ),
     "GCN, kNN": (KNN, {"name": "gcn", "dim": 300, "layers": 2, **PLAIN}, TRAINED),
     "GAT, kNN": (KNN, {"name": "gat", "dim": 128, "layers": 2, **PLAIN}, TRAINED),
 }
