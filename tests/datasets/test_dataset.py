@@ -1,6 +1,7 @@
 import os
 import time
 
+import networkx
 import numpy as np
 import pytest
 import torch
@@ -57,6 +58,12 @@ def parts():
 def slow_canonical(edges, nodes):
     both = {(int(a), int(b)) for a, b in edges} | {(int(b), int(a)) for a, b in edges}
     return both | {(node, node) for node in range(nodes)}
+
+
+def test_a_graph_of_another_library_is_no_array_of_edges():
+    for source in (networkx.path_graph(4), sparse.eye(4, format="csr"), None):
+        with pytest.raises(ZooError, match=r"not (Graph|csr_\w+|NoneType): write np\.stack"):
+            canonical(source, nodes=4)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -146,6 +146,22 @@ def test_the_commands_that_look_run_nothing(ran, command, tmp_path):
     assert code == 0 and "dim: 4}" in out and not err and ran() == 1
 
 
+def test_weights_name_the_code_that_they_need_or_that_has_changed(ran, command, tmp_path, caplog):
+    folder = run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "runs")["folder"]
+    assert ran() == 1
+    tuning = ("finetune", folder, "--data", "{name: sbm, nodes: 90, dim: 4}", "--quiet")
+    for words in (("evaluate", folder), tuning):
+        code, _, err = command(*words)
+        assert code == 2 and "import that first, `--import code.py`." in err and ran() == 0
+        code, _, err = command(*words, "--import", "code.py")
+        assert code == 0 and "has changed" not in caplog.text and ran() == 1, err
+    (tmp_path / "code.py").write_text((tmp_path / "code.py").read_text() + "# another line\n")
+    for words in (("evaluate", folder), tuning):
+        caplog.clear()
+        code, _, err = command(*words, "--import", "code.py")
+        assert code == 0 and caplog.text.count("code.py has changed since") == 1 and ran() == 1, err
+
+
 def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, monkeypatch):
     mine, runs = str(tmp_path / "mine.yaml"), tmp_path / "runs"
     folder = Path(run_recipe(mine, runs=runs)["folder"])

@@ -71,8 +71,8 @@ def load(
     from zoo.weights.folder import CARD, WEIGHTS
     from zoo.weights.load import load as load_weights
 
-    import_first(imports)
     folder = located(name)
+    import_first(imports, folder)
     model = load_weights(folder, unverified=unverified)
     about, scores = model.about, model.about.scores or {}
     found = {

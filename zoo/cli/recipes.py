@@ -266,13 +266,14 @@ def finetune(
     from zoo.inference.split_of_training import own_split
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
+    from zoo.weights.transfer import naming_imports
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
     words = ["except-head"] if probe else freeze or ["none"]
     frozen = words[0] if len(words) == 1 else words
-    import_first(imports)
     folder = located(weights)
+    import_first(imports, folder)
     trained_on, about = training_spec(folder), read_config(folder / CONFIG)["about"]
     spec = as_trained(spec_of(data), with_columns_of(about, trained_on))
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
@@ -286,9 +287,10 @@ def finetune(
         recipe["dataset"] = {**known, **own, **said}
         recipe["seeds"] = [about.seed or 0]
     recipe |= {"imports": imports} if imports else {}
-    loaded = load_recipe(recipe, overrides or [], trust=True)
-    name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
-    plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
+    with naming_imports(about):
+        loaded = load_recipe(recipe, overrides or [], trust=True)
+        name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
+        plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
     if not quiet and loaded.train.get("lr") == recipe["train"].get("lr"):
         console.remark(
             f"rate {plan.train['lr']:g}, that of the weights' own training: lower ones, warm-up "

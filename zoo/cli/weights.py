@@ -205,11 +205,8 @@ def evaluate(
     """
     from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import evaluate_part
-    from zoo.weights.load import load
 
-    import_first(imports)
-    folder = located(weights)
-    model = load(folder, unverified=unverified)
+    model, folder = _loaded(weights, imports, unverified)
     found = evaluate_part(
         model,
         _given(data, options),
@@ -242,16 +239,16 @@ def _loaded(weights: str, imports: list[str] | None, unverified: bool):
     """Return a model, and the folder of its weights."""
     from zoo.weights.load import load
 
-    import_first(imports)
     folder = located(weights)
+    import_first(imports, folder)
     return load(folder, unverified=unverified), folder
 
 
-def import_first(imports: list[str] | None) -> None:
-    """Run the files and modules that a command names."""
-    from zoo.experiments.imports import import_sources
+def import_first(imports: list[str] | None, weights: Path | None = None) -> None:
+    """Run the files and modules that a command names; warn where weights were made with others."""
+    from zoo.experiments.imports import import_sources, warn_of_change
 
-    import_sources(imports or [], Path())
+    warn_of_change(import_sources(imports or [], Path()), weights)
 
 
 def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):

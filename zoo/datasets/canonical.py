@@ -64,7 +64,7 @@ def canonical(
     if not isinstance(source, DGLGraph):
         if nodes is None:
             raise ZooError("edges do not say how many nodes there are: write canonical(e, nodes=N)")
-        edges = check_edges(np.asarray(source), nodes)
+        edges = check_edges(source, nodes)
         values = None if weights is None else check_weights(np.asarray(weights), len(edges))
         if relations is not None:
             values = _apart(values, np.asarray(relations), len(edges), direction)

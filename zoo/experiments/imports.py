@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import logging
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -118,6 +119,24 @@ def said_of(folder: Path) -> tuple[dict[str, Any], str]:
         return {}, ""
     plain = all(isinstance(each, str) for each in texts)
     return ({"recipe": recipe, "imports": files}, made) if plain else ({}, "")
+
+
+def warn_of_change(ran: Mapping[str, str], weights: Path | None) -> None:
+    """Warn where code was imported that has changed since a run trained weights with it.
+
+    Args:
+        ran: what `import_sources` returned.
+        weights: the folder of a seed of the run, or of weights that are of none.
+    """
+    files = said_of(weights.parent)[0].get("imports", {}) if weights else {}
+    then = {(Path(path).name, digest) for path, digest in files.items()}
+    names = {name for name, _ in then}
+    for path, digest in ran.items():
+        if (name := Path(path).name) in names and (name, digest) not in then:
+            logging.getLogger(__name__).warning(
+                f"{path} has changed since {weights} was trained with it: what it computes may not "
+                "be what was trained."
+            )
 
 
 def _import_file(path: Path, trust: Trust) -> str:

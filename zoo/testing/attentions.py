@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 
 import torch
@@ -150,6 +151,7 @@ OF_WHOLE_SETS = (
 
 def peak_bytes(function: Callable[[], object]) -> int:
     """Return the most memory that torch held at once while a function ran."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is silent unless it is asked
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         function()

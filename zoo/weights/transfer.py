@@ -1,12 +1,14 @@
 """Loading a state dict in part: the weights that agree in name and shape."""
 
+import contextlib
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from zoo.config.metadata import About
 from zoo.config.options import Count, value_problems
 from zoo.errors import ZooError
 from zoo.weights.folder import Stored
@@ -64,17 +66,9 @@ def rebuild(
     Raises:
         ZooError: the folder does not hold what it says, or its weights do not fit the changes.
     """
-    try:
+    with naming_imports(stored.about, f"{stored.folder}: "):
         _check_counts(stored, counts)
         check_fit(outline(stored.model, stored.config, make), stored.state)
-    except ZooError as error:
-        said = (stored.about.recipe or {}).get("imports")
-        sources = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
-        how = " ".join(f"--import {shlex.quote(each)}" for each in sources)
-        hint = (
-            f" Its recipe imports {', '.join(sources)}: import that first, `{how}`." if how else ""
-        )
-        raise ZooError(f"{stored.folder}: {error}{hint}") from None
     config = {**stored.config, **changes}
     sizes = zip(DATA_SIZED, ("in_dim", "out_dim"), strict=True)
     same = [part for part, size in sizes if config[size] == stored.config[size]]
@@ -90,6 +84,21 @@ def rebuild(
             model.tokenizer = stored.tokenizer
     carry_over(model, stored.state, same)
     return model
+
+
+@contextlib.contextmanager
+def naming_imports(about: About, place: str = "") -> Iterator[None]:
+    """Let an error say what the recipe of the weights imports, which nobody may have imported."""
+    try:
+        yield
+    except ZooError as error:
+        said = (about.recipe or {}).get("imports")
+        sources = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+        how = " ".join(f"--import {shlex.quote(each)}" for each in sources)
+        hint = (
+            f" The recipe of the weights imports {', '.join(sources)}: import that first, `{how}`."
+        )
+        raise ZooError(f"{place}{error}{hint if how else ''}") from None
 
 
 def _check_counts(stored: Stored, counts: Iterable[str]) -> None:

@@ -1,8 +1,10 @@
 """Arrays of edges, checked: their ends, weights and features."""
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from zoo.datasets.files.labels import check_plain, first_true
 from zoo.errors import ZooError, brief, suggestion
@@ -12,8 +14,15 @@ Direction = Literal["both", "in", "out", "separate"]
 Relations = Literal["together", "separate"]
 
 
-def check_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
+def check_edges(edges: ArrayLike, nodes: int) -> np.ndarray:
     """Return edges (E, 2) as int64, all between nodes 0 and N-1."""
+    if not isinstance(edges, Sequence) and not hasattr(edges, "__array__"):
+        raise ZooError(
+            f"edges are an array (E, 2) of node numbers, not {type(edges).__name__}: write "
+            "np.stack(matrix.nonzero(), axis=1) of a matrix of scipy, np.array(graph.edges) of a "
+            "graph of networkx whose nodes are 0 to N-1."
+        )
+    edges = np.asarray(edges)
     check_plain("edges", edges)
     if edges.ndim != 2 or edges.shape[1] != 2:
         turned = edges.ndim == 2 and edges.shape[0] == 2
