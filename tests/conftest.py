@@ -2,12 +2,15 @@
 
 import os
 import resource
+import shutil
 import signal
 import sys
+import types
 from pathlib import Path
 
 import pytest
 import torch
+from preloaded import run_preloaded
 from threadpoolctl import threadpool_limits
 
 from zoo.cli.app import main
@@ -20,6 +23,10 @@ THREADS = os.environ.get("ZOO_TEST_THREADS", "1")
 torch.set_num_threads(int(THREADS))
 threadpool_limits(int(THREADS))
 os.environ["OMP_NUM_THREADS"] = THREADS  # of the processes that tests and their fixtures begin
+
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4e9:  # what is written is synced each time
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 DATA = os.environ.get("ZOO_DATA", "data").split(os.pathsep)
 
@@ -40,6 +47,19 @@ def quiet_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_OFFLINE", "1")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def preloaded_processes(monkeypatch):
+    """Read files of DGL and train apart in processes of their own that have imported torch."""
+    from zoo.datasets.files import saved_graphs
+    from zoo.experiments import launch
+
+    def run(command, environment=None, **_):
+        return run_preloaded(command[command.index("-P") + 1 :], Path.cwd(), **environment or {})
+
+    monkeypatch.setattr(saved_graphs, "subprocess", types.SimpleNamespace(run=run))
+    monkeypatch.setattr(launch, "_run", run)
 
 
 @pytest.fixture

@@ -25,6 +25,9 @@ MODULES = (
 )  # fmt: skip
 """What is imported beforehand."""
 
+QUICK = {"PYTHONWARNINGS": "ignore", "MALLOC_ARENA_MAX": "8"}
+"""What commands have: with a variable of an allocator, training does not begin anew on another."""
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([*MODULES, __name__])
 
@@ -39,7 +42,7 @@ def run_preloaded(words, folder, **environment):
     """
     with tempfile.TemporaryDirectory() as place:
         streams = [Path(place, name) for name in ("out", "err")]
-        environment = {**os.environ, "PYTHONWARNINGS": "ignore", **environment}
+        environment = {**os.environ, **QUICK, **environment}
         process = FORKS.Process(target=_become, args=(words, str(folder), environment, streams))
         with _here_in_path():  # of the server, which the first command starts
             process.start()

@@ -19,6 +19,8 @@ from zoo.inference.data_of_training import new_nodes
 from zoo.training.checksums import sealed_json, unsealed_json
 from zoo.weights.create import create_model
 
+pytestmark = pytest.mark.usefixtures("preloaded_processes")
+
 
 def write(folder, seed=0):
     papers, authors, subjects, writes, on = acm(seed)

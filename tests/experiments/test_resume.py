@@ -21,7 +21,7 @@ from zoo.weights.create import list_models
 from zoo.weights.load import read_weights
 
 OPTIONS = {
-    "polynormer": {"local_epochs": 5},  # the second phase has begun when it is killed at epoch 7
+    "polynormer": {"local_epochs": 3},  # the second phase has begun when it is killed at epoch 5
     "nodeformer": {"redraw": "epoch"},
     "sgformer": {"attention": "rba", "norm": "batch"},
 }
@@ -32,7 +32,7 @@ def recipe(name, **train):
         {
             "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "dim": 5},
             "model": {"name": name, **OPTIONS.get(name, {})},
-            "train": {"epochs": 20, "lr": 0.01, "schedule": "cosine", **train},
+            "train": {"epochs": 10, "lr": 0.01, "schedule": "cosine", **train},
             "seeds": [3, 4],
         }
     )
@@ -100,7 +100,7 @@ def interrupted(tmp_path, at):
 
 
 def test_a_run_that_was_interrupted_goes_on(tmp_path):
-    summary = interrupted(tmp_path / "one", 6)
+    summary = interrupted(tmp_path / "one", 4)
     assert summary["interrupted"]
     folder = Path(summary["folder"])
     after = resume_run(folder)
@@ -130,11 +130,11 @@ def test_what_has_run_out_of_patience_does_not_train_on(tmp_path):
 
 
 def test_lines_that_were_cut_off_or_come_again_are_dropped(tmp_path):
-    folder = Path(interrupted(tmp_path, 6)["folder"])
+    folder = Path(interrupted(tmp_path, 4)["folder"])
     with (folder / "metrics.jsonl").open("a") as lines:
-        lines.write(json.dumps({"seed": 3, "epoch": 9, "of": 20}) + "\n" + '{"seed": 3, "epo')
+        lines.write(json.dumps({"seed": 3, "epoch": 7, "of": 10}) + "\n" + '{"seed": 3, "epo')
     resume_run(folder)
-    assert [each["epoch"] for each in numbers(folder)[0]] == [*range(20)] * 2
+    assert [each["epoch"] for each in numbers(folder)[0]] == [*range(10)] * 2
 
 
 def test_a_state_comes_back_as_it_was(tmp_path):
@@ -228,7 +228,7 @@ if __name__ == "__main__":
     for name in names:
         child = os.fork()  # before torch has begun any thread in this process
         if child == 0:
-            killed(Path(target), name, 4, 7)
+            killed(Path(target), name, 4, 5)
         _, status = os.waitpid(child, 0)
         assert os.WTERMSIG(status) == signal.SIGKILL, name
 

@@ -14,6 +14,8 @@ from zoo.experiments.resolve import load_recipe, resolve
 from zoo.studies import reproduction
 from zoo.studies.reproduction import reproductions, training_sha256, write_verified
 
+pytestmark = pytest.mark.usefixtures("preloaded_processes")
+
 QUICK = """# A first sentence.
 dataset: {{name: sbm, nodes: 60, classes: 2, dim: 4}}
 model: {{name: gcn, dim: 4}}

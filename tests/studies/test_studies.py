@@ -29,6 +29,8 @@ from zoo.studies import (
 )
 from zoo.studies.study import names_in
 
+pytestmark = pytest.mark.usefixtures("preloaded_processes")
+
 
 def assert_agrees(study):
     wrong = [f"{row.name}: {row.ratio:.3f}" for row in study.rows if not row.agrees]
