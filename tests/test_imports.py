@@ -13,6 +13,7 @@ from pathlib import Path
 import networkx
 import pytest
 import torch
+from preloaded import run_preloaded
 
 ROOT = Path(__file__).parent.parent / "zoo"
 
@@ -209,8 +210,7 @@ assert "zoo.training.mini_batch" in sys.modules
 asked = [name for name in sys.modules if name.startswith("zoo.distributed")]
 assert not asked, asked
 """
-    call = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(call, capture_output=True, text=True)
+    done = run_preloaded(["-c", code], Path.cwd())
     assert done.returncode == 0, done.stderr
 
 

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from preloaded import run_preloaded
 from sentences import sentences
 
 from zoo.datasets import tokenizer as room
@@ -184,4 +186,5 @@ def test_nothing_is_imported_before_it_is_asked_for():
         "found = [each for each in ('tokenizers', 'sacrebleu') if each in sys.modules]\n"
         "assert not found, found"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    done = run_preloaded(["-c", code], Path.cwd())
+    assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from faults import at, kill
+from preloaded import run_preloaded
 
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
@@ -57,18 +58,10 @@ def killed(folder, name, seed, epoch):
 def left(tmp_path_factory):
     """The folders of runs that were killed in their second seed, by model."""
     folder = tmp_path_factory.mktemp("killed")
-    call = [
-        sys.executable,
-        "-W",
-        "ignore",
-        __file__,
-        str(folder),
-        *list_models(task="node-classification"),
-    ]
-    subprocess.run(call, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    return {
-        name: next((folder / name).iterdir()) for name in list_models(task="node-classification")
-    }
+    names = list_models(task="node-classification")
+    done = run_preloaded([__file__, str(folder), *names], Path.cwd())
+    assert done.returncode == 0, done.stderr
+    return {name: next((folder / name).iterdir()) for name in names}
 
 
 @pytest.mark.parametrize("name", list_models(task="node-classification"))

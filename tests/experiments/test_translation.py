@@ -1,7 +1,6 @@
 """Translation from a recipe: a killed run goes on, processes divide it, several are compared."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from faults import at, kill
+from preloaded import run_preloaded
 from sentences import write_pairs
 
 import zoo
@@ -58,8 +58,7 @@ OPTIONS = {"adamw": {}, "lamb": {"optimizer": "lamb", "precision": "bf16"}}
 
 @pytest.mark.parametrize("words", ["adamw", pytest.param("lamb", marks=pytest.mark.slow)])
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(words, data, tmp_path):
-    call = [sys.executable, "-W", "ignore", __file__, words, str(data), str(tmp_path / "killed")]
-    left = subprocess.run(call, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    left = run_preloaded([__file__, words, str(data), str(tmp_path / "killed")], Path.cwd())
     assert left.returncode == -signal.SIGKILL
     [folder] = (tmp_path / "killed").iterdir()
     assert (folder / "checkpoint-4.pt").exists() and not (folder / "summary.json").exists()
