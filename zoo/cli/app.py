@@ -161,7 +161,7 @@ def train(
 
 @app.command("list")
 def list_(
-    kind: Kind,
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))],
     pretrained: Annotated[
         bool, typer.Option("--pretrained", help="Of models: the weights that come with the zoo.")
     ] = False,
@@ -246,7 +246,7 @@ def study(
     name: Annotated[str, typer.Argument(metavar="STUDY", help="Such as rba-theory.")],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Options, such as dataset=cora."),
+        typer.Argument(metavar="KEY=VALUE", help="Options, such as dataset=cora."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, in seconds.")] = False,
     out: Annotated[

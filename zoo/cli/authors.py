@@ -172,7 +172,7 @@ def estimate(
 @app.command()
 def tune(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="[RECIPE|MODEL]", help="What to begin with.")
+        str | None, typer.Argument(metavar="RECIPE|MODEL", help="What to begin with.")
     ] = None,
     overrides: Overrides = None,
     data: Annotated[str | None, typer.Option("--data", help="A data set, or its PATH.")] = None,
@@ -205,6 +205,7 @@ def tune(
 
     What is tried is what the model says is worth trying, changed by a block `search:` of the
     recipe. Ctrl-C and kill -9 lose one trial: --resume goes on, also in several processes at once.
+    What the recipe imports is run; with --resume only where --trust is written.
     """
     if recipe and "=" in recipe and models:
         recipe, overrides = None, [recipe, *(overrides or [])]

@@ -17,14 +17,14 @@ from zoo.cli import console, result_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A shipped name or a file.")]
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name, a file, or a model.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Changes, such as model.attention=rba."),
+    typer.Argument(metavar="KEY=VALUE", help="Changes, such as model.attention=rba."),
 ]
 DataOptions = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="How to read it, such as label=species."),
+    typer.Argument(metavar="KEY=VALUE", help="How to read it, such as label=species."),
 ]
 Trust = Annotated[
     bool,
@@ -34,7 +34,7 @@ Track = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACKER", help="csv, tensorboard, wandb or mlflow; again for more."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing while it trains.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing on the way.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -78,7 +78,7 @@ Hosts = Annotated[
 Secret = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="What these machines, and nobody else, know.", callback=typed_path
+        metavar="FILE", help="Of a secret that these machines alone know.", callback=typed_path
     ),
 ]
 Host = Annotated[

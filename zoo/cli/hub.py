@@ -101,7 +101,7 @@ def publish(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN]...", help="Runs; left out, those of `runs` whose recipe is verified."
+            metavar="RUN", help="Runs; left out, those of `runs` whose recipe is verified."
         ),
     ] = None,
     to: Annotated[

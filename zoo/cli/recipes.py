@@ -35,7 +35,7 @@ def compare(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RECIPE]... [KEY=VALUE]...",
+            metavar="RECIPE|RUN|KEY=VALUE",
             help="Recipes or folders of finished runs, and changes of all recipes.",
         ),
     ] = None,
@@ -98,7 +98,7 @@ def compare(
 
 @app.command()
 def report(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -132,7 +132,7 @@ def report(
 @app.command()
 def reproduce(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="[RECIPE]", help="A shipped recipe, or a .yaml file.")
+        str | None, typer.Argument(metavar="RECIPE", help="A shipped recipe, or a .yaml file.")
     ] = None,
     overrides: Overrides = None,
     every: Annotated[
@@ -158,7 +158,7 @@ def reproduce(
     zoo reproduce --all --only 'gcn-*' --within-hours 1
 
     `zoo reproduce --all` does so with every recipe, each in a process of its own, and tells a line
-    of each as it comes. Ended, by Ctrl-C or otherwise, and given again, both go on where they were.
+    of each as it comes. Ended and given again, both go on where they were. FAIL is exit code 1.
     """
     if every != (recipe is None):
         raise ZooError("name a recipe, `zoo reproduce sgformer-cora`, or write --all for every.")

@@ -57,10 +57,10 @@ Layerwise = Annotated[
 ]
 Imports = Annotated[
     list[str] | None,
-    typer.Option("--import", help="A Python file or module to import first; none is otherwise."),
+    typer.Option("--import", help="A Python file or module to import first; nothing else is."),
 ]
 Unverified = Annotated[
-    bool, typer.Option("--unverified", help="Take weights even if they say no checksum of theirs.")
+    bool, typer.Option("--unverified", help="Take weights that come without a checksum.")
 ]
 Beams = Annotated[
     int | None, typer.Option(min=1, max=1000, help="Of texts: hypotheses of each; 4 if left out.")
@@ -157,7 +157,7 @@ def embed(
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Write what the head of a model reads of every node, one row each.
+    """Write the embedding of every node, what the head of the model reads: one row each.
 
     zoo embed runs/gcn-cora-20261121-120000 --data mygraph.npz --out rows.npy
     """
