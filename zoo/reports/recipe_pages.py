@@ -185,13 +185,12 @@ def results_page(recipes: list[Recipe]) -> str:
         "# Results",
         f"{len(known)} recipes on {len(names)} data sets have been trained as they are shipped, "
         f"{len(judged)} of them beside a published number: {len(judged) - len(missed)} are at most "
-        f"as far below it as their recipe allows (`within`, as a rule 1.5 points), {len(missed)} "
-        "miss it and say why. "
-        "`zoo reproduce NAME` repeats a row, `zoo reproduce --all --write` all of them.",
+        f"as far below it as their recipe allows, as a rule 1.5 points, {len(missed)} miss it and "
+        "say why. `zoo reproduce NAME` repeats a row, `zoo reproduce --all --write` all of them.",
         "*Published* is the number in print, *program* what the authors' program comes to where it "
         "was run again with the published command. *Measured* is the mean test score ± the "
-        "standard deviation over seeds, at the epoch of the best validation score. *Beside the "
-        "best* is the difference from the best row of the table, in points, of an error as it is. "
+        "standard deviation over seeds, at the epoch of the best validation score. "
+        "*Difference* is that from the best row of the table, in points, of an error as it is. "
         "The best is bold, whichever model it is. [How the defaults of models were chosen]"
         "(tune.md#how-defaults-were-chosen).",
         _ranks(groups),
@@ -222,9 +221,9 @@ def _results(name: str, recipes: list[Recipe]) -> str:
     rows = sorted(recipes, key=lambda each: gain(metric, each.verified.test), reverse=True)
     best = rows[0] if metric else None  # of an unknown one nobody knows whether more is better
     less = f"Of `{metric}` less is better.\n\n" if metric in LOWER else ""
-    head = ["recipe", "published", "program", "measured", "beside the best", "seeds", "seconds"]
     return f"## {name}\n\n{less}" + _table(
-        [*head, "reached"], [_result(each, best) for each in rows]
+        ["recipe", "published", "program", "measured", "difference", "seeds", "seconds", "reached"],
+        [_result(each, best) for each in rows],
     )
 
 
