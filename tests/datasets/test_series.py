@@ -153,6 +153,17 @@ def changed(row, value):
     return rows
 
 
+def test_months_as_whole_numbers_are_told_how_they_are_read(tmp_path):
+    months = [100 * year + month for year in (2023, 2024) for month in range(1, 13)]
+    path = write(tmp_path / "sales.csv", [(each, "all", each % 7) for each in months])
+    with pytest.raises(ZooError, match="have no row .202313.*Where they are months, write `date_f"):
+        read(path)
+    assert len(read(path, date_format="%Y%m").series.values) == 24
+    with pytest.raises(ZooError) as caught:
+        read(write(tmp_path / "sales.csv", [(each, "all", 1) for each in (5, 6, 8)]))
+    assert "Where they are months" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "said"),
     [

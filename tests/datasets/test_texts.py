@@ -104,6 +104,10 @@ def test_only_the_text_is_needed(written):
             [{"text": "a", "id": 1}, {"text": "b"}, "", {"text": "c", "id": None}],
             "2 of 3 lines have no `id`, first line 2; write one in each",
         ),
+        (
+            [{"text": "a", "id": 1}, {"text": "b", "id": 2}, {"text": "c", "id": "1"}],
+            "the id '1' is that of several texts .texts 1 and 3.; give each an id of its own",
+        ),
         ([{"text": "a", "split": "dev"}], "`split` is to be train, val, test"),
         ([{"text": "a", "split": ["train"]}], "`split` is to be"),
         ([], "holds no text"),

@@ -75,6 +75,15 @@ def test_a_text_that_is_one_long_word_takes_no_time():
     )
 
 
+def test_where_most_texts_are_long_their_beginnings_are_learnt_from():
+    long = [f"{each} " * 400 for each in TEXTS]
+    assert max(map(len, TEXTS)) < room.LONGEST_TEXT < min(map(len, long))
+    learnt = Tokenizer(room._learnt([*long, "a short one"], 320))
+    assert learnt.size > BYTES + 20
+    cut = [each[: room.LONGEST_TEXT] for each in (*long, "a short one")]
+    assert learnt.text == Tokenizer(room._learnt(cut, 320)).text
+
+
 def test_another_process_learns_the_same(made, tmp_path):
     code = (
         "from sentences import sentences; from zoo.datasets import tokenizer as room\n"

@@ -94,6 +94,11 @@ def test_from_a_table_to_a_forecast(command, place):
     assert code == 0, failed
     assert found["score"] == pytest.approx(summary["test"]["mean"], rel=1e-6)
     assert (found["part"], found["unit"], found["nodes"]) == ("test", "snapshots", 15)
+    assert not found["seen"]
+    again = ("evaluate", summary["folder"], "--data", "sales.csv", "--part", "test", "--json")
+    found_anew = json.loads(command(*again, "split=time-20-20-60")[1].splitlines()[-1])
+    assert found_anew["nodes"] > 40 and found_anew["seen"], "some of them were trained on"
+    assert not json.loads(command(*again)[1].splitlines()[-1])["seen"]
     assert set(found["baselines"]) == {"last value", "seasonal value, 7", "ridge on lags"}
     assert found["score"] < found["baselines"]["last value"]["mse"], "it has learnt the week"
     said = command("evaluate", summary["folder"])[1]

@@ -17,6 +17,7 @@ from preloaded import run_preloaded
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
+from zoo.training import checksums
 from zoo.training.checkpoint import Checkpoint
 from zoo.weights.create import list_models
 from zoo.weights.load import read_weights
@@ -139,6 +140,34 @@ def test_a_state_comes_back_as_it_was(tmp_path):
     assert torch.equal(found["a"][4].pop(3), held)
     assert torch.equal(found["a"][4].pop("b"), held[:2])
     assert found == {"a": [1, 2.5e-8, None, "x", {}], "c": float("inf"), "d": []}
+
+
+def test_ctrl_c_while_a_checkpoint_is_written_is_no_error_of_torch(tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path / "state", every=0.0)
+    checkpoint.offer(lambda: {"w": torch.zeros(9)})
+
+    def write(self, data):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checksums.Hashed, "write", write)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.offer(lambda: {"w": torch.ones(9)})
+    assert torch.equal(checkpoint.read()["w"], torch.zeros(9))
+
+
+def test_a_checkpoint_that_was_left_goes_when_its_seed_is_found_finished(tmp_path, monkeypatch):
+    with monkeypatch.context() as ended:
+        ended.setattr(Checkpoint, "remove", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_recipe(recipe("mlp"), runs=tmp_path, checkpoint=0.0)
+    [folder] = tmp_path.iterdir()
+    assert (folder / "checkpoint-3.pt").exists() and (folder / "seed-3" / "result.json").exists()
+    assert len(resume_run(folder)["seeds"]) == 2
+    assert not list(folder.glob("checkpoint*"))
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def test_it_is_written_no_more_often_than_said(tmp_path):

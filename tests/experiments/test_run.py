@@ -254,6 +254,12 @@ def test_one_class_alone_is_told_before_training(tmp_path, caplog):
         {"dataset": data, "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}, runs=tmp_path
     )
     assert "all labels of sbm are of one class, so that every model is right" in caplog.text
+    lines = [json.dumps({"text": f"text {each}", "label": "a"}) for each in range(20)]
+    (tmp_path / "one.jsonl").write_text("\n".join(lines))
+    texts = {"name": "texts", "path": str(tmp_path / "one.jsonl")}
+    run_recipe({"dataset": texts, "model": "mlp", "train": {"epochs": 1}, "seeds": [0]},
+               runs=tmp_path)  # fmt: skip
+    assert "all labels of one are of one class" in caplog.text
 
 
 @pytest.mark.parametrize("task, words", [("node-binary", "two classes"), ("node-regression", "R²")])

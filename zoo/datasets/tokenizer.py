@@ -30,7 +30,10 @@ SPECIAL = ("<begin>", "<end>")
 BYTES = 256
 
 LONGEST_TEXT = 2_000
-"""Characters of a text that is learnt from, at most: what a word costs grows with its square."""
+"""Characters of a text that is learnt from, at most: what a word costs grows with its square.
+
+Longer texts are left out; where these are more than half of all, each is cut to so many.
+"""
 
 LONGEST_FILE = 16 * 2**20
 """The largest file of a tokenizer that is read, in bytes."""
@@ -40,7 +43,7 @@ VocabularySize = Annotated[
 ]
 """How many tokens: at least every byte, begin and end."""
 
-_FORMAT = 1
+_FORMAT = 2
 """Of what is in the cache; another number whenever the same text is to give other tokens."""
 
 
@@ -116,7 +119,10 @@ def _learnt(texts: Sequence[str], size: int) -> str:
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    coder.train_from_iterator([each for each in texts if len(each) <= LONGEST_TEXT], trainer)
+    short = [each for each in texts if len(each) <= LONGEST_TEXT]
+    if 2 * len(short) < len(texts):
+        short = [each[:LONGEST_TEXT] for each in texts]
+    coder.train_from_iterator(short, trainer)
     return coder.to_str()
 
 

@@ -17,7 +17,7 @@ from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
-from zoo.datasets.files.labels import SEQUENCES, TRANSLATION
+from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import PARTS, Split, check_parts, split_of
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
@@ -112,7 +112,7 @@ def _warn(plan: Plan, data: Dataset) -> None:
     weighted = WEIGHT in getattr(vars(data).get("graph"), "edata", {})  # samples raise
     if weighted and not MODELS[name].edge_weights:
         warn(f"{name} ignores the weights and directions of edges of {data.name}; gcn counts them.")
-    if data.task == "node-classification" and data.classes == 1:
+    if data.task in (CLASSIFICATION, GRAPHS, SEQUENCES) and data.classes == 1:
         warn(f"all labels of {data.name} are of one class, so that every model is right.")
     if plan.start_from is not None and getattr(data, "moments", None) is not None:
         weights = plan.start_from["weights"]

@@ -227,9 +227,9 @@ class Record:
         if wrong:
             raise ZooError(
                 f"{folder / wrong[0]} is not what seed {seed} of this run has written. Put back a "
-                f"copy, or delete {folder / 'result.json'}: seed {seed} is then trained again, to "
-                "the same numbers."
+                f"copy, or delete {folder / 'result.json'}: seed {seed} is then trained again."
             )
+        self.checkpoint(seed).remove()  # it is left where a run was ended right here
         return found.scores.model_dump()
 
     def keep(self, result: dict[str, Any], model: Model) -> None:

@@ -31,7 +31,13 @@ from zoo.inference.data_of_training import (
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.per_class import labelled, per_class
 from zoo.inference.predict import answers
-from zoo.inference.split_of_training import Training, is_seen, own_split, whole_is_seen
+from zoo.inference.split_of_training import (
+    Training,
+    is_seen,
+    own_split,
+    trained_nodes,
+    whole_is_seen,
+)
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 
@@ -97,7 +103,11 @@ def evaluate_part(
             raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
         found = evaluate_forecasts(model, data, part, own.get("split", data.split),
                                    batch_size=batch_size, device=device)  # fmt: skip
-        return {**found, "seen": whole_is_seen(then, spec, data, part)}
+        train = trained_nodes(about, theirs, data)  # snapshots
+        if train is None:
+            return {**found, "seen": whole_is_seen(then, spec, data, part)}
+        asked_of = _nodes(model, data, own.get("split", data.split), part)
+        return {**found, "seen": bool(torch.isin(asked_of, train).any())}
     if data.task == TRANSLATION:
         if layerwise:
             raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")

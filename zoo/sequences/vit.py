@@ -86,7 +86,7 @@ class ViT(Model):
         if max(sizes) > len(self.places):
             raise ZooError(
                 f"vit: a graph has {max(sizes):,} nodes, and there are {len(self.places):,} "
-                f"places; write `places: {max(sizes)}`."
+                f"places; take smaller images, or train with `places: {max(sizes)}`."
             )
         where = self.places[token_positions(sizes).to(x.device)]
         return per_graph(self.encoder, graph, self.dropout(self.stem(x) + where))

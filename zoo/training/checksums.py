@@ -74,9 +74,19 @@ def write_sealed(path: Path, write: Callable[["Hashed"], None]) -> None:
     with path.open("wb") as file:
         file.write(bytes(hashlib.sha256().digest_size))
         hashed = Hashed(file)
-        write(hashed)
+        try:
+            write(hashed)
+        except Exception as error:
+            raise _asked_to_end(error) or error from None
         file.seek(0)
         file.write(hashed.sha256.digest())
+
+
+def _asked_to_end(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the Ctrl-C during which torch's writer raised an error of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error
 
 
 def read_sealed(path: Path, read: Callable[[BinaryIO], Any]) -> Any:

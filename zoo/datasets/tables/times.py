@@ -200,8 +200,16 @@ def _refuse_uneven(
         raise ZooError(
             f"{where}: of {len(grid):,} times in steps of {steps.size!r} {len(lost):,} have no row "
             f"({shown}{', ...' if len(lost) > 3 else ''}). Add rows for them, empty where nothing "
-            f"is known; or write `missing: unknown`, or another `step`{days}."
+            f"is known; or write `missing: unknown`, or another `step`{days}.{_hint(present)}"
         )
+
+
+def _hint(present: np.ndarray) -> str:
+    """Say how months are read that are whole numbers, such as 202512."""
+    if present.dtype.kind != "i" or present.min() < 190001 or present.max() > 210012:
+        return ""
+    months = np.isin(present % 100, range(1, 13)).all()
+    return " Where they are months, write `date_format: '%Y%m'`." if months else ""
 
 
 def _usual(dates: "DatetimeIndex") -> Any:
