@@ -51,6 +51,7 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 
 MEASURED = {
     "gine": {"residual": False},
+    "graphgps": {"norm": "batch"},
     "htgn": {"norm": "layer"},
     "mlp": {"norm": "none"},
     "nodeformer": {"full_heads": 4, "norm": "layer", "dropout": 0.0},

@@ -35,6 +35,7 @@ MODELS = {
 }
 OPTIONS = {
     "difformer": {"dropout": 0.2},
+    "graphgps": {"norm": "batch"},
     "htgn": {"norm": "layer"},
     "nodeformer": {"full_heads": 4, "norm": "layer", "dropout": 0.0},
     "polynormer": {"local_layers": 5, "global_layers": 2, "norm": "none"},

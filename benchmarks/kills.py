@@ -32,7 +32,7 @@ OPTIONS = {
     "sgformer": {"attention": "rba"},
     "polynormer": {"local_epochs": 10},
     "nodeformer": {"redraw": "epoch"},
-    "graphgps": {},
+    "graphgps": {"norm": "batch"},
 }
 SEEDS = [0, 1]
 EVERY = 0.05  # seconds between two checkpoints

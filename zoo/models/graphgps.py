@@ -77,7 +77,7 @@ class GraphGPS(Model):
         attention: Annotated[Spec, ATTENTIONS] = "native",
         propagation: Annotated[Spec, PROPAGATIONS] = "gcn",
         expansion: Few = 2,
-        norm: Norm = "batch",
+        norm: Norm = "layer",
         dropout: Rate = 0.5,
     ):
         super().__init__()
