@@ -155,6 +155,8 @@ def test_weights_name_the_code_that_they_need_or_that_has_changed(ran, command, 
         assert code == 2 and "import that first, `--import code.py`." in err and ran() == 0
         code, _, err = command(*words, "--import", "code.py")
         assert code == 0 and "has changed" not in caplog.text and ran() == 1, err
+    code, _, err = command(*tuning, "train.epoch=1", "--import", "code.py")
+    assert code == 2 and "epochs" in err and "import that first" not in err and ran() == 1
     (tmp_path / "code.py").write_text((tmp_path / "code.py").read_text() + "# another line\n")
     for words in (("evaluate", folder), tuning):
         caplog.clear()

@@ -287,7 +287,7 @@ def finetune(
         recipe["dataset"] = {**known, **own, **said}
         recipe["seeds"] = [about.seed or 0]
     recipe |= {"imports": imports} if imports else {}
-    with naming_imports(about):
+    with naming_imports(about, done=imports):
         loaded = load_recipe(recipe, overrides or [], trust=True)
         name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
         plan = resolve(loaded.model_copy(update={"name": name}), trust=True)

@@ -77,7 +77,9 @@ def write_sealed(path: Path, write: Callable[["Hashed"], None]) -> None:
         try:
             write(hashed)
         except Exception as error:
-            raise _asked_to_end(error) or error from None
+            if asked := _asked_to_end(error):
+                raise asked from None
+            raise
         file.seek(0)
         file.write(hashed.sha256.digest())
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -87,13 +87,16 @@ def rebuild(
 
 
 @contextlib.contextmanager
-def naming_imports(about: About, place: str = "") -> Iterator[None]:
-    """Let an error say what the recipe of the weights imports, which nobody may have imported."""
+def naming_imports(
+    about: About, place: str = "", done: Sequence[str] | None = None
+) -> Iterator[None]:
+    """Let an error say what the recipe of the weights imports, but for what is imported already."""
     try:
         yield
     except ZooError as error:
         said = (about.recipe or {}).get("imports")
-        sources = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+        named = said if isinstance(said, list) else []
+        sources = [each for each in named if isinstance(each, str) and each not in (done or ())]
         how = " ".join(f"--import {shlex.quote(each)}" for each in sources)
         hint = (
             f" The recipe of the weights imports {', '.join(sources)}: import that first, `{how}`."
