@@ -106,7 +106,7 @@ def test_only_the_text_is_needed(written):
         ),
         (
             [{"text": "a", "id": 1}, {"text": "b", "id": 2}, {"text": "c", "id": "1"}],
-            "the id '1' is that of several texts .texts 1 and 3.; give each an id of its own",
+            "the id 1 is that of several nodes .rows 0 and 2.*give each node an id of its own",
         ),
         ([{"text": "a", "split": "dev"}], "`split` is to be train, val, test"),
         ([{"text": "a", "split": ["train"]}], "`split` is to be"),

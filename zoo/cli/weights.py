@@ -246,9 +246,9 @@ def _loaded(weights: str, imports: list[str] | None, unverified: bool):
 
 def import_first(imports: list[str] | None, weights: Path | None = None) -> None:
     """Run the files and modules that a command names; warn where weights were made with others."""
-    from zoo.experiments.imports import import_sources, warn_of_change
+    from zoo.experiments.imports import import_sources, warn_of_changed_code
 
-    warn_of_change(import_sources(imports or [], Path()), weights)
+    warn_of_changed_code(import_sources(imports or [], Path()), weights)
 
 
 def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):

@@ -186,7 +186,6 @@ def _nodes(name: str, only: Sequence[str] | None, terms, share, features: Spec) 
 def _read(path: Path, name: str | None, vocabulary, longest, window, skip) -> Samples:
     """Return the texts of a file as sequences of tokens."""
     found = _documents(path)
-    _check_ids(found, path)
     masks = found.masks and {part: torch.from_numpy(mask) for part, mask in found.masks.items()}
     train = found.masks["train"][0] if found.masks else np.ones(len(found.texts), bool)
     train = train if train.any() else ~train
@@ -209,18 +208,6 @@ def _read(path: Path, name: str | None, vocabulary, longest, window, skip) -> Sa
         ids=found.ids,
         labels=found.label_names,
     )
-
-
-def _check_ids(found: Documents, path: Path) -> None:
-    if found.ids is None:
-        return
-    known: dict[str, int] = {}
-    for line, each in enumerate(map(str, found.ids), start=1):
-        if each in known:
-            raise of_file(path, ZooError(
-                f"the id {each!r} is that of several texts (texts {known[each]} and {line}); give "
-                "each an id of its own, or none to all."))  # fmt: skip
-        known[each] = line
 
 
 def _tokens(tokenizer: Tokenizer, written: Sequence[str], longest: int) -> tuple[Tensor, Tensor]:

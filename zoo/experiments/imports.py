@@ -121,7 +121,7 @@ def said_of(folder: Path) -> tuple[dict[str, Any], str]:
     return ({"recipe": recipe, "imports": files}, made) if plain else ({}, "")
 
 
-def warn_of_change(ran: Mapping[str, str], weights: Path | None) -> None:
+def warn_of_changed_code(ran: Mapping[str, str], weights: Path | None) -> None:
     """Warn where code was imported that has changed since a run trained weights with it.
 
     Args:

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from zoo.config.learnt_columns import LearntColumn, TextColumn
 from zoo.config.options import Count, Fraction
-from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
+from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_ids
 from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
@@ -95,7 +95,8 @@ def read_documents(
         task: what the labels are for; numbers of `node-regression`, else classes.
 
     Raises:
-        ZooError: there is no such file, or a line is of another form: which, and what is wrong.
+        ZooError: there is no such file, a line is of another form, which, and what is wrong, or
+            several have one id.
     """
     lines = [each for each in _lines(path, task) if only is None or each.get("label") in only]
     given = [each.get("label") for each in lines]
@@ -109,7 +110,7 @@ def read_documents(
         [each["text"].encode(errors="replace").decode() for each in lines],  # halves of UTF-16
         labels,
         names or None,
-        None if None in ids else np.array(list(map(str, ids))),
+        None if None in ids else check_ids(np.array(list(map(str, ids)), str), len(ids)),
         _masks([each.get("split") for each in lines]),
     )
 
