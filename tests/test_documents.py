@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 import subprocess
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from preloaded import run_preloaded
 
 import zoo
+from zoo.training.fit import fit
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -175,6 +177,21 @@ def test_a_page_names_what_there_is(page):
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
     for name in re.findall(r"`(zoo(?:\.\w+)+)", text):
         pkgutil.resolve_name(name)  # ImportError or AttributeError: there is no such name
+
+
+def test_the_page_on_training_tells_the_defaults():
+    table = (
+        (ROOT / "docs/train.md").read_text().split("| `train.` | default | |")[1].split("\n\n")[0]
+    )
+    told = {}
+    for names, values in re.findall(r"^\| (`.+?`) \| (.+?) \|", table, re.MULTILINE):
+        told |= zip(re.findall(r"`(\w+)`", names), values.replace("`", "").split(", "), strict=True)
+    defaults = {
+        name: str(each.default).lower().removesuffix(".0")
+        for name, each in signature(fit).parameters.items()
+        if each.kind is each.KEYWORD_ONLY
+    }
+    assert told == {**defaults, "capture": "automatic"}
 
 
 def test_contributing_names_every_room():
