@@ -52,6 +52,19 @@ def test_who_does_not_is_refused_and_others_are_answered_meanwhile(served):
         assert channel.receive(connection) == b"still here"
 
 
+def test_the_answer_to_one_server_is_worth_nothing_to_another(served):
+    server = socket.create_connection(served(lambda request: request))
+    with socket.create_server(("127.0.0.1", 0)) as between, ThreadPoolExecutor() as pool:
+        asked = pool.submit(channel.connect, between.getsockname(), SECRET, patience=0.0)
+        taken, _ = between.accept()
+        with Connection(taken.detach()) as client, Connection(server.detach()) as wanted:
+            client.send_bytes(wanted.recv_bytes(256))  # the challenge
+            wanted.send_bytes(client.recv_bytes(256))
+            assert wanted.recv_bytes(256) != b"#WELCOME#"
+        with pytest.raises(ZooError, match="cannot be reached"):
+            asked.result()
+
+
 def test_an_answer_that_fails_ends_the_server_with_its_error():
     def answer(request):
         raise OSError("no such part")

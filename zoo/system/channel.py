@@ -1,13 +1,15 @@
 """Requests and answers, as bytes, between processes that share a secret.
 
 A connection begins with a challenge in both directions, the HMAC of `multiprocessing.connection`,
-and is given up unless both sides know the secret. What arrives is never unpickled or run. It is not
-encrypted: whoever can read the network between two machines can read it.
+and is given up unless both sides know the secret. Its key is made of the secret and the address of
+the server, so that an answer is worth nothing to another server. What arrives is never unpickled or
+run. It is not encrypted: whoever can read the network between two machines can read it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
 import socket
 import stat
@@ -115,7 +117,8 @@ def connect(
     while True:
         try:
             found = _connected(address, source)
-            return _proven(found, secret, answer_challenge, deliver_challenge)
+            key = _key(secret, found.getpeername())
+            return _proven(found, key, answer_challenge, deliver_challenge)
         except AuthenticationError:
             raise ZooError(
                 f"{shown(address)} has another secret: give the same file to `--secret` on all "
@@ -146,9 +149,10 @@ def _converse(
     answer: Callable[[bytes], bytes],
     fail: Callable[[Exception], None],
 ) -> None:
+    key = _key(secret, found.getsockname())
     with (
         contextlib.suppress(OSError, EOFError, AuthenticationError),
-        _proven(found, secret, deliver_challenge, answer_challenge) as connection,
+        _proven(found, key, deliver_challenge, answer_challenge) as connection,
     ):
         while True:
             request = connection.recv_bytes(_LONGEST)
@@ -167,8 +171,13 @@ def _connected(address: Address, source: str) -> socket.socket:
     return found
 
 
-def _proven(found: socket.socket, secret: bytes, *steps: Callable) -> Connection:
-    """Return a connection after both sides have shown that they know the secret.
+def _key(secret: bytes, server: Address) -> bytes:
+    """Return what both sides have to know where they are connected at this address."""
+    return hmac.digest(secret, shown(server).encode(), "sha256")
+
+
+def _proven(found: socket.socket, key: bytes, *steps: Callable) -> Connection:
+    """Return a connection after both sides have shown that they know the key.
 
     Raises:
         AuthenticationError: the other side does not.
@@ -183,7 +192,7 @@ def _proven(found: socket.socket, secret: bytes, *steps: Callable) -> Connection
         try:
             _wait_at_most(found, PATIENCE)
             for step in steps:
-                step(connection, secret)
+                step(connection, key)
             _wait_at_most(found, 0.0)
         except BaseException:
             connection.close()
