@@ -2,12 +2,16 @@
 
 import io
 import json
+import logging
+import sys
 import unicodedata
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from zoo.cli import console, result_tables
+from zoo.cli.common import tell_forecast
 from zoo.config.recipe import read_recipe, recipe_text
 from zoo.errors import ZooError, printable
 
@@ -102,6 +106,23 @@ def test_tables_of_results_show_names_as_they_are(said):
         result_tables.score({"metric": word, "score": 0.5, "part": "all", "nodes": 3,
                              "unit": "nodes", "data": word, "seen": False})  # fmt: skip
     assert said().count("[/]") >= 6 and "⚠" not in said()
+
+
+def test_what_is_warned_of_is_escaped(command, said):
+    command("list", "attentions")
+    for word in WORDS:
+        logging.getLogger("zoo.datasets").warning("a class %s", word)
+    assert said().count("a class") == len(WORDS) and "[link=file:///etc]x[/link]" in said()
+
+
+def test_a_forecast_is_escaped_on_a_terminal_and_as_it_is_elsewhere(monkeypatch, capsys):
+    text = "node\x07,\b\u202e\n"
+    found = SimpleNamespace(table=lambda: SimpleNamespace(to_csv=lambda index: text))
+    tell_forecast(found, None)
+    assert capsys.readouterr().out == text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    tell_forecast(found, None)
+    assert is_shown(capsys.readouterr().out)
 
 
 def test_what_typer_says_is_escaped(command):

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import os
 import sys
 from enum import StrEnum
@@ -69,6 +70,7 @@ def command() -> Any:
 def main() -> None:
     """Run the command; what the user can fix is printed as one paragraph, exit code 2."""
     code: Any = 0
+    logging.getLogger("zoo").addHandler(console.warnings)
     try:
         command()()
     except SystemExit as left:
@@ -284,11 +286,9 @@ def doctor() -> None:
 
     zoo doctor
     """
-    from zoo.cli.doctor import examine
+    from zoo.cli.doctor import diagnose
 
-    findings = examine()
-    console.diagnoses(findings)
-    sys.exit(1 if any(each.fix and each.needed for each in findings) else 0)
+    sys.exit(diagnose())
 
 
 def _key_and_value(text: str) -> tuple[str, Any]:

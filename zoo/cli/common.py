@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from zoo.cli import console, result_tables
-from zoo.errors import ZooError
+from zoo.errors import ZooError, printable
 from zoo.system.files import user_path
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name, a file, or a model.")]
@@ -293,7 +293,8 @@ def tell_forecast(found, out: Path | None) -> None:
     from zoo.inference.predict import write_table
 
     if out is None:
-        typer.echo(found.table().to_csv(index=False), nl=False)
+        text = found.table().to_csv(index=False)
+        typer.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
         return
     write_table(found, out)
     console.remark(f"{len(found.times):,} times of {len(found.ids):,} nodes are in {out}.")

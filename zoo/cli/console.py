@@ -7,6 +7,7 @@ which escape what a terminal would obey; what is printed as JSON escapes all but
 import contextlib
 import errno
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -114,6 +115,17 @@ def remark(text: str) -> None:
         errors.print(plain(text))
 
 
+class Warnings(logging.Handler):
+    """What the zoo warns of is a remark; logging's own last resort would print it unescaped."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a warning."""
+        remark(record.getMessage())
+
+
+warnings = Warnings(logging.WARNING)
+
+
 def refused(error: OSError) -> int:
     """Say what the system has refused, and return the exit code; raise what is none of that."""
     if error.errno not in REFUSED:
@@ -203,21 +215,6 @@ def recipes(found: list[dict[str, Any]]) -> None:
             std = "" if row["std"] is None else f" ± {row['std']:.4f}"
             measured = "" if row["measured"] is None else f"{row['measured']:.4f}{std}"
             table.add_row(f"  {plain(row['name'])}", expected, measured)
-    out.print(table)
-
-
-def diagnoses(found: list) -> None:
-    """Print what `zoo doctor` found, with the line that fixes what is broken."""
-    from zoo.config.overrides import in_the_shell
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for each in found:
-        mark = (
-            "[green]ok[/]" if not each.fix else "[red]broken[/]" if each.needed else "[yellow]-[/]"
-        )
-        table.add_row(mark, each.name, plain(each.found))
-        if each.fix:
-            table.add_row("", "", f"[bold]{plain(in_the_shell(each.fix))}[/]")
     out.print(table)
 
 

@@ -8,6 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.table import Table
+
+from zoo.cli.console import out, plain
+from zoo.config.overrides import in_the_shell
 from zoo.system import allocator
 from zoo.system.files import cache_folder, data_folders
 
@@ -48,6 +52,20 @@ class Diagnosis(NamedTuple):
     found: str
     fix: str = ""
     needed: bool = True
+
+
+def diagnose() -> int:
+    """Print what is found, with the line that fixes what is broken; return the exit code."""
+    table, found = Table(box=None, show_header=False, pad_edge=False), examine()
+    for each in found:
+        mark = (
+            "[green]ok[/]" if not each.fix else "[red]broken[/]" if each.needed else "[yellow]-[/]"
+        )
+        table.add_row(mark, each.name, plain(each.found))
+        if each.fix:
+            table.add_row("", "", f"[bold]{plain(in_the_shell(each.fix))}[/]")
+    out.print(table)
+    return 1 if any(each.fix and each.needed for each in found) else 0
 
 
 def examine() -> list[Diagnosis]:
