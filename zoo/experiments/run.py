@@ -35,7 +35,7 @@ from zoo.inference.data_of_training import NODES, nodes_of
 from zoo.inference.split_of_training import warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.system.disk import WriteError
+from zoo.system.disk import WriteError, refuse_links
 from zoo.system.environment import choose_device, environment, last_digits, using_threads
 from zoo.training.checkpoint import EVERY
 from zoo.training.fit import Epoch, fit
@@ -179,12 +179,7 @@ def unfinished(
         raise ZooError(
             f"{folder} is finished; `zoo train {shlex.quote(str(path))}` begins a new run."
         )
-    for path in folder.rglob("*"):
-        if path.is_symlink():
-            raise ZooError(
-                f"{path} is a link, and a run goes on inside its own folder alone; put what the "
-                "link leads to in its place."
-            )
+    refuse_links(folder)
     return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
 
 

@@ -34,7 +34,7 @@ from zoo.experiments.run import resume_run, run_recipe
 from zoo.experiments.run_files import is_summarised, read_summary
 from zoo.registry import MODELS, Model
 from zoo.studies.study import Series, Study, write_study
-from zoo.system.disk import sqlite
+from zoo.system.disk import refuse_links, sqlite
 from zoo.system.environment import choose_device
 from zoo.system.files import held, write_whole
 from zoo.training.fit import fit
@@ -83,8 +83,8 @@ class Tuning:
         trust: run what the recipe of a study that was begun imports; that of a new one is run.
 
     Raises:
-        ZooError: Optuna is missing, nothing or something else was begun in the folder, it imports
-            code that is not trusted, its data have changed, or the recipe cannot be trained.
+        ZooError: Optuna is missing, nothing or something else was begun in the folder, it has links
+            or untrusted code, its data have changed, or the recipe cannot be trained.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Tuning:
                 if recipe is not None
                 else f"no study was begun in {folder}; write `zoo tune RECIPE`."
             )
+        refuse_links(folder)
         if recipe is None and not trust and (imports := load_recipe(path).imports):
             raise ZooError(
                 f"{path} imports code, {', '.join(imports)}; read it, and write `--trust`."
@@ -199,11 +200,10 @@ class Tuning:
     def write(self) -> list[Path]:
         """Write the best recipe, the trials as a table, and a picture of the best score so far."""
         trials = self.trials()
-        lines = search.lines_of(trials, self.metric)
         title = f"Validation {self.metric}, {word(self.recipe.model)}"
         note = "a point is the mean over splits (pruned: those it has seen)"
-        plot = Series(title, "trials", lines, ("best so far",), True, note=note,
-                      points=("complete", "pruned"), even=True)  # fmt: skip
+        plot = Series(title, "trials", search.lines_of(trials, self.metric), ("best so far",), True,
+                      note=note, points=("complete", "pruned"), even=True)  # fmt: skip
         table = Study("trials", [], [plot], search.table_of(trials))
         return [self.write_best(), *write_study(table, self.folder)]
 

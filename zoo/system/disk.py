@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import resource
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -59,8 +60,42 @@ def check_space(path: Path, *sizes: int) -> None:
 
 
 def sqlite(path: Path) -> str:
-    """Return the address of a database in a file, whatever its name."""
+    """Return the address of a database in a file, whatever its name; it need not exist.
+
+    Raises:
+        ZooError: it is damaged, or something else.
+    """
+    with contextlib.suppress(sqlite3.OperationalError):  # another process writes to it
+        if path.is_file() and not _is_whole(path):
+            raise ZooError(
+                f"{path} is damaged, or no database: put a copy of it in its place, or move it "
+                "away, and what it held begins anew."
+            )
     return f"sqlite:///{quote(str(path.absolute()))}"
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return database.execute("pragma quick_check").fetchall() == [("ok",)]
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        return False
+
+
+def refuse_links(folder: Path) -> None:
+    """Look whether what is written into a folder stays inside it; it need not exist.
+
+    Raises:
+        ZooError: there is a link in it.
+    """
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise ZooError(
+                f"{path} is a link, and what was begun goes on inside its own folder alone; put "
+                "what the link leads to in its place."
+            )
 
 
 def refusal(error: OSError, path: Path) -> str:
