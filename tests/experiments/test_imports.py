@@ -224,6 +224,29 @@ def test_a_module_is_its_code_as_a_file_is(ran, tmp_path, monkeypatch, package):
         resume_run(Path(done["folder"]))
 
 
+def test_a_module_from_elsewhere_is_not_run(ran, tmp_path, monkeypatch):
+    """Neither one of the same name, nor the package that a module is in, of which all runs."""
+    for folder in ("lib", "other"):
+        for path, text in (("theirs/__init__.py", ""), ("theirs/part.py", "code.py")):
+            (tmp_path / folder / path).parent.mkdir(parents=True, exist_ok=True)
+            text = text and (tmp_path / text).read_text()
+            (tmp_path / folder / path).write_text(text)
+    (tmp_path / "mine.yaml").write_text(recipe_text({**RECIPE, "imports": ["theirs.part"]}))
+    with monkeypatch.context() as here:
+        here.syspath_prepend(str(tmp_path / "lib"))
+        folder = Path(run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "modules")["folder"])
+    (folder / "summary.json").unlink()
+    ran()
+    for name in ("theirs", "theirs.part"):
+        sys.modules.pop(name, None)
+    MODELS.pop("stranger")
+    (tmp_path / "other/theirs/__init__.py").write_text((tmp_path / "code.py").read_text())
+    monkeypatch.syspath_prepend(str(tmp_path / "other"))
+    with pytest.raises(ZooError, match=r"other/theirs has changed .*or is another"):
+        resume_run(folder)
+    assert ran() == 0
+
+
 def test_runs_by_other_code_of_the_zoo_are_not_read(tmp_path, monkeypatch, caplog):
     recipe = {"dataset": RECIPE["dataset"], "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}
     plan = resolve(load_recipe(recipe))

@@ -39,9 +39,13 @@ def run(tmp_path_factory):
     """A run without network that all trackers were told of, of a process of its own."""
     at_home = tmp_path_factory.mktemp("home")
     code = f"""
-import socket
-def refuse(self, address): raise AssertionError(address)
-connect = socket.socket.connect
+import os, socket
+def refuse(*words):
+    print(words, flush=True)
+    os._exit(9)  # from whatever thread, and whatever else a library makes of an error
+connect, look_up = socket.socket.connect, socket.getaddrinfo
+socket.getaddrinfo = lambda host, *words, **more: (
+    refuse(host) if "." in str(host) and host != "127.0.0.1" else look_up(host, *words, **more))
 socket.socket.connect = lambda self, address: (
     connect(self, address) if isinstance(address, str) or address[0] in ("127.0.0.1", "localhost")
     else refuse(self, address))
@@ -52,7 +56,7 @@ run_recipe(load_recipe({RECIPE!r}), runs="runs", track={list(TRACKERS)!r})
     env = {key: value for key, value in os.environ.items() if key not in VARIABLES}
     done = subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", code],
                           cwd=at_home, env=env, capture_output=True, text=True)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, (done.stdout, done.stderr)
     assert {each.name for each in at_home.iterdir()} == {"runs"}
     [folder] = (each for each in (at_home / "runs").iterdir() if (each / "summary.json").exists())
     return folder

@@ -162,15 +162,18 @@ def _import_file(path: Path, trust: Trust) -> str:
 
 
 def _import_module(name: str, trust: Trust) -> dict[str, str]:
-    """Import what is installed; return the SHA-256 of its code, if that is Python, by its path."""
-    spec = importlib.util.find_spec(name)
+    """Import what is installed; return the SHA-256 of its code, if that is Python, by its path.
+
+    That of `a.b` is all of `a`, which runs before it.
+    """
+    spec = importlib.util.find_spec(name.partition(".")[0])
     found = {}
     for each in (spec and (spec.submodule_search_locations or [spec.origin])) or ():
         path = Path(each or "built-in")
         files = sorted(path.rglob("*.py")) or [path] * path.is_file()
         found[str(path)] = _digest(b"".join(each.read_bytes() for each in files))
     for place, digest in found.items():
-        if isinstance(trust, Mapping) and trust.get(place, digest) != digest:
+        if isinstance(trust, Mapping) and trust.get(place) != digest:
             raise ZooError(_changed(Path(place)))
     importlib.import_module(name)
     return found
@@ -178,8 +181,8 @@ def _import_module(name: str, trust: Trust) -> dict[str, str]:
 
 def _changed(path: Path) -> str:
     return (
-        f"imports: {path} has changed since you began this run. Read it, and write `--trust` if it "
-        "may run as you."
+        f"imports: {path} has changed since you began this run, or is another. Read it, and write "
+        "`--trust` if it may run as you."
     )
 
 

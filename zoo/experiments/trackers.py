@@ -279,6 +279,8 @@ def _library(word: str) -> Any:
         ZooError: it is not installed.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    if os.environ.get("WANDB_MODE", "offline") != "online":
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     return optional(_LIBRARIES.get(word, word), "track", f"--track {word}")
 
 
