@@ -7,6 +7,8 @@ import torch
 
 from zoo.config.options import pick
 from zoo.dgl import dgl
+from zoo.graphs.examples import tiny_graph
+from zoo.graphs.shard import Shard
 from zoo.models.htgn import Residual
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.random_features import random_directions, sine_attention
@@ -401,3 +403,11 @@ def test_directions_are_new_in_training_and_fixed_in_evaluation(kernel, tiny):
     assert not torch.equal(first(q, k, v), second(q, k, v))
     other = create_model("htgn", 5, 3, kernel=kernel, seed=1).eval()
     assert not torch.equal(first(q, k, v), other.layers[0].attend.attention(q, k, v))
+
+
+def test_places_of_a_share_are_those_of_its_nodes():
+    graph, x = tiny_graph(), torch.randn(12, 4)
+    model = create_model("htgn", 4, 3, attention="linear", rotary=True).eval()
+    order = torch.randperm(12)
+    dealt = model(Shard(graph, order), x[order]).logits
+    torch.testing.assert_close(dealt, model(graph, x).logits[order])
