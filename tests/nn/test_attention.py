@@ -98,6 +98,14 @@ def test_softmax_equals_its_twin(n):
     assert_twins(softmax, naive_softmax, tensors(n, 2, 4))
 
 
+@pytest.mark.parametrize("width", [1, 16])
+def test_softmax_of_columns_apart_stores_no_scores(width):
+    x = torch.randn(width, 30, 4).permute(1, 2, 0)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # which takes rows of numbers side by side
+        found = softmax(x, x, x)
+    torch.testing.assert_close(found, softmax(*[x.contiguous().clone()] * 3))
+
+
 @pytest.mark.parametrize("qk_norm", ["frobenius", "row"])
 @pytest.mark.parametrize("n", [2, 3, 9])  # below and above the width: both orders of the product
 def test_linear_equals_its_twin(n, qk_norm):
