@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from zoo.canonical_form import remember
 from zoo.config.options import pick
 from zoo.dgl import dgl
 from zoo.graphs.examples import tiny_graph
@@ -411,3 +412,9 @@ def test_places_of_a_share_are_those_of_its_nodes():
     order = torch.randperm(12)
     dealt = model(Shard(graph, order), x[order]).logits
     torch.testing.assert_close(dealt, model(graph, x).logits[order])
+
+
+@pytest.mark.parametrize("edges", ["learned", "attention"])
+def test_a_graph_of_no_node_has_no_penalty(edges):
+    graph = remember(dgl.graph(([], []), num_nodes=0))
+    assert create_model("htgn", 4, 3, edges=edges)(graph, torch.zeros(0, 4)).penalty == 0

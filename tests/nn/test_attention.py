@@ -627,6 +627,12 @@ def test_random_batches_inside_of_a_checkpoint(recompute):
     torch.testing.assert_close(q.grad, wanted)
 
 
+def test_batches_of_no_node():
+    none, order = torch.zeros(0, 2, 4), torch.arange(0)
+    for attend in (random_batches, attend_in_batches):
+        assert attend(softmax, none, none, none, order, 3).shape == none.shape
+
+
 def test_unknown_words_of_random_batches_are_refused():
     for options in ({"shard": "all"}, {"recompute": "never"}):
         with pytest.raises(ZooError, match=f"rba: {next(iter(options))}"):

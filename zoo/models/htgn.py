@@ -269,7 +269,7 @@ def smoothness(graph, weights: Tensor) -> Tensor:
     # A weight that has underflowed to 0 adds 0, and its logarithm has no gradient.
     logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
     divergence = weights * (logs + expected.unsqueeze(-1))
-    return divergence.sum() / (len(many) * weights.shape[-1])
+    return divergence.sum() / (max(1, len(many)) * weights.shape[-1])
 
 
 _KERNELS = {"softmax": performer, "sine": sine_attention}
