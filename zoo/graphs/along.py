@@ -242,7 +242,7 @@ def sampled(zeros: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         rows: (N, H, D).
         columns: (M, H, D).
     """
-    if zeros.values().numel() > zeros.numel():  # more than torch's kernel takes
+    if len(zeros.values()) > len(rows) * len(columns):  # more than torch's kernel takes
         every = torch.einsum("nhd,mhd->nmh", rows, columns)
         counts, places = zeros.crow_indices().diff(), zeros.col_indices().long()
         return every[torch.repeat_interleave(counts), places]
