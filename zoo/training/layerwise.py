@@ -37,8 +37,8 @@ EDGES = 2**18
 SOME = 12
 """Nodes on which a model is tried."""
 
-TOLERANCE = 1e-3
-"""How far, relative to the largest, answers may differ: rounding makes 1e-6 of it."""
+TOLERANCE = 1e-2
+"""How far, relative to the largest, answers may differ: in fp32 by 1e-6, in TF32 by 3e-3."""
 
 
 class RowChunk(Shard):
