@@ -88,3 +88,14 @@ def test_readouts_are_those_of_dgl(sizes):
     means.sum().backward()
     shares = [1 / each for each in sizes for _ in range(each)]
     torch.testing.assert_close(rows.grad[:, 0], torch.tensor(shares, dtype=torch.double))
+
+
+@pytest.mark.parametrize("sizes", [[2, 0, 1], [0, 3, 0], [0, 0, 0], [0]])
+def test_readouts_of_graphs_without_nodes_are_zero(sizes):
+    rows = torch.arange(2.0 * sum(sizes)).add(1).view(-1, 2)
+    own = rows.split(sizes)
+    for read in (mean_of_nodes, class_token):
+        found = read(rows, torch.tensor(sizes))
+        for each, nodes in zip(found, own, strict=True):
+            alone = read(nodes, torch.tensor([len(nodes)]))[0] if len(nodes) else torch.zeros(2)
+            assert torch.equal(each, alone)

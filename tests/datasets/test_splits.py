@@ -285,6 +285,17 @@ def test_no_group_is_in_two_parts(groups, seed):
         np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.03)
 
 
+@pytest.mark.parametrize("shares", [(30, 20, 10), (1, 1, 1), (1, 1, 50)])
+@pytest.mark.parametrize("groups", [3, 4, 5])
+def test_every_part_has_a_group_where_some_are_left_out(shares, groups):
+    owners = (np.arange(len(CLASSES)) % groups).astype(str)
+    spec = {"name": "group", **dict(zip(PARTS, shares, strict=True))}
+    for seed in range(10):
+        split = make_split(spec, CLASSES, None, seed=seed, groups=owners)
+        held = [set(owners[getattr(split, part).numpy()]) for part in PARTS]
+        assert all(held) and len(set.union(*held)) == sum(map(len, held))
+
+
 def test_every_class_has_its_share():
     split = make_split(
         {"name": "stratified", "train": 50, "val": 25, "test": 25}, CLASSES, None, seed=3

@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
+from zoo.canonical_form import remember
 from zoo.config.options import pick
 from zoo.dgl import dgl
+from zoo.graphs.examples import tiny_graph
+from zoo.graphs.shard import Shard
 from zoo.models.htgn import Residual
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.random_features import random_directions, sine_attention
@@ -401,3 +404,17 @@ def test_directions_are_new_in_training_and_fixed_in_evaluation(kernel, tiny):
     assert not torch.equal(first(q, k, v), second(q, k, v))
     other = create_model("htgn", 5, 3, kernel=kernel, seed=1).eval()
     assert not torch.equal(first(q, k, v), other.layers[0].attend.attention(q, k, v))
+
+
+def test_places_of_a_share_are_those_of_its_nodes():
+    graph, x = tiny_graph(), torch.randn(12, 4)
+    model = create_model("htgn", 4, 3, attention="linear", rotary=True).eval()
+    order = torch.randperm(12)
+    dealt = model(Shard(graph, order), x[order]).logits
+    torch.testing.assert_close(dealt, model(graph, x).logits[order])
+
+
+@pytest.mark.parametrize("edges", ["learned", "attention"])
+def test_a_graph_of_no_node_has_no_penalty(edges):
+    graph = remember(dgl.graph(([], []), num_nodes=0))
+    assert create_model("htgn", 4, 3, edges=edges)(graph, torch.zeros(0, 4)).penalty == 0

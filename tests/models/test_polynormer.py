@@ -305,3 +305,25 @@ def test_weights_that_are_an_average_are_in_the_phase_of_their_buffer(tiny):
         average.update_parameters(model)
     assert average.module.head is average.module.head_global
     torch.testing.assert_close(average.eval()(graph, x).logits, model.eval()(graph, x).logits)
+
+
+def test_the_inference_mode_has_models_too(tiny):
+    graph, x, _ = tiny
+    model = create_model("polynormer", 5, 3, **SMALL, local_epochs=3).eval()
+    local = model(graph, x).logits
+    with torch.inference_mode():
+        copied = copy.deepcopy(model)
+        assert torch.equal(copied(graph, x).logits, local)
+        copied.global_phase.fill_(True)
+        assert copied.head is copied.head_global
+        assert create_model("polynormer", 5, 3, **SMALL).phase_starts() == ()
+
+
+def test_the_phase_is_that_of_the_buffers_given(tiny):
+    graph, x, _ = tiny
+    model = create_model("polynormer", 5, 3, **SMALL, local_epochs=3).eval()
+    local, begun = model(graph, x).logits, torch.tensor(True)
+    found = torch.func.functional_call(model, {"global_phase": begun}, (graph, x)).logits
+    assert torch.equal(model(graph, x).logits, local)
+    model.begin_epoch(3)
+    assert torch.equal(found, model(graph, x).logits) and not torch.equal(found, local)

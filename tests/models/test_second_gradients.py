@@ -71,6 +71,21 @@ def test_of_inputs_that_are_the_same_or_made_of_one_another():
     assert torch.autograd.gradgradcheck(lambda x: Once.apply(x, x, x.cos()), x)
 
 
+def test_of_batches_whose_attention_looks_at_values_alone():
+    q, k, v = (torch.randn(5, 1, 2, dtype=torch.double, requires_grad=True) for _ in range(3))
+    attend = zoo.nn.RandomBatchAttention(lambda q, k, v: v**3, 2)
+
+    def gradients(inputs, *given):
+        out = attend(*given).sum()
+        return torch.autograd.grad(out, inputs, create_graph=True, allow_unused=True)
+
+    first = gradients((q, k, v), q, k, v)
+    second = torch.autograd.grad(first[2].square().sum(), (q, k, v), allow_unused=True)
+    assert first[:2] == second[:2] == (None, None)
+    torch.testing.assert_close(second[2], 36 * v**3)
+    assert gradients((q,), q, k, v.detach()) == (None,)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_messages_with_features_of_edges(weighted):
     tails, tips = torch.tensor([0, 1, 2, 2, 3, 0]), torch.tensor([1, 1, 0, 3, 3, 2])

@@ -98,6 +98,14 @@ def test_softmax_equals_its_twin(n):
     assert_twins(softmax, naive_softmax, tensors(n, 2, 4))
 
 
+@pytest.mark.parametrize("width", [1, 16])
+def test_softmax_of_columns_apart_stores_no_scores(width):
+    x = torch.randn(width, 30, 4).permute(1, 2, 0)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # which takes rows of numbers side by side
+        found = softmax(x, x, x)
+    torch.testing.assert_close(found, softmax(*[x.contiguous().clone()] * 3))
+
+
 @pytest.mark.parametrize("qk_norm", ["frobenius", "row"])
 @pytest.mark.parametrize("n", [2, 3, 9])  # below and above the width: both orders of the product
 def test_linear_equals_its_twin(n, qk_norm):
@@ -617,6 +625,12 @@ def test_random_batches_inside_of_a_checkpoint(recompute):
     inside = torch.utils.checkpoint.checkpoint(lambda q: attend(q, q, q), q, use_reentrant=False)
     inside.square().sum().backward()
     torch.testing.assert_close(q.grad, wanted)
+
+
+def test_batches_of_no_node():
+    none, order = torch.zeros(0, 2, 4), torch.arange(0)
+    for attend in (random_batches, attend_in_batches):
+        assert attend(softmax, none, none, none, order, 3).shape == none.shape
 
 
 def test_unknown_words_of_random_batches_are_refused():

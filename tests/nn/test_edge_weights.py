@@ -140,6 +140,14 @@ def test_canonical_weights():
         assert all(map(torch.equal, again.edges(), made.edges()))
 
 
+@pytest.mark.parametrize("kinds, wanted", [([0, 0], [0.25]), ([0, 1], [0.5, 0])])
+def test_a_weight_of_zero_has_a_part_in_the_mean_of_its_kind(kinds, wanted):
+    apart = zoo.canonical([[0, 1], [0, 1]], nodes=2, weights=[0.5, 0.0], relations=kinds)
+    assert apart.edata[WEIGHT][1].tolist() == wanted
+    again = zoo.canonical(apart)
+    assert torch.equal(again.edata[WEIGHT], apart.edata[WEIGHT])
+
+
 def test_self_loops_do_not_change_what_other_edges_weigh():
     """Also where the rows are in canonical form: those of a matrix, and of kinds of edges."""
     rows = np.argwhere(

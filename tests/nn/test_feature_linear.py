@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from zoo.nn import feature_linear
-from zoo.nn.feature_linear import WIDE, FeatureLinear, sparse_form
+from zoo.nn.feature_linear import WIDE, FeatureDropout, FeatureLinear, sparse_form
 from zoo.ops.dropout import dropout
 
 
@@ -75,6 +75,37 @@ def test_dropout_of_dense_features():
     out = ours(x)
     torch.manual_seed(0)
     torch.testing.assert_close(out, dense(dropout(x, 0.5)))
+
+
+def test_what_is_left_of_sparse_features_is_not_searched(monkeypatch):
+    torch.manual_seed(0)
+    x, drop = bags(nodes=100), FeatureDropout(0.25)
+    sparse_form(x)
+    monkeypatch.setattr(feature_linear, "_found", None)
+    left = drop(x)
+    kept = left != 0
+    torch.testing.assert_close(left[kept], x[kept] / 0.75)
+    assert 0.6 < kept.sum() / (x != 0).sum() < 0.9
+    assert_same(*both(left), left, left)
+    assert not torch.equal(drop(x), left) and drop.eval()(x) is x
+    with torch.inference_mode():
+        assert drop.train()(x).shape == x.shape
+
+
+@pytest.mark.parametrize("x", [torch.randn(9, WIDE), bags().requires_grad_()])
+def test_of_other_features_it_is_any_dropout(x):
+    torch.manual_seed(0)
+    found = FeatureDropout(0.5)(x)
+    torch.manual_seed(0)
+    assert torch.equal(found, dropout(x, 0.5))
+
+
+def test_the_transposed_form_is_that_of_the_transposed_features():
+    x = bags()
+    form = sparse_form(x)
+    wanted = x.T.contiguous().to_sparse_csr()
+    for part in ("crow_indices", "col_indices", "values"):
+        assert torch.equal(getattr(form.transposed, part)(), getattr(wanted, part)())
 
 
 def test_a_change_in_place_is_seen():

@@ -138,8 +138,9 @@ def test_graph_attention_equals_loops(backend, dim, heads, loops):
 
 
 @pytest.mark.parametrize("loops", [True, False])
-def test_edge_kernels_equal_loops_over_edges(backend, loops):
-    graph = random_graph(loops=loops)
+@pytest.mark.parametrize("edges", [20, 200])  # 200 are more than there are pairs of nodes
+def test_edge_kernels_equal_loops_over_edges(backend, loops, edges):
+    graph = random_graph(edges=edges, loops=loops)
     tails, tips = (each.tolist() for each in graph.edges())
     edges = list(zip(tails, tips, strict=True))
     a, b = torch.randn(2, 9, 3, 4, dtype=torch.double).requires_grad_()
@@ -183,6 +184,13 @@ def test_nothing_is_kept_per_edge_and_feature(backend):
         module(graph, x.requires_grad_()).sum().backward()
         edge_dot(graph, q, q).sum().backward()
     assert max(kept) <= max(n * heads * width, n * n * heads)
+
+
+def test_edges_that_are_there_often_in_single_precision(backend):
+    graph = random_graph(n=4, edges=30, loops=False)
+    x, y = torch.randn(2, 4, 3, 5)
+    tails, tips = graph.edges()
+    torch.testing.assert_close(edge_dot(graph, x, y), (x[tails] * y[tips]).sum(-1))
 
 
 @pytest.mark.parametrize("heads", [1, 3])

@@ -205,15 +205,21 @@ def test_half_precision_is_widened_on_the_gpu():
     assert torch.float16 in copied and torch.equal(bare(there.x), half.x.float())
 
 
-def test_tf32_is_of_the_training_alone():
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_tf32_is_of_the_training_alone(precision):
+    """Of products of matrices and of cuDNN's recurrent networks, which torch rounds by default."""
     seen = []
-    case = Case("mlp", train={"precision": "tf32"})
-    hooks = Hooks(begin=lambda _: seen.append(torch.backends.cuda.matmul.allow_tf32))
+    case = Case("mlp", train={"precision": precision})
+
+    def look(*_):
+        seen.append((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))
+
     model = case.build()
-    model.register_forward_hook(lambda *_: seen.append(torch.backends.cuda.matmul.allow_tf32))
-    fit(model, case.data(), hooks, epochs=1, precision="tf32")
-    assert seen[0] is False and all(seen[1:]) and len(seen) > 2
-    assert not torch.backends.cuda.matmul.allow_tf32
+    model.register_forward_hook(look)
+    fit(model, case.data(), Hooks(begin=look), epochs=1, precision=precision)
+    look()
+    assert seen[0] == seen[-1] == (False, True) and len(seen) > 3
+    assert set(seen[1:-1]) == {(precision == "tf32",) * 2}
 
 
 def test_what_is_asked_about_a_batch_is_found_by_the_thread_that_makes_it():

@@ -1,5 +1,6 @@
 """Evaluation in row chunks: the logits of the whole graph, and who cannot be asked so."""
 
+import dataclasses
 import tempfile
 from types import SimpleNamespace
 
@@ -15,11 +16,13 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import run_recipe
-from zoo.nn import by_sums, count_nodes, sum_over_nodes
+from zoo.graphs.sampling import induced
+from zoo.nn import by_sums, count_nodes, per_graph, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
+from zoo.registry import Model
 from zoo.training import layerwise
 from zoo.training.epoch import Steps, all_logits
-from zoo.training.full_batch import TrainingData
+from zoo.training.full_batch import TrainingData, infer
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
@@ -37,6 +40,7 @@ MODELS = [
     ("polynormer", {"heads": 2}),
     ("nodeformer", {"attention": "linear", "orders": 1, "edge_loss": 0}),
     ("htgn", {"attention": "linear"}),
+    ("htgn", {"attention": "linear", "rotary": True}),
     ("transformer", {"attention": "linear"}),
     ("graphgps", {"attention": {"name": "linear", "qk_norm": "frobenius"}}),
 ]
@@ -118,6 +122,56 @@ def test_other_attentions_are_refused_before_training(name, options, data):
     with pytest.raises(ZooError, match=r"`layerwise`.*evaluate: batches.*--batch-size"):
         steps(model, data, evaluation="layerwise")
     steps(model, data)
+
+
+class Pooled(Model):
+    """Adds the mean of all nodes to each, which a row chunk does not know."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3)
+
+    def features(self, graph, x):
+        h = self.stem(x).relu()
+        return h + h.mean(0, keepdim=True)
+
+
+class PerGraph(Pooled):
+    def features(self, graph, x):
+        return per_graph(lambda h: h - h.mean(-2, keepdim=True), graph, self.stem(x))
+
+
+@pytest.mark.parametrize("own", [Pooled, PerGraph])
+@pytest.mark.parametrize("alike", [False, True])
+def test_models_that_look_at_all_nodes_otherwise_are_refused(own, alike, data):
+    model = own()
+    if alike:  # nodes near each other have the same features
+        data = dataclasses.replace(data, x=(torch.arange(300) // 40).unsqueeze(1) * torch.ones(6))
+    with pytest.raises(ZooError, match=r"sum_over_nodes.*evaluate: batches.*--batch-size"):
+        steps(model, data, evaluation="layerwise")
+
+
+@pytest.mark.parametrize(("name", "options"), MODELS)
+@pytest.mark.parametrize("nodes", [1, 2, 300])
+def test_right_models_are_not_refused(name, options, nodes, data):
+    some = torch.arange(nodes)
+    data = dataclasses.replace(data, graph=induced(data.graph, some), x=data.x[some])
+    model = create_model(name, 6, data.classes, **options)
+    over = Layerwise(data, "cpu")
+    for precision in ("fp32", "bf16"):
+        infer(model, over, precision, over.check)
+
+
+def test_a_graph_with_features_of_edges_and_weights_is_tried(tmp_path):
+    random = np.random.default_rng(0)
+    edges, x, y = random.integers(0, 40, (90, 2)), random.normal(size=(40, 6)), np.arange(40) % 3
+    given = {"weights": random.random(90) + 0.1, "edge_features": random.normal(size=(90, 2))}
+    data = zoo.Dataset.from_arrays(edges, x, y, **given)
+    for name in ("gat", "gine", "htgn"):
+        options = {"attention": "linear"} if name == "htgn" else {}
+        model = create_model(name, 6, 3, edge_dim=2, **options)
+        over = Layerwise(data, "cpu")
+        infer(model, over, "fp32", over.check)
 
 
 def test_an_attention_of_ones_own(data, monkeypatch):

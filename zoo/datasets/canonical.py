@@ -100,7 +100,7 @@ def _again(
     if weights is None and WEIGHT in source.edata:
         weights = source.edata[WEIGHT].detach().cpu().numpy()
         if weights.ndim == 2:
-            weights, direction = np.ascontiguousarray(weights), "in"
+            weights, direction = np.where(weights > 0, weights, np.nan), "in"
     values = weights
     if weights is not None and np.ndim(weights) == 1:
         values = check_weights(np.asarray(weights), source.num_edges())
@@ -257,8 +257,7 @@ def _weights(
     if values.ndim == 2:
         apart = [
             _weights(keys, along[own], against[own], column[own], duplicates, direction)
-            for column in values.T
-            for own in [column > 0]
+            for column, own in zip(values.T, ~np.isnan(values.T), strict=True)
         ]
         return np.stack(apart, axis=1)
     if direction == "both":
@@ -272,7 +271,7 @@ def _weights(
 def _apart(
     weights: np.ndarray | None, relations: np.ndarray, edges: int, direction: str
 ) -> np.ndarray:
-    """Return weights (E, K) of edges that are of one kind each, 0 for the other kinds."""
+    """Return weights (E, K) of edges that are of one kind each, NaN for the other kinds."""
     if direction != "both":
         raise ZooError("kinds of edges are kept apart, or directions; leave one of them out.")
     if relations.shape != (edges,) or relations.dtype.kind not in "iu" or (relations < 0).any():
@@ -280,7 +279,8 @@ def _apart(
             f"the kinds of edges are one whole number from 0 for each of the {edges:,} edges, and "
             f"not {relations.dtype} of the shape {relations.shape}."
         )
-    found = np.zeros((len(relations), int(relations.max(initial=0)) + 1), np.float32)
+    kinds = int(relations.max(initial=0)) + 1
+    found = np.full((len(relations), kinds), np.nan, np.float32)
     found[np.arange(len(relations)), relations] = 1 if weights is None else weights
     return found
 

@@ -239,9 +239,12 @@ def encodings_of(
 
 
 def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
-    """Return the mean of the rows of each graph, (B, C) fp32, for rows (n, C) and sizes (B,)."""
+    """Return the mean of the rows of each graph, (B, C) fp32, for rows (n, C) and sizes (B,).
+
+    It is 0 of a graph without nodes.
+    """
     rows = rows.float()
-    if (sizes == sizes[0]).all():
+    if len(rows) and (sizes == sizes[0]).all():
         return rows.unflatten(0, (len(sizes), -1)).mean(dim=1)
     owners = torch.repeat_interleave(sizes).to(rows.device)
     total = rows.new_zeros(len(sizes), rows.shape[1]).index_add(0, owners, rows)
@@ -249,8 +252,11 @@ def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
 
 
 def class_token(rows: Tensor, sizes: Tensor) -> Tensor:
-    """Return the last row of each graph, (B, C), for rows (n, C) and sizes (B,)."""
-    return rows[(sizes.cumsum(0) - 1).to(rows.device)]
+    """Return the last row of each graph, (B, C), for rows (n, C) and sizes (B,); 0 of no nodes."""
+    some = sizes.nonzero().squeeze(1)
+    last = rows[(sizes.cumsum(0) - 1)[some].to(rows.device)]
+    found = rows.new_zeros(len(sizes), rows.shape[1])
+    return last if len(last) == len(sizes) else found.index_copy(0, some.to(rows.device), last)
 
 
 READOUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

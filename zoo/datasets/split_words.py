@@ -242,6 +242,8 @@ def grouped(
     if 1 not in place:  # a large group has gone past it
         first = int(np.searchsorted(place, 2))
         place[first if first < len(place) - 1 else first - 1] = 1
+    if 2 not in place:  # what no part has begins before it
+        place[np.searchsorted(place, 3)] = 2
     part_of = np.empty(len(names), np.int64)
     part_of[order] = place
     return {part: nodes[part_of[of_node] == number] for number, part in enumerate(PARTS)}

@@ -230,13 +230,28 @@ class Rows(NamedTuple):
         """See `Along`."""
         matrix, numbers = self.into
         empty = _filled(matrix, torch.zeros_like(matrix.values()))
-        heads = zip(target.unbind(1), source.unbind(1), strict=True)
-        dots = [
-            torch.sparse.sampled_addmm(empty, row.contiguous(), column.t(), beta=0.0).values()
-            for row, column in heads
-        ]
-        found = torch.stack(dots, dim=1)
+        found = sampled(empty, target, source)
         return torch.empty_like(found).index_copy_(0, numbers, found) if len(numbers) else found
+
+
+def sampled(zeros: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return row_i . column_j at the entries of a CSR matrix (N, M) of zeros, (E, H).
+
+    Args:
+        zeros: the matrix; an entry may be there several times.
+        rows: (N, H, D).
+        columns: (M, H, D).
+    """
+    if len(zeros.values()) > len(rows) * len(columns):  # more than torch's kernel takes
+        every = torch.einsum("nhd,mhd->nmh", rows, columns)
+        counts, places = zeros.crow_indices().diff(), zeros.col_indices().long()
+        return every[torch.repeat_interleave(counts), places]
+    heads = zip(rows.unbind(1), columns.unbind(1), strict=True)
+    dots = [
+        torch.sparse.sampled_addmm(zeros, row.contiguous(), column.mT, beta=0.0).values()
+        for row, column in heads
+    ]
+    return torch.stack(dots, dim=1)
 
 
 def _filled(matrix: Tensor, values: Tensor) -> Tensor:

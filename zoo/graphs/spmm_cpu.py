@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.graphs.along import Along, quiet_beta
+from zoo.graphs.along import Along, quiet_beta, sampled
 
 _LONG = 64  # neighbours of a node, on average, from which on
 _COLUMNS = 64  # so many columns are summed at a time: more of their rows are in the caches
@@ -71,9 +71,7 @@ class Bags(NamedTuple):
             pattern = torch.sparse_csr_tensor(
                 lists.offsets, lists.others, zeros, size, check_invariants=False
             )
-            heads = zip(rows.unbind(1), columns.unbind(1), strict=True)
-            dots = [torch.sparse.sampled_addmm(pattern, u, v.mT).values() for u, v in heads]
-        dots = torch.stack(dots, dim=1)
+            dots = sampled(pattern, rows, columns)
         if not len(lists.edges):
             return dots
         return torch.empty_like(dots).index_copy_(0, lists.edges.long(), dots)

@@ -4,7 +4,8 @@
 the recipe, positional and structural encodings, is the `encoding` of a recipe of the zoo. Where it
 departs from the authors' program:
 
-- Graphs of the zoo have no edge features, and layers do not update any.
+- Features of edges have a part where the propagation gives them one, `{name: gat, edge_dim: F}`;
+  layers do not update them.
 - The propagation has no form of its own for each kind of network: it is one of the zoo's, of a
   linear map, plus a bias.
 - The weights of the attention are not dropped out: an attention of the zoo has no weights to show.

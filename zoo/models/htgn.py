@@ -47,14 +47,13 @@ from zoo.nn import (
     edge_targets,
     in_degrees,
     merge_heads,
-    node_counts,
+    node_positions,
     performer,
     rotate,
     rotation,
     seed_of,
     sine_attention,
     split_heads,
-    token_positions,
     weighted_softmax,
     weighted_sum,
 )
@@ -175,7 +174,7 @@ class HTGN(Model):
         z, found = self.dropout(self.stem(x)), []
         turn = None
         if self.turned is not None:
-            places = token_positions(node_counts(graph)).to(z.device)
+            places = node_positions(graph).to(z.device)
             turn = rotation(places, self.turned, dtype=z.dtype)
         for layer in self.layers:
             z, weights = layer(graph, z, turn)
@@ -270,7 +269,7 @@ def smoothness(graph, weights: Tensor) -> Tensor:
     # A weight that has underflowed to 0 adds 0, and its logarithm has no gradient.
     logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
     divergence = weights * (logs + expected.unsqueeze(-1))
-    return divergence.sum() / (len(many) * weights.shape[-1])
+    return divergence.sum() / (max(1, len(many)) * weights.shape[-1])
 
 
 _KERNELS = {"softmax": performer, "sine": sine_attention}

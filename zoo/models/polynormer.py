@@ -27,6 +27,7 @@ from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.nn import (
     ATTENTIONS,
@@ -140,8 +141,7 @@ class Polynormer(Model):
         self.head_local = Linear(dim, out_dim) if local_epochs else None
         self.head_global = Linear(dim, out_dim)
         self.register_buffer("global_phase", torch.tensor(local_epochs == 0))
-        self._begun = local_epochs == 0  # the buffer on the host, who need not ask a GPU for it
-        self._noted = self.global_phase._version
+        self._begun = local_epochs == 0
         self.register_load_state_dict_post_hook(_read_phase)
 
     @property
@@ -167,11 +167,10 @@ class Polynormer(Model):
         """Begin the global phase when its time has come; it never ends, not on a new graph."""
         if epoch >= self.local_epochs and not self._in_global_phase():
             self.global_phase.fill_(True)
-            self._begun, self._noted = True, self.global_phase._version
+            _read_phase(self)
 
     def _in_global_phase(self) -> bool:
-        # The buffer is read again where it was written by others: weights that are an average.
-        if not torch.compiler.is_compiling() and self.global_phase._version != self._noted:
+        if not (torch.compiler.is_compiling() or self.global_phase.is_meta):
             _read_phase(self)
         # Without a local head there is no local phase, whatever weights were loaded.
         return self.head_local is None or self._begun
@@ -186,8 +185,17 @@ class Polynormer(Model):
 
 
 def _read_phase(model: Polynormer, keys: object = None) -> None:
-    """Take over the phase of weights that were loaded."""
-    model._begun, model._noted = bool(model.global_phase), model.global_phase._version
+    """Take over the phase of the buffer, and ask a GPU for it only where it may have changed."""
+    phase = model.global_phase
+    # Tensors of the inference mode do not tell whether they have changed.
+    version = object() if phase.is_inference() else phase._version
+    known = _known.get(phase)
+    if known is None or known[0] != version:
+        known = _known[phase] = version, bool(phase)
+    model._begun = known[1]
+
+
+_known: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 class LocalLayer(nn.Module):

@@ -36,6 +36,7 @@ from zoo.nn.layers import (
 )
 from zoo.nn.message_passing import MessagePassing
 from zoo.nn.positions import (
+    node_positions,
     path_eigenvectors,
     rotate,
     rotation,
@@ -130,6 +131,7 @@ __all__ = [
     "message_sum",
     "neighbour_sum",
     "node_counts",
+    "node_positions",
     "path_eigenvectors",
     "per_graph",
     "performer",

@@ -58,9 +58,11 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _padded(x: Tensor, width: int) -> Tensor:
-    """Return x (..., D) with columns of zeros up to a width; `pad` would copy even for none."""
+    """Return x (..., D) with columns of zeros up to a width, the numbers of a row side by side."""
     missing = width - x.shape[-1]
-    return functional.pad(x, (0, missing)) if missing else x
+    if missing:
+        return functional.pad(x, (0, missing))
+    return x if x.stride(-1) == 1 else x.clone(memory_format=torch.contiguous_format)
 
 
 @by_sums

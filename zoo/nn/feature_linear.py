@@ -13,7 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.graphs.along import quiet_beta
 from zoo.graphs.message_passing import sparse_product
-from zoo.ops.dropout import dropout
+from zoo.ops.dropout import Dropout, dropout
 from zoo.ops.linear import Linear
 
 WIDE = 256
@@ -60,6 +60,26 @@ class FeatureLinear(Linear):
         return out if self.bias is None else out + self.bias
 
 
+class FeatureDropout(Dropout):
+    """`Dropout` of the features of a data set, whose zeros are not looked for anew each time."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return Drop(x), in the shape of x."""
+        if self.training and self.p and searched(x):
+            return torch.compiler.disable(self._of_features)(x)  # which it cannot trace
+        return super().forward(x)
+
+    def _of_features(self, x: Tensor) -> Tensor:
+        sparse = sparse_form(x)
+        if sparse is None:
+            return super().forward(x)
+        with torch.inference_mode(False):  # whose tensors do not tell when they are changed
+            sparse = sparse.dropped(self.p)
+            found = sparse.matrix.to_dense()
+            _known[found] = (found._version, sparse)
+        return found
+
+
 class SparseForm(NamedTuple):
     """x (N, F) and its transpose as CSR; `order` picks the second's numbers out of the first's."""
 
@@ -101,8 +121,12 @@ def _found(x: Tensor) -> SparseForm | None:
     if x.count_nonzero() > DENSITY * x.numel():
         return None
     with quiet_beta():
-        matrix, transposed = x.to_sparse_csr(), x.T.contiguous().to_sparse_csr()
-    order = torch.argsort(matrix.col_indices(), stable=True)
+        matrix = x.to_sparse_csr()
+    rows, columns = torch.repeat_interleave(matrix.crow_indices().diff()), matrix.col_indices()
+    order = torch.argsort(columns, stable=True)
+    begins = functional.pad(torch.bincount(columns, minlength=x.shape[1]).cumsum(0), (1, 0))
+    of_transposed = begins, rows[order], matrix.values()[order]
+    transposed = torch.sparse_csr_tensor(*of_transposed, x.T.shape, check_invariants=False)
     return SparseForm(matrix, transposed, order)
 
 

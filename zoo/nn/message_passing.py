@@ -5,10 +5,10 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from zoo.errors import ZooError
-from zoo.nn.feature_linear import FeatureLinear
+from zoo.nn.feature_linear import FeatureDropout, FeatureLinear
 from zoo.nn.layers import Convolution, Projection, build_norm
 from zoo.nn.propagation import Separate
-from zoo.ops.dropout import Dropout, ReluDropout
+from zoo.ops.dropout import ReluDropout
 from zoo.ops.linear import Linear
 from zoo.registry import Model
 
@@ -63,7 +63,7 @@ class MessagePassing(Model):
         ]
         if norm_first and not project:
             raise ZooError("`norm_first: true` needs a width to norm; write `project: true` too.")
-        self.input_dropout = Dropout(input_dropout)
+        self.input_dropout = FeatureDropout(input_dropout)
         options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
         options["norm_first"] = norm_first
         if project:

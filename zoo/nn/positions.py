@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from zoo.errors import ZooError
+from zoo.graphs.adjacency import node_counts
+from zoo.graphs.shard import Graph, Shard
 from zoo.ops.precision import wide
 
 
@@ -99,6 +101,13 @@ def path_eigenvectors(
     shares = ((positions.double() + 0.5) / lengths).unsqueeze(-1)
     waves = math.sqrt(2) * (math.pi * shares * orders).cos()
     return (waves * (orders < lengths.unsqueeze(-1))).to(dtype)
+
+
+def node_positions(graph: Graph) -> Tensor:
+    """Return the place of each row's node in its graph, 0 to n - 1, (N,) int64."""
+    if isinstance(graph, Shard):  # whose nodes have their places in the whole graph
+        return graph.nodes
+    return token_positions(node_counts(graph))
 
 
 def token_positions(lengths: Tensor | Sequence[int]) -> Tensor:

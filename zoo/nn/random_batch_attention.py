@@ -49,6 +49,8 @@ def random_batches(attend, q: Tensor, k: Tensor, v: Tensor, order: Tensor, size:
         order: a random permutation of the nodes, (N,).
         size: nodes per batch at most, p in the paper.
     """
+    if not len(order):
+        return attend(q, k, v)
     permuted = [each.index_select(-3, order) for each in (q, k, v)]
     outs = []
     for rows, p in even_batches(len(order), size):  # of two sizes at most

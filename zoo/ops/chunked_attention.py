@@ -70,7 +70,7 @@ class Deal:
             x: values (..., N, H, D), whose size and device say how many batches a chunk has.
         """
         device, done = x.device, 0
-        per_row = max(1, x.numel() // len(self.order))
+        per_row = max(1, x.numel() // max(1, len(self.order)))
         for batches, size in self.own:
             few = max(1, CHUNK_NUMBERS[device.type] // (per_row * size)) * size
             for start in range(batches.start, batches.stop, few):
@@ -127,7 +127,7 @@ class Chunk(NamedTuple):
 
 def even_batches(n: int, size: int) -> list[EvenBatches]:
     """Cut n rows into batches of at most `size` that differ by one at most, the larger first."""
-    small, larger = divmod(n, -(-n // size))  # `larger` batches hold one node more
+    small, larger = divmod(n, max(1, -(-n // size)))  # `larger` batches hold one node more
     cut = larger * (small + 1)
     both = EvenBatches(range(0, cut), small + 1), EvenBatches(range(cut, n), small)
     return [each for each in both if each.rows]

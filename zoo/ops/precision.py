@@ -1,9 +1,10 @@
-"""Half precision widened: sums over many nodes are kept in at least fp32."""
+"""Half precision widened, for sums over many nodes; products in TF32 only where asked for."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -23,3 +24,20 @@ def in_fp32(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return attend(wide(q), wide(k), wide(v), *rest, **options).to(v.dtype)
 
     return widened
+
+
+@contextlib.contextmanager
+def products_in(precision: str) -> Iterator[None]:
+    """Let GPUs round what they multiply to TF32, 10 bits of each fraction, if it is asked for.
+
+    So it is with cuDNN's recurrent networks, which torch lets round unasked.
+    """
+    backends = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [each.allow_tf32 for each in backends]
+    for each in backends:
+        each.allow_tf32 = before[0] or precision == "tf32"
+    try:
+        yield
+    finally:
+        for each, allowed in zip(backends, before, strict=True):
+            each.allow_tf32 = allowed

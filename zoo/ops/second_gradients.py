@@ -9,7 +9,7 @@ from torch import Tensor
 def second_gradients(
     function: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Return what `backward` returns, itself differentiable; None for inputs that need no gradient.
+    """Return what `backward` returns, itself differentiable; None for inputs without one.
 
     Args:
         function: of the inputs, by operations that autograd knows.
@@ -19,7 +19,10 @@ def second_gradients(
     # A view of its own for each: the gradient of one leaves out what comes by way of another.
     views = [each if each is None else each.view_as(each) for each in inputs]
     needed = [each for each in views if each is not None and each.requires_grad]
-    found = iter(torch.autograd.grad(function(*views), needed, grad, create_graph=True))
+    out = function(*views)
+    if not out.requires_grad:
+        return (None,) * len(views)
+    found = iter(torch.autograd.grad(out, needed, grad, create_graph=True, allow_unused=True))
     return tuple(None if each is None or not each.requires_grad else next(found) for each in views)
 
 

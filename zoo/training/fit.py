@@ -15,11 +15,12 @@ from torch.optim.lr_scheduler import LRScheduler
 from zoo.config.options import Count, NonNegative, Number, Positive, Rate, Spec, pick
 from zoo.datasets.tasks import Loss, smoothed, with_loss
 from zoo.errors import ZooError
+from zoo.ops.precision import products_in
 from zoo.registry import Model
 from zoo.system.memory import available_memory
 from zoo.training.checkpoint import Best, Checkpoint
 from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData, products_in, training_alone
+from zoo.training.full_batch import TrainingData, training_alone
 from zoo.training.mini_batch import BATCHING
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 from zoo.training.stored_state import check_stored, generators, restore_generators

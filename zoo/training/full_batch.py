@@ -258,17 +258,6 @@ def evaluating(model: Model, device: torch.device, precision: str) -> Iterator[N
     model.to(trained_on)
 
 
-@contextlib.contextmanager
-def products_in(precision: str) -> Iterator[None]:
-    """Let GPUs round what they multiply to TF32, 10 bits of each fraction, if it is asked for."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = before or precision == "tf32"
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
-
-
 def autocast(device: torch.device, precision: str) -> torch.autocast:
     """Return the context of automatic mixed precision, `bf16`, or of none."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

@@ -25,6 +25,7 @@ from zoo.canonical_form import remember
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
+from zoo.graphs.message_passing import place
 from zoo.graphs.sampling import contained, induced, leading
 from zoo.graphs.shard import Graph, Shard
 from zoo.system.disk import refusal
@@ -32,6 +33,12 @@ from zoo.training.full_batch import Whole
 
 EDGES = 2**18
 """In-edges of the nodes of a row chunk at most, but where one node has more."""
+
+SOME = 12
+"""Nodes on which a model is tried."""
+
+TOLERANCE = 1e-2
+"""How far, relative to the largest, answers may differ: in fp32 by 1e-6, in TF32 by 3e-3."""
 
 
 class RowChunk(Shard):
@@ -111,10 +118,10 @@ class Layerwise(Whole):
     again for each gathering that follows.
     """
 
-    def __init__(self, data: Dataset, device: torch.device | str):
+    def __init__(self, data: Dataset, device: torch.device | str, edges: int | None = None):
         self.data, self.device = data, torch.device(device)
         self.graph = data.graph.formats("csc")
-        self.chunks = list(_row_chunks(neighbours(self.graph)[0]))
+        self.chunks = list(_row_chunks(neighbours(self.graph)[0], edges or EDGES))
 
     def size(self) -> tuple[int, float]:
         """Return how many nodes are at hand with the first chunk, and edges for each of them."""
@@ -122,15 +129,21 @@ class Layerwise(Whole):
         return len(reached), block.num_edges() / len(reached)
 
     def check(self, answer: Callable[[Graph, Tensor], Tensor]) -> None:
-        """Ask about a graph of one node.
+        """Compare the answers for some nodes at once with those of each in a chunk of its own.
 
         Raises:
             ZooError: the model is not one that can be asked so.
         """
-        node = torch.zeros(1, dtype=torch.int64)
-        alone = remember(induced(self.data.graph, node))
-        one = dataclasses.replace(self.data, graph=alone, x=self.data.x[:1])
-        Layerwise(one, self.device).logits(answer, torch.zeros(1, dtype=torch.int64))
+        some = _few(self.data)
+        with torch.autocast(self.device.type, enabled=False):  # rounding would look like a fault
+            apart = Layerwise(some, self.device, 1).logits(answer, torch.arange(len(some.x)))
+            at_once = answer(place(some.graph, self.device), some.x.float().to(self.device))
+        if (apart - at_once).abs().max() > TOLERANCE * at_once.abs().max():
+            raise ZooError(
+                "`layerwise` would change the answers of this model, which looks at nodes besides "
+                "neighbours otherwise than by sums over all nodes (`zoo.nn.sum_over_nodes`). Write "
+                "`evaluate: batches`, or `full`; in the place of `--layerwise`, `--batch-size`."
+            )
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C).
@@ -155,10 +168,10 @@ class Layerwise(Whole):
         ):
             try:
                 found = self._answer(answer, nodes, known)
-            except _Waits as place:
-                given = place.given.float() if place.gathers else place.given.double()
+            except _Waits as waits:
+                given = waits.given.float() if waits.gathers else waits.given.double()
                 given = given.cpu().numpy()
-                if place.gathers:
+                if waits.gathers:
                     room = self._file(folder / f"{len(known)}.npy", given) if room is None else room
                     room[nodes.start : nodes.stop] = given
                 else:
@@ -195,11 +208,24 @@ class Layerwise(Whole):
         return answer(chunk, self.data.x[nodes.start : nodes.stop].float().to(self.device))
 
 
-def _row_chunks(offsets: Tensor) -> Iterator[range]:
+def _few(data: Dataset) -> Dataset:
+    """Return a small part: a node of most neighbours and some of them, with rows of all over x."""
+    offsets, count = neighbours(data.graph)[0], len(data.x)
+    most = int(offsets.diff().argmax())
+    near, _ = leading(data.graph, range(most, most + 1))
+    found = dict.fromkeys([most, *near[:SOME].tolist(), *range(min(count, SOME))])
+    nodes = torch.tensor([*found][:SOME]).sort().values
+    # Rows of neighbours may be alike, and those far apart less so.
+    rows = torch.arange(len(nodes)) * count // len(nodes)
+    part = remember(induced(data.graph, nodes))
+    return dataclasses.replace(data, graph=part, x=data.x[rows])
+
+
+def _row_chunks(offsets: Tensor, most: int) -> Iterator[range]:
     """Cut the nodes, whose in-neighbours begin at these offsets (N+1,), into row chunks."""
     start, end = 0, len(offsets) - 1
     while start < end:
-        edges = min(int(offsets[start]) + EDGES, int(offsets[-1]))
+        edges = min(int(offsets[start]) + most, int(offsets[-1]))
         stop = max(int(torch.searchsorted(offsets, edges, right=True)) - 1, start + 1)
         yield range(start, stop)
         start = stop
