@@ -17,7 +17,7 @@ from zoo.datasets.load import load_data, obtain
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.system import http as downloading
-from zoo.system.files import data_folders
+from zoo.system.cache import data_folders
 
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n4, 5\n5, 4\n",

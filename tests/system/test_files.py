@@ -3,6 +3,7 @@
 import errno
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 import time
@@ -15,15 +16,9 @@ from safetensors.torch import save_file
 
 from zoo.errors import ZooError
 from zoo.system import files
+from zoo.system.cache import cache_folder, data_folders
 from zoo.system.disk import WriteError, check_space
-from zoo.system.files import (
-    cache_folder,
-    data_folders,
-    draft_folder,
-    remove_drafts,
-    user_path,
-    write_whole,
-)
+from zoo.system.files import draft_folder, remove_drafts, user_path, write_whole
 
 BEGUN = """
 import os, sys, time
@@ -128,6 +123,56 @@ def test_a_folder_of_ones_own_is_no_draft(tmp_path):
     remove_drafts(tmp_path)
     remove_drafts(tmp_path / "nowhere")
     assert sorted(os.listdir(tmp_path)) == ["mine.partial", "my.draft"]
+
+
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "link", "link to a draft", "lock that is a link"])
+def test_what_is_no_draft_is_kept_and_named(tmp_path, kind, wait):
+    victim, partial = tmp_path / "victim", tmp_path / "data" / "mine.partial"
+    (victim / "mine").mkdir(parents=True)
+    (victim / "mine" / "notes").write_text("mine")
+    if kind.startswith("link"):
+        partial.parent.mkdir()
+        partial.symlink_to(victim)
+    else:
+        shutil.copytree(victim, partial)
+    if kind == "link to a draft":
+        (victim / ".zoo-lock").touch()
+    elif kind == "lock that is a link":
+        (partial / ".zoo-lock").symlink_to(partial / "mine" / "notes")
+    before = {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")}
+    remove_drafts(partial.parent)
+    with (
+        pytest.raises(ZooError, match=r"mine\.partial is no draft of the zoo: it .*Move it away"),
+        draft_folder(partial.parent / "mine", wait=wait),
+    ):
+        pass
+    assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
+
+
+def test_links_in_a_draft_are_not_followed(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "notes").write_text("mine")
+    (tmp_path / "mine.partial").mkdir()
+    (tmp_path / "mine.partial" / ".zoo-lock").touch()
+    (tmp_path / "mine.partial" / "mine").symlink_to(tmp_path / "victim")
+    with draft_folder(tmp_path / "mine") as draft:
+        assert not os.listdir(draft) and not draft.is_symlink()
+    assert os.listdir(tmp_path) == ["victim"] and os.listdir(tmp_path / "victim") == ["notes"]
+
+
+def test_a_draft_is_removed_with_its_lock_last(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        assert (tmp_path / "folder.partial" / ".zoo-lock").exists()
+        raise PermissionError
+
+    with monkeypatch.context() as patched, draft_folder(tmp_path / "folder") as draft:
+        (draft / "a").touch()
+        patched.setattr(shutil, "rmtree", refuse)
+    assert (tmp_path / "folder.partial" / "folder" / "a").exists()
+    with draft_folder(tmp_path / "folder") as draft:  # which knows the rest for a draft
+        assert not os.listdir(draft)
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("place", ["pathlib.Path.mkdir", "filelock.FileLock.acquire"])

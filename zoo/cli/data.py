@@ -151,7 +151,8 @@ def partition(
 def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets.load import DATASETS
     from zoo.datasets.load.named import NAMED
-    from zoo.system.files import PARTIAL, data_folders, user_path
+    from zoo.system.cache import data_folders
+    from zoo.system.files import PARTIAL, user_path
 
     if (
         Path(name).name != name

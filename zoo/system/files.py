@@ -1,9 +1,9 @@
-"""Where data, caches and recipes live on disk, and how something is written whole or not at all.
+"""Paths of users, and how something is written whole or not at all.
 
 What is written is first a draft, in a folder of its own beside the place where it will be: a hidden
 `.NUMBER.draft` for a file, `NAME.partial` for a folder. The process that writes it holds a lock in
 there (`flock`, which ends with the process, however that ends), so that a draft that nobody holds
-is what a killed command has left.
+is what a killed command has left. What has no such lock in it is not ours, and is left alone.
 """
 
 import contextlib
@@ -17,8 +17,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import platformdirs
 
 from zoo.errors import ZooError
 from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, writing
@@ -55,41 +53,6 @@ def user_path(text: Path | str) -> Path:
             f"{_LONGEST_PATH:,} of a path, that a disk takes; write a shorter one."
         )
     return path
-
-
-def data_folders() -> list[Path]:
-    """Return the folders that are searched for graphs; the first is written to, the others read.
-
-    They are those of `ZOO_DATA` (`a:b:c`). Where it is not set, `data` in the current folder, if
-    there is one, as in a checkout; then the user's own folder of caches, so that a graph is
-    downloaded once and not once in every folder.
-    """
-    words = [word for word in os.environ.get("ZOO_DATA", "").split(os.pathsep) if word]
-    if words:
-        return [user_path(word) for word in words]
-    own, shared = Path("data"), platformdirs.user_cache_path("graph-transformer-zoo") / "data"
-    return [own, shared] if own.is_dir() else [shared]
-
-
-def data_file(name: str, what: str) -> Path:
-    """Return the file of this name in the first data folder that has it; `what` it should be.
-
-    Raises:
-        ZooError: none has it.
-    """
-    places = [folder / name for folder in data_folders()]
-    found = next((each for each in places if each.is_file()), None)
-    if found is None:
-        raise ZooError(
-            f"{name} is in none of {', '.join(str(each.parent) for each in places)}. Put {what} "
-            "there, or name its folder in ZOO_DATA."
-        )
-    return found
-
-
-def cache_folder() -> Path:
-    """Return the folder of computed encodings, inside the first data folder."""
-    return data_folders()[0] / "cache"
 
 
 def write_whole(path: Path, write: Callable[[Path], None], size: int = 0) -> None:
@@ -174,7 +137,8 @@ def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
 
     Raises:
         WriteError: the disk is full, or takes no such folder.
-        ZooError: another process is writing it: which, and since when.
+        ZooError: another process is writing it: which, and since when; or `PATH.partial` is a link,
+            or a folder of somebody's own.
     """
     with contextlib.ExitStack() as stack:
         with writing(path):
@@ -183,12 +147,33 @@ def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
             folder = stack.enter_context(
                 _held(path.with_name(path.name + PARTIAL), -1 if wait else 0)
             )
-            for each in folder.iterdir():
-                if each.name != _LOCK:  # left by one that was killed
-                    shutil.rmtree(each) if each.is_dir() else each.unlink()
+            _empty(folder)  # of what one that was killed has left
             draft = folder / path.name
             draft.mkdir()
         yield draft
+
+
+def is_draft(folder: Path) -> bool:
+    """Return whether a folder is a draft of ours, in hand or left by a command that was killed."""
+    lock = folder / _LOCK
+    named = folder.name.endswith((_DRAFT, PARTIAL)) and not os.path.islink(folder)
+    return named and os.path.isfile(lock) and not os.path.islink(lock)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what lies in a draft but its lock, by which it is known for one."""
+    for each in folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        elif each.name != _LOCK:
+            each.unlink()
+
+
+def _remove(folder: Path) -> None:
+    """Remove a draft, its lock last; what cannot be removed stays, for the next command."""
+    with contextlib.suppress(OSError):
+        _empty(folder)
+        shutil.rmtree(folder)
 
 
 def remove_drafts(folder: Path) -> None:
@@ -202,14 +187,12 @@ def remove_drafts(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for draft in list(folder.iterdir()):
             lock = draft / _LOCK
-            if not draft.name.endswith((_DRAFT, PARTIAL)):
-                continue
             with contextlib.suppress(OSError, Timeout):
-                if lock.is_file():
+                if is_draft(draft):
                     with FileLock(lock, timeout=0, fallback_to_soft=False):
                         if time.time() - lock.stat().st_mtime > _silence(lock):
-                            shutil.rmtree(draft, ignore_errors=True)
-                elif draft.name.startswith("."):
+                            _remove(draft)
+                elif draft.name.startswith(".") and draft.name.endswith(_DRAFT):
                     draft.rmdir()  # if it is empty; whoever was about to lock it makes another
 
 
@@ -244,7 +227,7 @@ def _held(folder: Path, wait: float) -> Iterator[Path]:
         yield folder
     finally:  # Ctrl-C may come at any time
         if own or lock.is_locked:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         lock.release()
         with contextlib.suppress(OSError):
             folder.rmdir()  # on a disk on the network the lock's file has kept it until now
@@ -253,8 +236,8 @@ def _held(folder: Path, wait: float) -> Iterator[Path]:
 def _make_and_lock(folder: Path, lock) -> None:
     """Make a folder and take its lock, which lies in it."""
     for attempt in range(10):
-        folder.mkdir(exist_ok=True)
         try:
+            _make(folder)
             lock.acquire()
             return
         except FileNotFoundError:  # whoever had it has just removed it
@@ -264,6 +247,20 @@ def _make_and_lock(folder: Path, lock) -> None:
             if error.errno not in _NO_LOCKS:
                 raise
             return
+
+
+def _make(folder: Path) -> None:
+    """Make the folder of a draft, or take up one that a killed command has left."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        link = os.path.islink(folder) or os.path.islink(folder / _LOCK)
+        names = [] if link else os.listdir(folder)  # once: another process may be removing it
+        if link or (names and _LOCK not in names):
+            found = "is a link, or has one for a lock" if link else f"holds {names[0]}"
+            raise ZooError(
+                f"{folder} is no draft of the zoo: it {found}. Move it away, and try again."
+            ) from None
 
 
 def _holder(lock: Path) -> dict:

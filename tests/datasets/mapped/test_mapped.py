@@ -22,6 +22,7 @@ from zoo.datasets.load.check_mapped import check_on_disk
 from zoo.datasets.load.graph import from_dataset
 from zoo.datasets.mapped import external_sort
 from zoo.datasets.mapped.array_file import ArrayFile, stored
+from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.sbm import sbm_stream
 from zoo.datasets.mapped.writer import write_on_disk
 from zoo.encodings import laplacian
@@ -765,6 +766,17 @@ def test_no_other_folder_is_replaced(tmp_path):
     with pytest.raises(ZooError, match="no on-disk graph"):
         write(graph(), tmp_path / "thesis")
     assert os.listdir(tmp_path) == ["thesis"] and os.listdir(tmp_path / "thesis") == ["draft.txt"]
+
+
+def test_a_folder_that_ends_in_partial_is_no_graph(tmp_path):
+    (tmp_path / "my.partial").mkdir()
+    (tmp_path / "my.partial" / "notes").write_text("words")
+    assert not is_on_disk(tmp_path / "my.partial")
+    with pytest.raises(ZooError, match="no on-disk graph"):
+        write(graph(), tmp_path / "my.partial")
+    with pytest.raises(ZooError, match=r"my\.partial is no draft of the zoo: it holds notes"):
+        write(graph(), tmp_path / "my")
+    assert (tmp_path / "my.partial" / "notes").read_text() == "words"
 
 
 def test_a_folder_of_tables_stays_one(tmp_path):

@@ -14,7 +14,8 @@ from zoo.datasets.files.prepared import KEYS, write_prepared
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
-from zoo.system.files import data_folders, draft_folder, user_path
+from zoo.system.cache import data_folders
+from zoo.system.files import draft_folder, user_path
 from zoo.system.http import download
 
 URLS = {

@@ -29,7 +29,7 @@ from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.errors import ZooError
-from zoo.system.files import PARTIAL
+from zoo.system.files import is_draft
 
 META = "meta.json"
 
@@ -93,13 +93,13 @@ def is_on_disk(path: Path) -> bool:
         return False
     if any((path / f"nodes{suffix}").exists() for suffix in SUFFIXES):
         return False
-    torn = path.name.endswith(PARTIAL) or (path / "indptr.npy").exists()
+    torn = is_draft(path) or (path / "indptr.npy").exists()
     return torn or (path / META).is_file()
 
 
 def read_meta(folder: Path) -> Meta:
     """Return what `meta.json` says, checked against itself; raise ZooError without the folder."""
-    if folder.name.endswith(PARTIAL):
+    if is_draft(folder):
         raise ZooError("this is what an unfinished `zoo data prepare` has left; run it again.")
     path = folder / META
     if not path.is_file():
