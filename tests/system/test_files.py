@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import save_file
 
 from zoo.errors import ZooError
-from zoo.system import files
+from zoo.system import disk, files
 from zoo.system.cache import cache_folder, data_folders
-from zoo.system.disk import WriteError, check_space
+from zoo.system.disk import WriteError, check_space, replace_folder
 from zoo.system.files import draft_folder, remove_drafts, user_path, write_whole
 
 BEGUN = """
@@ -235,6 +235,70 @@ def test_one_may_wait_for_the_other(tmp_path, begun):
     process.kill()
     with draft_folder(tmp_path / "folder", wait=True) as draft:
         assert draft.is_dir()
+
+
+REPLACE = """
+import os, sys
+from pathlib import Path
+from zoo.system import disk, files
+
+folder, left, rename = Path(sys.argv[1]), int(sys.argv[2]), Path.rename
+disk._exchanged = lambda *_: False
+
+def killed(path, target):
+    global left
+    left -= 1
+    return rename(path, target) if left >= 0 else os._exit(9)
+
+Path.rename = killed
+with files.draft_folder(folder) as draft:
+    (draft / "a").write_text("new")
+    disk.replace_folder(folder, draft)
+"""
+
+
+@pytest.mark.parametrize("renames", range(3))
+def test_a_folder_outlives_whatever_kills_its_replacement(tmp_path, renames):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("old")
+    call = [sys.executable, "-c", REPLACE, tmp_path / "folder", str(renames)]
+    assert subprocess.run(call).returncode == (0 if renames == 2 else 9)
+    with draft_folder(tmp_path / "folder"):
+        pass  # the next command, which removes the drafts of the dead
+    [kept] = tmp_path.iterdir()
+    assert (kept / "a").read_text() == ("new" if renames == 2 else "old")
+    assert kept.name.startswith("folder.before-") if renames == 1 else kept.name == "folder"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_folder_keeps_its_rights_and_stays_where_it_cannot_be_replaced(
+    tmp_path, monkeypatch, at_once
+):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    (folder / "a").write_text("old")
+    if not at_once:
+        monkeypatch.setattr(disk, "_exchanged", lambda *_: False)
+        with pytest.raises(FileNotFoundError):
+            replace_folder(folder, tmp_path / "nowhere")
+        (tmp_path / "nowhere").mkdir()
+        with monkeypatch.context() as patched, pytest.raises(OSError, match="broken"):
+            rename = Path.rename
+
+            def fails(path, target):
+                if path.name == "nowhere":
+                    raise OSError("broken")
+                return rename(path, target)
+
+            patched.setattr(Path, "rename", fails)
+            replace_folder(folder, tmp_path / "nowhere")
+        (tmp_path / "nowhere").rmdir()
+        assert os.listdir(tmp_path) == ["folder"] and (folder / "a").read_text() == "old"
+    with draft_folder(folder) as draft:
+        (draft / "a").write_text("new")
+        replace_folder(folder, draft)
+    assert os.listdir(tmp_path) == ["folder"] and (folder / "a").read_text() == "new"
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_disk_without_locks_is_written_to(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Write an on-disk graph from streams of edges and features, in bounded memory and atomically."""
 
 import contextlib
-import ctypes
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +21,9 @@ from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
 from zoo.datasets.mapped.metadata import META, Array, Meta, is_on_disk
 from zoo.errors import ZooError
-from zoo.system.disk import check_space, writing
+from zoo.system.disk import check_space, replace_folder, writing
 from zoo.system.files import draft_folder
 
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 _BY_ROW = ("raw", "row")
 """The words of `FEATURES` that need one row of features at a time."""
 
@@ -116,28 +114,13 @@ def write_on_disk(
         except OSError as error:
             raise ZooError(f"what {folder.name} is made from cannot be read ({error}).") from None
         with writing(folder):
-            _replace(folder, draft)
+            replace_folder(folder, draft)
 
 
 def _least(stream: Stream, half: bool) -> tuple[int, ...]:
     """Return the bytes of the files whose size is known before the edges have been seen."""
     nodes, width = len(stream.labels), 2 if half else 4
     return nodes * stream.dim * width, stream.labels.nbytes, 4 * nodes, 4 * nodes
-
-
-def _replace(folder: Path, draft: Path) -> None:
-    """Put a finished draft in the place of a folder, which goes in the place of the draft."""
-    if not folder.exists():
-        draft.rename(folder)
-    elif not _exchanged(draft, folder):
-        folder.rename(draft.with_name("old"))
-        draft.rename(folder)
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two names at one moment; return whether system and disk can do that."""
-    call = getattr(ctypes.CDLL(None), "renameat2", None)
-    return call is not None and not call(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE)
 
 
 def _checked(stream: Stream) -> Stream:
