@@ -37,6 +37,8 @@ def graph(tmp_path):
     return tmp_path / "g.npz"
 
 
+OLD = '{"format": "graph on disk"}'
+
 WRITE = {
     "data/mine.npz": "data prepare g.npz mine --again",
     "data/mine/meta.json": "data prepare g.npz mine --again --on-disk",
@@ -60,7 +62,7 @@ def test_a_limit_of_files_is_one_paragraph(
     before = sorted(tmp_path.rglob("*"))
     if written.startswith("data/mine"):
         Path(written).parent.mkdir(parents=True)
-        Path(written).write_text("{}")
+        Path(written).write_text(OLD)
         before = sorted(tmp_path.rglob("*"))
     file_limit(20_000)
     code, out, said = command(*WRITE[written].split())
@@ -69,7 +71,7 @@ def test_a_limit_of_files_is_one_paragraph(
     after = [each for each in sorted(tmp_path.rglob("*")) if each.name != "data"]
     assert after == [each for each in before if each.name != "data"]
     if written.startswith("data/mine"):
-        assert Path(written).read_text() == "{}"
+        assert Path(written).read_text() == OLD
 
 
 def test_a_full_disk_is_one_paragraph(graph, command, tmp_path):

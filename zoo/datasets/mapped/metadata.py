@@ -97,6 +97,31 @@ def is_on_disk(path: Path) -> bool:
     return torn or (path / META).is_file()
 
 
+class _Kind(BaseModel):
+    """What `meta.json` of any version says."""
+
+    format: Literal["graph on disk"]
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace anything but an on-disk graph, of any version and be it damaged.
+
+    Raises:
+        ZooError: its `meta.json` is not that of one, or it holds what is no part of one.
+    """
+    again = "Move it away, or write another name."
+    try:
+        _Kind.model_validate_json((folder / META).read_bytes())
+    except (OSError, ValidationError):
+        raise ZooError(
+            f"{folder} is there and is no on-disk graph, which has a {META} of one. {again}"
+        ) from None
+    known = {META, *(f"{name}.npy" for name in _TYPES)}
+    for each in sorted(folder.iterdir()):
+        if each.name not in known or each.is_dir():
+            raise ZooError(f"{folder} is no on-disk graph alone: it holds {each.name}. {again}")
+
+
 def read_meta(folder: Path) -> Meta:
     """Return what `meta.json` says, checked against itself; raise ZooError without the folder."""
     if is_draft(folder):

@@ -19,7 +19,7 @@ from zoo.datasets.files.labels import METRICS, check_labels, check_task, classes
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
-from zoo.datasets.mapped.metadata import META, Array, Meta, is_on_disk
+from zoo.datasets.mapped.metadata import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
 from zoo.system.disk import check_space, replace_folder, writing
 from zoo.system.files import draft_folder
@@ -95,7 +95,8 @@ def write_on_disk(
 
     Raises:
         ZooError: what the stream gives is no graph, the disk is full, or another process is writing
-            the same. Nothing is left behind, and a folder to replace is as it was.
+            the same; or the folder is there and holds anything else than such a graph. Nothing is
+            left behind, and a folder to replace is as it was.
     """
     folder = Path(folder).resolve()  # a link may lead to another disk
     features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
@@ -104,8 +105,8 @@ def write_on_disk(
             f"`features: {features}` looks at all rows at once, and here one is seen at a time; "
             f"write features={' or '.join(_BY_ROW)}, or do it before."
         )
-    if folder.exists() and not is_on_disk(folder):
-        raise ZooError(f"{folder} is there and is no on-disk graph; write another name.")
+    if folder.exists():
+        check_replaceable(folder)
     stream = _checked(stream)
     with draft_folder(folder) as draft:
         check_space(folder, *_least(stream, half or stream.half))
@@ -114,6 +115,8 @@ def write_on_disk(
         except OSError as error:
             raise ZooError(f"what {folder.name} is made from cannot be read ({error}).") from None
         with writing(folder):
+            if folder.exists():  # others may have written there meanwhile
+                check_replaceable(folder)
             replace_folder(folder, draft)
 
 
