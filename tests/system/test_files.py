@@ -97,6 +97,45 @@ def test_what_fails_leaves_the_file_as_it_was(tmp_path, error):
         assert "What it held before is kept." in str(found.value)
 
 
+@pytest.fixture
+def umask():
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_a_draft_is_closed_to_others_until_it_is_whole(tmp_path, umask, mask, file, folder):
+    umask(mask)
+
+    def write(draft):
+        draft.touch(mode=0o600)  # as some libraries do
+        assert draft.parent.stat().st_mode & 0o777 == 0o700
+
+    write_whole(tmp_path / "file", write)
+    with draft_folder(tmp_path / "folder") as draft:
+        assert draft.parent.stat().st_mode & 0o777 == 0o700
+        (draft / "a").touch()
+        draft.rename(tmp_path / "folder")
+    for name, rights in {"file": file, "folder": folder, "folder/a": file}.items():
+        assert (tmp_path / name).stat().st_mode & 0o777 == rights
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("rights", [0o600, 0o664, 0o444])
+def test_a_file_that_is_replaced_keeps_its_rights(tmp_path, umask, rights):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(rights)
+    write_whole(tmp_path / "file", lambda draft: draft.write_text("new"))
+    assert (tmp_path / "file").read_text() == "new"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == rights
+
+
+def test_the_umask_of_other_threads_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("all threads have it in common"))
+    write_whole(tmp_path / "file", lambda draft: draft.touch())
+
+
 def test_a_link_is_written_through(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
     write_whole(tmp_path / "link", lambda draft: draft.write_text("one"))

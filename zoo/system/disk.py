@@ -63,6 +63,14 @@ def check_space(path: Path, *sizes: int) -> None:
             raise OSError(errno.ENOSPC, f"it would take {_bytes(sum(sizes))}")
 
 
+def rights_of(path: Path, folder: Path) -> int:
+    """Return the rights of a file that is replaced, or else of one that is made in a folder."""
+    if not path.exists():
+        path = folder / ".zoo-new"  # the umask cannot be read but by changing it, for all threads
+        path.touch()
+    return stat.S_IMODE(path.stat().st_mode) & 0o777
+
+
 def replace_folder(folder: Path, draft: Path) -> None:
     """Put a finished draft in the place of a folder, which need not exist.
 

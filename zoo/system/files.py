@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from zoo.errors import ZooError
-from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, writing
+from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, rights_of, writing
 
 PARTIAL = ".partial"
 """What a folder's name ends in until all of it is written."""
@@ -87,9 +87,7 @@ def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
             raise disk_error(error, draft) or error from None
         with draft.open("rb") as written:
             os.fsync(written.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        draft.chmod(0o666 & ~mask)
+        draft.chmod(rights_of(path, draft.parent))
         draft.replace(path)
 
 
@@ -149,7 +147,7 @@ def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
             )
             _empty(folder)  # of what one that was killed has left
             draft = folder / path.name
-            draft.mkdir()
+            draft.mkdir()  # with the rights that it will have: the folder around it is closed
         yield draft
 
 
@@ -252,7 +250,7 @@ def _make_and_lock(folder: Path, lock) -> None:
 def _make(folder: Path) -> None:
     """Make the folder of a draft, or take up one that a killed command has left."""
     try:
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
     except FileExistsError:
         link = os.path.islink(folder) or os.path.islink(folder / _LOCK)
         names = [] if link else os.listdir(folder)  # once: another process may be removing it

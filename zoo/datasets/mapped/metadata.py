@@ -130,7 +130,7 @@ def read_meta(folder: Path) -> Meta:
     if not path.is_file():
         raise ZooError(
             f"there is no {META}, so that the folder is a part of an on-disk graph: copy all of "
-            "it, or write it again with `zoo data prepare ... --on-disk`."
+            "it, or move it away and write it with `zoo data prepare ... --on-disk`."
         )
     try:
         meta = Meta.model_validate_json(path.read_bytes())
