@@ -324,6 +324,18 @@ def test_a_place_that_takes_no_file_is_found_before_the_work(command, monkeypatc
     assert sorted(os.listdir(tmp_path)) == ["file", "pipe.npy"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["embed gcn-digits --data digits --again --out {}.npy", "data check g.npz --plot {}.png"],
+)
+def test_a_link_that_is_typed_is_written_through(words, graph, command, tmp_path):
+    link = Path(words.split()[-1].format("link"))
+    link.symlink_to(f"there{link.suffix}")
+    code, _, said = command(*words.format("link").split())
+    assert code == 0, said
+    assert link.is_symlink() and (tmp_path / f"there{link.suffix}").stat().st_size > 1000
+
+
 def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path):
     from zoo.datasets.load import load_graph, obtain
 

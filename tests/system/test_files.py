@@ -16,9 +16,9 @@ from safetensors.torch import save_file
 
 from zoo.errors import ZooError
 from zoo.system import disk, files
-from zoo.system.cache import cache_folder, data_folders
+from zoo.system.cache import cache_folder, cached, data_folders
 from zoo.system.disk import WriteError, check_space, replace_folder
-from zoo.system.files import draft_folder, remove_drafts, user_path, write_whole
+from zoo.system.files import check_place, draft_folder, remove_drafts, user_path, write_whole
 
 BEGUN = """
 import os, sys, time
@@ -136,9 +136,38 @@ def test_the_umask_of_other_threads_is_left_alone(tmp_path, monkeypatch):
     write_whole(tmp_path / "file", lambda draft: draft.touch())
 
 
-def test_a_link_is_written_through(tmp_path):
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_written_through(tmp_path, there):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder" / "file")
+    if there:
+        (tmp_path / "folder" / "file").write_text("mine")
+    for write in (lambda path: write_whole(path, lambda draft: draft.touch()), check_place):
+        with pytest.raises(WriteError, match="link cannot be written: it is a link"):
+            write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "folder") == ["file"] * there
+    (tmp_path / "way").symlink_to(tmp_path / "folder")
+    write_whole(tmp_path / "way" / "file", lambda draft: draft.write_text("new"))
+    assert (tmp_path / "folder" / "file").read_text() == "new"
+
+
+def test_a_cache_is_not_written_through_a_link(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
+    (tmp_path / "mine").write_text("mine")
+    given = "a kind", [1], [], lambda: {"x": np.ones(2)}, lambda _: True
+    cached(*given)
+    (path,) = cache_folder().iterdir()
+    path.unlink()
+    path.symlink_to(tmp_path / "mine")
+    assert cached(*given)["x"].tolist() == [1, 1]
+    assert (tmp_path / "mine").read_text() == "mine" and "is a link" in caplog.text
+
+
+def test_a_link_that_was_typed_is_written_through(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
-    write_whole(tmp_path / "link", lambda draft: draft.write_text("one"))
+    check_place(tmp_path / "link", follow=True)
+    write_whole(tmp_path / "link", lambda draft: draft.write_text("one"), follow=True)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "there" / "file").read_text() == "one"
 

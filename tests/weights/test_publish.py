@@ -162,6 +162,16 @@ def test_weights_of_before_are_whole_until_those_of_now_are(run, shelf, tmp_path
     assert {each.name for each in folder.iterdir()} == {"index.json", "small-digits"}
 
 
+def test_an_index_that_is_a_link_is_not_written_through(run, tmp_path):
+    (tmp_path / "mine").write_text("{}")
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "index.json").symlink_to(tmp_path / "mine")
+    with pytest.raises(ZooError, match="index.json cannot be written: it is a link"):
+        [*_] = publish({"a": (locate(run).folder, None)}, tmp_path / "to")
+    assert (tmp_path / "mine").read_text() == "{}"
+    assert [each.name for each in (tmp_path / "to").iterdir()] == ["index.json"]
+
+
 def contents(folder):
     return {each.relative_to(folder): each.read_bytes() for each in folder.rglob("*.*")}
 

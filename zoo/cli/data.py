@@ -50,7 +50,7 @@ def check(
     path = spec["name"]
     folder = on_disk_folder(path)
     if plot is not None:
-        check_place(plot)
+        check_place(plot, follow=True)
     whole = None if folder else whole_data(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")

@@ -24,7 +24,7 @@ from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
 from zoo.system.disk import replace_folder, writing
-from zoo.system.files import draft_folder, write_whole
+from zoo.system.files import check_place, draft_folder, write_whole
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, sha256_of
 from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save
@@ -54,10 +54,12 @@ def publish(
 
     Raises:
         ZooError: a name is none, or that of something else that is there; weights or the index of
-            before are damaged, or weights do not score what they say they do.
+            before are damaged, the index cannot be written, or weights do not score what they say
+            they do.
     """
     path = folder / INDEX
     _known(path)
+    check_place(path)
     if unfit := [each for each in chosen if each != as_name(each)]:
         raise ZooError(f"weights are not called {unfit[0]!r}, but {as_name(unfit[0])!r}.")
     for name in chosen:

@@ -63,6 +63,26 @@ def check_space(path: Path, *sizes: int) -> None:
             raise OSError(errno.ENOSPC, f"it would take {_bytes(sum(sizes))}")
 
 
+def place_of(path: Path, follow: bool) -> Path:
+    """Return where a file is written: at the end of a link only where that is asked for.
+
+    Raises:
+        WriteError: it is a link that is not to be followed, or no plain file.
+    """
+    if os.path.islink(path) and not follow:
+        raise WriteError(
+            f"{path} cannot be written: it is a link, and what it leads to is kept. Remove it, or "
+            "write to another folder."
+        )
+    followed = Path(os.path.realpath(path))
+    path = followed if follow else Path(os.path.realpath(path.parent), path.name)
+    with writing(path):
+        if path.exists() and not path.is_file():
+            number = errno.EISDIR if path.is_dir() else errno.EINVAL
+            raise OSError(number, os.strerror(number))
+    return path
+
+
 def rights_of(path: Path, folder: Path) -> int:
     """Return the rights of a file that is replaced, or else of one that is made in a folder."""
     if not path.exists():

@@ -19,7 +19,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from zoo.errors import ZooError
-from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, rights_of, writing
+from zoo.system.disk import (
+    LONGEST_NAME,
+    WriteError,
+    check_space,
+    disk_error,
+    place_of,
+    rights_of,
+    writing,
+)
 
 PARTIAL = ".partial"
 """What a folder's name ends in until all of it is written."""
@@ -55,19 +63,22 @@ def user_path(text: Path | str) -> Path:
     return path
 
 
-def write_whole(path: Path, write: Callable[[Path], None], size: int = 0) -> None:
+def write_whole(
+    path: Path, write: Callable[[Path], None], size: int = 0, follow: bool = False
+) -> None:
     """Write a file so that nobody ever sees half of it.
 
     Args:
-        path: the file to create or replace, or a link to it; its folder is created.
+        path: the file to create or replace; its folder is created.
         write: writes the content to the path it is given, which has the same name in a folder of
             its own. If it raises, nothing is left behind, and what was there before is kept.
         size: bytes that it will take, where that is known.
+        follow: whether to write through a link, as where the user has typed this very path.
 
     Raises:
-        WriteError: the disk is full, or takes no such file.
+        WriteError: the disk is full, or takes no such file, or the path is a link.
     """
-    path = Path(os.path.realpath(path))
+    path = place_of(path, follow)
     try:
         with writing(path):
             _write_whole(path, write, size)
@@ -94,28 +105,20 @@ def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[Path]:
     """Give the place of a draft of a file, as long as this lasts."""
-    _check_kind(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_drafts(path.parent)
     with _held(path.with_name(f".{secrets.token_hex(8)}{_DRAFT}"), _SOON) as folder:
         yield folder / path.name
 
 
-def _check_kind(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        number = errno.EISDIR if path.is_dir() else errno.EINVAL
-        raise OSError(number, os.strerror(number))
-
-
-def check_place(path: Path) -> None:
-    """Raise now what `write_whole(path, ...)` would raise after hours of work.
+def check_place(path: Path, follow: bool = False) -> None:
+    """Raise now what `write_whole(path, ..., follow=follow)` would raise after hours of work.
 
     Raises:
         WriteError: nothing can be written there.
     """
-    path = Path(os.path.realpath(path))
+    path = place_of(path, follow)
     with writing(path):
-        _check_kind(path)
         there = path.parent
         while not there.exists():
             there = there.parent
