@@ -336,6 +336,16 @@ def test_a_link_that_is_typed_is_written_through(words, graph, command, tmp_path
     assert link.is_symlink() and (tmp_path / f"there{link.suffix}").stat().st_size > 1000
 
 
+def test_a_picture_that_is_there_is_replaced_only_if_asked_for(graph, command, tmp_path):
+    (tmp_path / "a.png").write_text("mine")
+    words = "data", "check", "g.npz", "--plot", "a.png"
+    code, _, said = command(*words)
+    assert code == 2 and "a.png exists; name another file, or write --again" in said
+    assert (tmp_path / "a.png").read_text() == "mine"
+    assert command(*words, "--again")[0] == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path):
     from zoo.datasets.load import load_graph, obtain
 
