@@ -262,6 +262,7 @@ def _make(folder: Path) -> None:
             raise ZooError(
                 f"{folder} is no draft of the zoo: it {found}. Move it away, and try again."
             ) from None
+        folder.chmod(0o700)
 
 
 def _holder(lock: Path) -> dict:
