@@ -17,7 +17,8 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from zoo.datasets.load.images import ENCODER, encoder
-from zoo.system.files import data_file, write_whole
+from zoo.system.cache import data_file
+from zoo.system.files import write_whole
 
 EPOCHS, BATCH, RATE, TEMPERATURE = 40, 500, 2e-3, 0.2
 

@@ -37,6 +37,8 @@ def graph(tmp_path):
     return tmp_path / "g.npz"
 
 
+OLD = '{"format": "graph on disk"}'
+
 WRITE = {
     "data/mine.npz": "data prepare g.npz mine --again",
     "data/mine/meta.json": "data prepare g.npz mine --again --on-disk",
@@ -60,7 +62,7 @@ def test_a_limit_of_files_is_one_paragraph(
     before = sorted(tmp_path.rglob("*"))
     if written.startswith("data/mine"):
         Path(written).parent.mkdir(parents=True)
-        Path(written).write_text("{}")
+        Path(written).write_text(OLD)
         before = sorted(tmp_path.rglob("*"))
     file_limit(20_000)
     code, out, said = command(*WRITE[written].split())
@@ -69,7 +71,7 @@ def test_a_limit_of_files_is_one_paragraph(
     after = [each for each in sorted(tmp_path.rglob("*")) if each.name != "data"]
     assert after == [each for each in before if each.name != "data"]
     if written.startswith("data/mine"):
-        assert Path(written).read_text() == "{}"
+        assert Path(written).read_text() == OLD
 
 
 def test_a_full_disk_is_one_paragraph(graph, command, tmp_path):
@@ -320,6 +322,28 @@ def test_a_place_that_takes_no_file_is_found_before_the_work(command, monkeypatc
         code, _, said = command("embed", "gcn-digits", "--data", "digits", "--out", out, "--again")
         assert code == 2 and f"{out} cannot be written" in said
     assert sorted(os.listdir(tmp_path)) == ["file", "pipe.npy"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["embed gcn-digits --data digits --again --out {}.npy", "data check g.npz --plot {}.png"],
+)
+def test_a_link_that_is_typed_is_written_through(words, graph, command, tmp_path):
+    link = Path(words.split()[-1].format("link"))
+    link.symlink_to(f"there{link.suffix}")
+    code, _, said = command(*words.format("link").split())
+    assert code == 0, said
+    assert link.is_symlink() and (tmp_path / f"there{link.suffix}").stat().st_size > 1000
+
+
+def test_a_picture_that_is_there_is_replaced_only_if_asked_for(graph, command, tmp_path):
+    (tmp_path / "a.png").write_text("mine")
+    words = "data", "check", "g.npz", "--plot", "a.png"
+    code, _, said = command(*words)
+    assert code == 2 and "a.png exists; name another file, or write --again" in said
+    assert (tmp_path / "a.png").read_text() == "mine"
+    assert command(*words, "--again")[0] == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path):

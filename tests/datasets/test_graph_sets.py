@@ -17,7 +17,7 @@ from zoo.datasets.load import load_data, obtain
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.system import http as downloading
-from zoo.system.files import data_folders
+from zoo.system.cache import data_folders
 
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n4, 5\n5, 4\n",
@@ -327,6 +327,30 @@ def test_where_it_cannot_be_downloaded_it_is_said_what_to_put_where(published, t
     assert list((tmp_path / "data").iterdir()) == []
     with pytest.raises(ZooError, match="404.*PROTEINS_A.txt"):
         load_data("proteins")
+
+
+def test_archives_that_are_encrypted_or_too_large_are_answered(published, tmp_path, monkeypatch):
+    path = published / "MUTAG.zip"
+    raw = path.read_bytes()
+    central = raw.index(b"PK\x01\x02")
+    locked = bytearray(raw)
+    locked[6] |= 1  # the flags of the first file, in both places
+    locked[central + 8] |= 1
+    path.write_bytes(locked)
+    with pytest.raises(ZooError, match="no archive.*encrypted.*Put the files of .*MUTAG.zip"):
+        load_data("mutag")
+    path.write_bytes(raw)
+    for limit, value in (("_LARGEST", len(raw)), ("_MOST", 3)):
+        with monkeypatch.context() as patched:
+            patched.setattr(obtain, limit, value)
+            if limit == "_LARGEST":
+                with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+                    for number in range(2):
+                        archive.writestr(f"MUTAG_{number}.txt", bytes(value))
+                patched.setattr(obtain, limit, path.stat().st_size)
+            with pytest.raises(ZooError, match=r"its archive claims \d+ texts of [\d,]+ bytes"):
+                load_data("mutag")
+    assert list((tmp_path / "data").iterdir()) == []
 
 
 def test_mutag():

@@ -27,8 +27,8 @@ from zoo.encodings import (
 from zoo.encodings.chebyshev import Component, Filter
 from zoo.encodings.laplacian_solvers import first_pairs
 from zoo.errors import ZooError
+from zoo.system.cache import cache_folder, data_folders
 from zoo.system.environment import using_threads
-from zoo.system.files import cache_folder, data_folders
 from zoo.testing import encoding_promises
 
 FOLDERS = [folder.resolve() for folder in data_folders()]  # before the tests hide them

@@ -3,6 +3,7 @@
 import errno
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 import time
@@ -14,16 +15,10 @@ import torch
 from safetensors.torch import save_file
 
 from zoo.errors import ZooError
-from zoo.system import files
-from zoo.system.disk import WriteError, check_space
-from zoo.system.files import (
-    cache_folder,
-    data_folders,
-    draft_folder,
-    remove_drafts,
-    user_path,
-    write_whole,
-)
+from zoo.system import disk, files
+from zoo.system.cache import cache_folder, cached, data_folders
+from zoo.system.disk import WriteError, check_space, replace_folder
+from zoo.system.files import check_place, draft_folder, remove_drafts, user_path, write_whole
 
 BEGUN = """
 import os, sys, time
@@ -102,9 +97,78 @@ def test_what_fails_leaves_the_file_as_it_was(tmp_path, error):
         assert "What it held before is kept." in str(found.value)
 
 
-def test_a_link_is_written_through(tmp_path):
+@pytest.fixture
+def umask():
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_a_draft_is_closed_to_others_until_it_is_whole(tmp_path, umask, mask, file, folder):
+    umask(mask)
+    (tmp_path / "folder.partial").mkdir()  # as one that was killed has left
+
+    def write(draft):
+        draft.touch(mode=0o600)  # as some libraries do
+        assert draft.parent.stat().st_mode & 0o777 == 0o700
+
+    write_whole(tmp_path / "file", write)
+    with draft_folder(tmp_path / "folder") as draft:
+        assert draft.parent.stat().st_mode & 0o777 == 0o700
+        (draft / "a").touch()
+        draft.rename(tmp_path / "folder")
+    for name, rights in {"file": file, "folder": folder, "folder/a": file}.items():
+        assert (tmp_path / name).stat().st_mode & 0o777 == rights
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("rights", [0o600, 0o664, 0o444])
+def test_a_file_that_is_replaced_keeps_its_rights(tmp_path, umask, rights):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(rights)
+    write_whole(tmp_path / "file", lambda draft: draft.write_text("new"))
+    assert (tmp_path / "file").read_text() == "new"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == rights
+
+
+def test_the_umask_of_other_threads_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("all threads have it in common"))
+    write_whole(tmp_path / "file", lambda draft: draft.touch())
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_written_through(tmp_path, there):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder" / "file")
+    if there:
+        (tmp_path / "folder" / "file").write_text("mine")
+    for write in (lambda path: write_whole(path, lambda draft: draft.touch()), check_place):
+        with pytest.raises(WriteError, match="link cannot be written: it is a link"):
+            write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "folder") == ["file"] * there
+    (tmp_path / "way").symlink_to(tmp_path / "folder")
+    write_whole(tmp_path / "way" / "file", lambda draft: draft.write_text("new"))
+    assert (tmp_path / "folder" / "file").read_text() == "new"
+
+
+def test_a_cache_is_not_written_through_a_link(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
+    (tmp_path / "mine").write_text("mine")
+    given = "a kind", [1], [], lambda: {"x": np.ones(2)}, lambda _: True
+    cached(*given)
+    (path,) = cache_folder().iterdir()
+    path.unlink()
+    path.symlink_to(tmp_path / "mine")
+    assert cached(*given)["x"].tolist() == [1, 1]
+    assert (tmp_path / "mine").read_text() == "mine" and "is a link" in caplog.text
+
+
+def test_a_link_that_was_typed_is_written_through(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
-    write_whole(tmp_path / "link", lambda draft: draft.write_text("one"))
+    check_place(tmp_path / "link", follow=True)
+    write_whole(tmp_path / "link", lambda draft: draft.write_text("one"), follow=True)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "there" / "file").read_text() == "one"
 
@@ -128,6 +192,56 @@ def test_a_folder_of_ones_own_is_no_draft(tmp_path):
     remove_drafts(tmp_path)
     remove_drafts(tmp_path / "nowhere")
     assert sorted(os.listdir(tmp_path)) == ["mine.partial", "my.draft"]
+
+
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "link", "link to a draft", "lock that is a link"])
+def test_what_is_no_draft_is_kept_and_named(tmp_path, kind, wait):
+    victim, partial = tmp_path / "victim", tmp_path / "data" / "mine.partial"
+    (victim / "mine").mkdir(parents=True)
+    (victim / "mine" / "notes").write_text("mine")
+    if kind.startswith("link"):
+        partial.parent.mkdir()
+        partial.symlink_to(victim)
+    else:
+        shutil.copytree(victim, partial)
+    if kind == "link to a draft":
+        (victim / ".zoo-lock").touch()
+    elif kind == "lock that is a link":
+        (partial / ".zoo-lock").symlink_to(partial / "mine" / "notes")
+    before = {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")}
+    remove_drafts(partial.parent)
+    with (
+        pytest.raises(ZooError, match=r"mine\.partial is no draft of the zoo: it .*Move it away"),
+        draft_folder(partial.parent / "mine", wait=wait),
+    ):
+        pass
+    assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
+
+
+def test_links_in_a_draft_are_not_followed(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "notes").write_text("mine")
+    (tmp_path / "mine.partial").mkdir()
+    (tmp_path / "mine.partial" / ".zoo-lock").touch()
+    (tmp_path / "mine.partial" / "mine").symlink_to(tmp_path / "victim")
+    with draft_folder(tmp_path / "mine") as draft:
+        assert not os.listdir(draft) and not draft.is_symlink()
+    assert os.listdir(tmp_path) == ["victim"] and os.listdir(tmp_path / "victim") == ["notes"]
+
+
+def test_a_draft_is_removed_with_its_lock_last(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        assert (tmp_path / "folder.partial" / ".zoo-lock").exists()
+        raise PermissionError
+
+    with monkeypatch.context() as patched, draft_folder(tmp_path / "folder") as draft:
+        (draft / "a").touch()
+        patched.setattr(shutil, "rmtree", refuse)
+    assert (tmp_path / "folder.partial" / "folder" / "a").exists()
+    with draft_folder(tmp_path / "folder") as draft:  # which knows the rest for a draft
+        assert not os.listdir(draft)
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("place", ["pathlib.Path.mkdir", "filelock.FileLock.acquire"])
@@ -190,6 +304,70 @@ def test_one_may_wait_for_the_other(tmp_path, begun):
     process.kill()
     with draft_folder(tmp_path / "folder", wait=True) as draft:
         assert draft.is_dir()
+
+
+REPLACE = """
+import os, sys
+from pathlib import Path
+from zoo.system import disk, files
+
+folder, left, rename = Path(sys.argv[1]), int(sys.argv[2]), Path.rename
+disk._exchanged = lambda *_: False
+
+def killed(path, target):
+    global left
+    left -= 1
+    return rename(path, target) if left >= 0 else os._exit(9)
+
+Path.rename = killed
+with files.draft_folder(folder) as draft:
+    (draft / "a").write_text("new")
+    disk.replace_folder(folder, draft)
+"""
+
+
+@pytest.mark.parametrize("renames", range(3))
+def test_a_folder_outlives_whatever_kills_its_replacement(tmp_path, renames):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("old")
+    call = [sys.executable, "-c", REPLACE, tmp_path / "folder", str(renames)]
+    assert subprocess.run(call).returncode == (0 if renames == 2 else 9)
+    with draft_folder(tmp_path / "folder"):
+        pass  # the next command, which removes the drafts of the dead
+    [kept] = tmp_path.iterdir()
+    assert (kept / "a").read_text() == ("new" if renames == 2 else "old")
+    assert kept.name.startswith("folder.before-") if renames == 1 else kept.name == "folder"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_folder_keeps_its_rights_and_stays_where_it_cannot_be_replaced(
+    tmp_path, monkeypatch, at_once
+):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    (folder / "a").write_text("old")
+    if not at_once:
+        monkeypatch.setattr(disk, "_exchanged", lambda *_: False)
+        with pytest.raises(FileNotFoundError):
+            replace_folder(folder, tmp_path / "nowhere")
+        (tmp_path / "nowhere").mkdir()
+        with monkeypatch.context() as patched, pytest.raises(OSError, match="broken"):
+            rename = Path.rename
+
+            def fails(path, target):
+                if path.name == "nowhere":
+                    raise OSError("broken")
+                return rename(path, target)
+
+            patched.setattr(Path, "rename", fails)
+            replace_folder(folder, tmp_path / "nowhere")
+        (tmp_path / "nowhere").rmdir()
+        assert os.listdir(tmp_path) == ["folder"] and (folder / "a").read_text() == "old"
+    with draft_folder(folder) as draft:
+        (draft / "a").write_text("new")
+        replace_folder(folder, draft)
+    assert os.listdir(tmp_path) == ["folder"] and (folder / "a").read_text() == "new"
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_disk_without_locks_is_written_to(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from zoo.cli.app import main
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.publish import publish
+from zoo.system import disk
 from zoo.training.checksums import sealed_json, unsealed_json
 from zoo.weights import index as weights_index
 from zoo.weights.folder import read_folder, sha256_of
@@ -158,6 +159,58 @@ def test_weights_of_before_are_whole_until_those_of_now_are(run, shelf, tmp_path
     [row] = publish(source, folder)
     assert row["left_out"] is None and zoo.load(folder / "small-digits")
     assert (folder / "small-digits" / "notes.txt").read_text() == "mine"
+    assert {each.name for each in folder.iterdir()} == {"index.json", "small-digits"}
+
+
+def test_an_index_that_is_a_link_is_not_written_through(run, tmp_path):
+    (tmp_path / "mine").write_text("{}")
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "index.json").symlink_to(tmp_path / "mine")
+    with pytest.raises(ZooError, match="index.json cannot be written: it is a link"):
+        [*_] = publish({"a": (locate(run).folder, None)}, tmp_path / "to")
+    assert (tmp_path / "mine").read_text() == "{}"
+    assert [each.name for each in (tmp_path / "to").iterdir()] == ["index.json"]
+
+
+def contents(folder):
+    return {each.relative_to(folder): each.read_bytes() for each in folder.rglob("*.*")}
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_others_keep_beside_weights_is_never_lost(
+    run, shelf, tmp_path, monkeypatch, at_once, links
+):
+    folder = shutil.copytree(shelf, tmp_path / "shelf")
+    own = folder / "small-digits"
+    (own / "more").mkdir()
+    (own / "more" / "README.md").write_text("mine")
+    (own / "LICENSE.txt").write_text("mine as well")
+    source, before = {"small-digits": (locate(run).folder, None)}, contents(own)
+    replace = disk.replace_folder
+    if not at_once:
+        monkeypatch.setattr(disk, "_exchanged", lambda *_: False)
+
+    def refuse(*_):
+        raise OSError("no such links")
+
+    def end(*_):
+        raise KeyboardInterrupt
+
+    def replace_and_end(*places):
+        replace(*places)
+        raise KeyboardInterrupt
+
+    if not links:
+        monkeypatch.setattr("os.link", refuse)
+    for stops in (end, replace_and_end):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("zoo.inference.publish.replace_folder", stops)
+            [*_] = publish(source, folder)
+        assert contents(own) == before and zoo.load(own)
+    (own / "model.safetensors").write_bytes(b"damaged")
+    [*_] = publish(source, folder)
+    assert contents(own) == before and zoo.load(own)
     assert {each.name for each in folder.iterdir()} == {"index.json", "small-digits"}
 
 

@@ -30,6 +30,7 @@ def check(
         Path | None,
         typer.Option(help="Draw degrees and classes into this PNG.", callback=typed_path),
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Replace the PNG if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1).
@@ -42,15 +43,12 @@ def check(
     from zoo.datasets.load.check_mapped import check_on_disk
     from zoo.datasets.load.check_plot import draw
     from zoo.datasets.load.check_samples import check_data
-    from zoo.system.files import check_place
 
-    if plot is not None and plot.suffix != ".png":
-        raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
+    if plot is not None:
+        _check_plot(plot, again)
     spec = _spec(path, options)
     path = spec["name"]
     folder = on_disk_folder(path)
-    if plot is not None:
-        check_place(plot)
     whole = None if folder else whole_data(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
@@ -148,10 +146,22 @@ def partition(
                   f"{folder / CONFIG}, fanouts: [10, 5], size: 1000}}")  # fmt: skip
 
 
+def _check_plot(plot: Path, again: bool) -> None:
+    """Refuse a picture that cannot be written, has another ending, or is there."""
+    from zoo.system.files import check_place
+
+    if plot.suffix != ".png":
+        raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
+    if plot.is_file() and not again:
+        raise ZooError(f"{plot} exists; name another file, or write --again to replace it.")
+    check_place(plot, follow=True)
+
+
 def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets.load import DATASETS
     from zoo.datasets.load.named import NAMED
-    from zoo.system.files import PARTIAL, data_folders, user_path
+    from zoo.system.cache import data_folders
+    from zoo.system.files import PARTIAL, user_path
 
     if (
         Path(name).name != name

@@ -13,7 +13,7 @@ from rich.table import Table
 from zoo.cli.console import out, plain
 from zoo.config.overrides import in_the_shell
 from zoo.system import allocator
-from zoo.system.files import cache_folder, data_folders
+from zoo.system.cache import cache_folder, data_folders
 
 TORCH_FIX = 'pip install "torch>=2.3"'
 DGL_FIX = f'pip install "dgl{"==1.1.3" if sys.version_info < (3, 12) else "==2.1.0"}" packaging'

@@ -25,7 +25,8 @@ from zoo.datasets.samples import Samples
 from zoo.datasets.tokenizer import END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError, of_file
 from zoo.graphs.graph_sets import SequenceGraphs
-from zoo.system.files import data_folders, user_path
+from zoo.system.cache import data_folders
+from zoo.system.files import user_path
 
 TEN = (
     "alt.atheism",

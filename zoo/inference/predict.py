@@ -223,7 +223,7 @@ def write_table(found: Predictions, path: Path) -> None:
     if path.suffix not in _WRITERS:
         raise ZooError(f"{path}: predictions are written as {' or '.join(_WRITERS)}.")
     try:
-        write_whole(path, lambda draft: _WRITERS[path.suffix](found.table(), draft))
+        write_whole(path, lambda draft: _WRITERS[path.suffix](found.table(), draft), follow=True)
     except ImportError:
         raise ZooError(
             f"{path}: Parquet needs pyarrow: pip install pyarrow, or write .csv."
@@ -236,7 +236,7 @@ def write_array(values: np.ndarray, path: Path) -> None:
     Raises:
         ZooError: a full disk, or a place that takes no file.
     """
-    write_whole(path, lambda draft: np.save(draft, values, allow_pickle=False), values.nbytes)
+    write_whole(path, lambda draft: np.save(draft, values, allow_pickle=False), values.nbytes, True)
 
 
 _WRITERS: dict[str, Callable] = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from zoo.datasets.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
-from zoo.system.files import draft_folder, write_whole
+from zoo.system.disk import replace_folder, writing
+from zoo.system.files import check_place, draft_folder, write_whole
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, sha256_of
 from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save
@@ -52,10 +54,12 @@ def publish(
 
     Raises:
         ZooError: a name is none, or that of something else that is there; weights or the index of
-            before are damaged, or weights do not score what they say they do.
+            before are damaged, the index cannot be written, or weights do not score what they say
+            they do.
     """
     path = folder / INDEX
     _known(path)
+    check_place(path)
     if unfit := [each for each in chosen if each != as_name(each)]:
         raise ZooError(f"weights are not called {unfit[0]!r}, but {as_name(unfit[0])!r}.")
     for name in chosen:
@@ -102,13 +106,28 @@ def _write(model: Model, place: Path) -> Entry:
     with draft_folder(place) as draft:
         save(model, draft, about)
         own = _entry(draft, model)
-        if place.exists():
-            for each in place.iterdir():
-                if each.name not in FILES:  # somebody else's
-                    each.rename(draft / each.name)
-            place.rename(draft.with_name("before"))
-        draft.rename(place)
+        _check_place(place)
+        with writing(place):
+            if place.exists():
+                _take_along(place, draft)
+            replace_folder(place, draft)
     return own
+
+
+def _take_along(place: Path, draft: Path) -> None:
+    """Give a draft what others keep in the folder that it replaces, which holds it as well."""
+
+    def ours(folder: str, names: list[str]) -> Sequence[str]:
+        return FILES if folder == str(place) else ()
+
+    shutil.copytree(place, draft, True, ours, _link, dirs_exist_ok=True)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a disk without such links, or a file of another user
+        shutil.copy2(source, target)
 
 
 def _known(path: Path) -> dict[str, Entry]:

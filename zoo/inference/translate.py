@@ -229,7 +229,7 @@ def translate_file(
             with draft.open("wb") as sink:
                 found.append(translate(answer, file, sink))
 
-        write_whole(out, write)
+        write_whole(out, write, follow=True)
         return found[0]
 
 

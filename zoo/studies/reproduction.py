@@ -106,7 +106,7 @@ def write_verified(recipe: Recipe, found: Verified) -> None:
             f"{recipe.path} is written in a way that a line cannot be added to; write into it "
             f"yourself:\nverified: {flow}"
         )
-    write_whole(recipe.path, lambda draft: draft.write_text(new, encoding="utf-8"))
+    write_whole(recipe.path, lambda draft: draft.write_text(new, encoding="utf-8"), follow=True)
 
 
 def _without(text: str, key: str) -> list[str]:

@@ -1,18 +1,57 @@
-"""Results that take long, kept in files and known by what they were computed from."""
+"""Where data and caches live, and results that take long, known by what they are computed from."""
 
 import contextlib
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 
+from zoo.errors import ZooError
 from zoo.system.disk import WriteError
-from zoo.system.files import cache_folder, write_whole
+from zoo.system.files import user_path, write_whole
 
 Arrays = dict[str, np.ndarray]
+
+
+def data_folders() -> list[Path]:
+    """Return the folders that are searched for graphs; the first is written to, the others read.
+
+    They are those of `ZOO_DATA` (`a:b:c`). Where it is not set, `data` in the current folder, if
+    there is one, as in a checkout; then the user's own folder of caches, so that a graph is
+    downloaded once and not once in every folder.
+    """
+    words = [word for word in os.environ.get("ZOO_DATA", "").split(os.pathsep) if word]
+    if words:
+        return [user_path(word) for word in words]
+    own, shared = Path("data"), platformdirs.user_cache_path("graph-transformer-zoo") / "data"
+    return [own, shared] if own.is_dir() else [shared]
+
+
+def data_file(name: str, what: str) -> Path:
+    """Return the file of this name in the first data folder that has it; `what` it should be.
+
+    Raises:
+        ZooError: none has it.
+    """
+    places = [folder / name for folder in data_folders()]
+    found = next((each for each in places if each.is_file()), None)
+    if found is None:
+        raise ZooError(
+            f"{name} is in none of {', '.join(str(each.parent) for each in places)}. Put {what} "
+            "there, or name its folder in ZOO_DATA."
+        )
+    return found
+
+
+def cache_folder() -> Path:
+    """Return the folder of computed encodings, inside the first data folder."""
+    return data_folders()[0] / "cache"
 
 
 def cached(

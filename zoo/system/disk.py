@@ -1,11 +1,15 @@
-"""What a disk has against being written to: full, limited, read-only; and how to say so."""
+"""What a disk has against being written to, how to say so, and how a folder on it is replaced."""
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import resource
+import secrets
+import shutil
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -20,6 +24,7 @@ REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, e
            errno.ENFILE)  # fmt: skip
 """What the system says where the command is not to blame."""
 
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 _LITTLE = 2**20
 """Bytes of room below which a disk counts as full where nobody says what it was."""
 
@@ -57,6 +62,66 @@ def check_space(path: Path, *sizes: int) -> None:
             raise OSError(errno.EFBIG, f"it would take {_bytes(max(sizes))}")
         if sum(sizes) > _room(path):
             raise OSError(errno.ENOSPC, f"it would take {_bytes(sum(sizes))}")
+
+
+def place_of(path: Path, follow: bool) -> Path:
+    """Return where a file is written: at the end of a link only where that is asked for.
+
+    Raises:
+        WriteError: it is a link that is not to be followed, or no plain file.
+    """
+    if os.path.islink(path) and not follow:
+        raise WriteError(
+            f"{path} cannot be written: it is a link, and what it leads to is kept. Remove it, or "
+            "write to another folder."
+        )
+    followed = Path(os.path.realpath(path))
+    path = followed if follow else Path(os.path.realpath(path.parent), path.name)
+    with writing(path):
+        if path.exists() and not path.is_file():
+            number = errno.EISDIR if path.is_dir() else errno.EINVAL
+            raise OSError(number, os.strerror(number))
+    return path
+
+
+def rights_of(path: Path, folder: Path) -> int:
+    """Return the rights of a file that is replaced, or else of one that is made in a folder."""
+    if not path.exists():
+        path = folder / ".zoo-new"  # the umask cannot be read but by changing it, for all threads
+        path.touch()
+    return stat.S_IMODE(path.stat().st_mode) & 0o777
+
+
+def replace_folder(folder: Path, draft: Path) -> None:
+    """Put a finished draft in the place of a folder, which need not exist.
+
+    They change places at one moment, where system and disk can do that. Where not, the folder is
+    called `FOLDER.before-NUMBER` until the draft is in its place; there it stays whatever happens.
+
+    Raises:
+        OSError: the system refuses; the folder is in its place.
+    """
+    if not folder.exists():
+        draft.rename(folder)
+        return
+    draft.chmod(stat.S_IMODE(folder.stat().st_mode) | stat.S_IRWXU)
+    if _exchanged(draft, folder):
+        return
+    before = folder.with_name(f"{folder.name}.before-{secrets.token_hex(4)}")
+    folder.rename(before)
+    try:
+        draft.rename(folder)
+    except BaseException:
+        if not folder.exists():
+            before.rename(folder)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names at one moment; return whether system and disk can do that."""
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    return call is not None and not call(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE)
 
 
 def sqlite(path: Path) -> str:

@@ -1,9 +1,9 @@
-"""Where data, caches and recipes live on disk, and how something is written whole or not at all.
+"""Paths of users, and how something is written whole or not at all.
 
 What is written is first a draft, in a folder of its own beside the place where it will be: a hidden
 `.NUMBER.draft` for a file, `NAME.partial` for a folder. The process that writes it holds a lock in
 there (`flock`, which ends with the process, however that ends), so that a draft that nobody holds
-is what a killed command has left.
+is what a killed command has left. What has no such lock in it is not ours, and is left alone.
 """
 
 import contextlib
@@ -18,10 +18,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import platformdirs
-
 from zoo.errors import ZooError
-from zoo.system.disk import LONGEST_NAME, WriteError, check_space, disk_error, writing
+from zoo.system.disk import (
+    LONGEST_NAME,
+    WriteError,
+    check_space,
+    disk_error,
+    place_of,
+    rights_of,
+    writing,
+)
 
 PARTIAL = ".partial"
 """What a folder's name ends in until all of it is written."""
@@ -57,54 +63,22 @@ def user_path(text: Path | str) -> Path:
     return path
 
 
-def data_folders() -> list[Path]:
-    """Return the folders that are searched for graphs; the first is written to, the others read.
-
-    They are those of `ZOO_DATA` (`a:b:c`). Where it is not set, `data` in the current folder, if
-    there is one, as in a checkout; then the user's own folder of caches, so that a graph is
-    downloaded once and not once in every folder.
-    """
-    words = [word for word in os.environ.get("ZOO_DATA", "").split(os.pathsep) if word]
-    if words:
-        return [user_path(word) for word in words]
-    own, shared = Path("data"), platformdirs.user_cache_path("graph-transformer-zoo") / "data"
-    return [own, shared] if own.is_dir() else [shared]
-
-
-def data_file(name: str, what: str) -> Path:
-    """Return the file of this name in the first data folder that has it; `what` it should be.
-
-    Raises:
-        ZooError: none has it.
-    """
-    places = [folder / name for folder in data_folders()]
-    found = next((each for each in places if each.is_file()), None)
-    if found is None:
-        raise ZooError(
-            f"{name} is in none of {', '.join(str(each.parent) for each in places)}. Put {what} "
-            "there, or name its folder in ZOO_DATA."
-        )
-    return found
-
-
-def cache_folder() -> Path:
-    """Return the folder of computed encodings, inside the first data folder."""
-    return data_folders()[0] / "cache"
-
-
-def write_whole(path: Path, write: Callable[[Path], None], size: int = 0) -> None:
+def write_whole(
+    path: Path, write: Callable[[Path], None], size: int = 0, follow: bool = False
+) -> None:
     """Write a file so that nobody ever sees half of it.
 
     Args:
-        path: the file to create or replace, or a link to it; its folder is created.
+        path: the file to create or replace; its folder is created.
         write: writes the content to the path it is given, which has the same name in a folder of
             its own. If it raises, nothing is left behind, and what was there before is kept.
         size: bytes that it will take, where that is known.
+        follow: whether to write through a link, as where the user has typed this very path.
 
     Raises:
-        WriteError: the disk is full, or takes no such file.
+        WriteError: the disk is full, or takes no such file, or the path is a link.
     """
-    path = Path(os.path.realpath(path))
+    path = place_of(path, follow)
     try:
         with writing(path):
             _write_whole(path, write, size)
@@ -124,37 +98,27 @@ def _write_whole(path: Path, write: Callable[[Path], None], size: int) -> None:
             raise disk_error(error, draft) or error from None
         with draft.open("rb") as written:
             os.fsync(written.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        draft.chmod(0o666 & ~mask)
+        draft.chmod(rights_of(path, draft.parent))
         draft.replace(path)
 
 
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[Path]:
     """Give the place of a draft of a file, as long as this lasts."""
-    _check_kind(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_drafts(path.parent)
     with _held(path.with_name(f".{secrets.token_hex(8)}{_DRAFT}"), _SOON) as folder:
         yield folder / path.name
 
 
-def _check_kind(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        number = errno.EISDIR if path.is_dir() else errno.EINVAL
-        raise OSError(number, os.strerror(number))
-
-
-def check_place(path: Path) -> None:
-    """Raise now what `write_whole(path, ...)` would raise after hours of work.
+def check_place(path: Path, follow: bool = False) -> None:
+    """Raise now what `write_whole(path, ..., follow=follow)` would raise after hours of work.
 
     Raises:
         WriteError: nothing can be written there.
     """
-    path = Path(os.path.realpath(path))
+    path = place_of(path, follow)
     with writing(path):
-        _check_kind(path)
         there = path.parent
         while not there.exists():
             there = there.parent
@@ -174,7 +138,8 @@ def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
 
     Raises:
         WriteError: the disk is full, or takes no such folder.
-        ZooError: another process is writing it: which, and since when.
+        ZooError: another process is writing it: which, and since when; or `PATH.partial` is a link,
+            or a folder of somebody's own.
     """
     with contextlib.ExitStack() as stack:
         with writing(path):
@@ -183,12 +148,33 @@ def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
             folder = stack.enter_context(
                 _held(path.with_name(path.name + PARTIAL), -1 if wait else 0)
             )
-            for each in folder.iterdir():
-                if each.name != _LOCK:  # left by one that was killed
-                    shutil.rmtree(each) if each.is_dir() else each.unlink()
+            _empty(folder)  # of what one that was killed has left
             draft = folder / path.name
-            draft.mkdir()
+            draft.mkdir()  # with the rights that it will have: the folder around it is closed
         yield draft
+
+
+def is_draft(folder: Path) -> bool:
+    """Return whether a folder is a draft of ours, in hand or left by a command that was killed."""
+    lock = folder / _LOCK
+    named = folder.name.endswith((_DRAFT, PARTIAL)) and not os.path.islink(folder)
+    return named and os.path.isfile(lock) and not os.path.islink(lock)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what lies in a draft but its lock, by which it is known for one."""
+    for each in folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        elif each.name != _LOCK:
+            each.unlink()
+
+
+def _remove(folder: Path) -> None:
+    """Remove a draft, its lock last; what cannot be removed stays, for the next command."""
+    with contextlib.suppress(OSError):
+        _empty(folder)
+        shutil.rmtree(folder)
 
 
 def remove_drafts(folder: Path) -> None:
@@ -202,14 +188,12 @@ def remove_drafts(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for draft in list(folder.iterdir()):
             lock = draft / _LOCK
-            if not draft.name.endswith((_DRAFT, PARTIAL)):
-                continue
             with contextlib.suppress(OSError, Timeout):
-                if lock.is_file():
+                if is_draft(draft):
                     with FileLock(lock, timeout=0, fallback_to_soft=False):
                         if time.time() - lock.stat().st_mtime > _silence(lock):
-                            shutil.rmtree(draft, ignore_errors=True)
-                elif draft.name.startswith("."):
+                            _remove(draft)
+                elif draft.name.startswith(".") and draft.name.endswith(_DRAFT):
                     draft.rmdir()  # if it is empty; whoever was about to lock it makes another
 
 
@@ -244,7 +228,7 @@ def _held(folder: Path, wait: float) -> Iterator[Path]:
         yield folder
     finally:  # Ctrl-C may come at any time
         if own or lock.is_locked:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         lock.release()
         with contextlib.suppress(OSError):
             folder.rmdir()  # on a disk on the network the lock's file has kept it until now
@@ -253,8 +237,8 @@ def _held(folder: Path, wait: float) -> Iterator[Path]:
 def _make_and_lock(folder: Path, lock) -> None:
     """Make a folder and take its lock, which lies in it."""
     for attempt in range(10):
-        folder.mkdir(exist_ok=True)
         try:
+            _make(folder)
             lock.acquire()
             return
         except FileNotFoundError:  # whoever had it has just removed it
@@ -264,6 +248,21 @@ def _make_and_lock(folder: Path, lock) -> None:
             if error.errno not in _NO_LOCKS:
                 raise
             return
+
+
+def _make(folder: Path) -> None:
+    """Make the folder of a draft, or take up one that a killed command has left."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        link = os.path.islink(folder) or os.path.islink(folder / _LOCK)
+        names = [] if link else os.listdir(folder)  # once: another process may be removing it
+        if link or (names and _LOCK not in names):
+            found = "is a link, or has one for a lock" if link else f"holds {names[0]}"
+            raise ZooError(
+                f"{folder} is no draft of the zoo: it {found}. Move it away, and try again."
+            ) from None
+        folder.chmod(0o700)
 
 
 def _holder(lock: Path) -> dict:

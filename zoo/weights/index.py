@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from zoo.config.metrics import gain
 from zoo.config.options import Count, sentence
 from zoo.errors import ZooError, brief, suggestion
-from zoo.system.files import cache_folder, draft_folder
+from zoo.system.cache import cache_folder
+from zoo.system.files import draft_folder
 from zoo.system.http import download
 from zoo.weights.folder import (
     CARD,

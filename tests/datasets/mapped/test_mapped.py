@@ -20,8 +20,9 @@ from zoo.datasets.canonical import canonical
 from zoo.datasets.load import prepare_on_disk, read_graph
 from zoo.datasets.load.check_mapped import check_on_disk
 from zoo.datasets.load.graph import from_dataset
-from zoo.datasets.mapped import external_sort
+from zoo.datasets.mapped import external_sort, writer
 from zoo.datasets.mapped.array_file import ArrayFile, stored
+from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.mapped.sbm import sbm_stream
 from zoo.datasets.mapped.writer import write_on_disk
 from zoo.encodings import laplacian
@@ -765,6 +766,61 @@ def test_no_other_folder_is_replaced(tmp_path):
     with pytest.raises(ZooError, match="no on-disk graph"):
         write(graph(), tmp_path / "thesis")
     assert os.listdir(tmp_path) == ["thesis"] and os.listdir(tmp_path / "thesis") == ["draft.txt"]
+
+
+@pytest.mark.parametrize("where", ["first", "meanwhile"])
+@pytest.mark.parametrize("case", ["a file", "a folder", "meta.json of others", "no meta.json"])
+def test_a_graph_is_replaced_only_where_nothing_else_lies(mine, case, where, monkeypatch):
+    folder = shutil.copytree(mine, mine.with_name("kept"))
+
+    def add():
+        if case == "a file":
+            (folder / "notes.txt").write_text("words")
+        elif case == "a folder":
+            (folder / "groups.npy").mkdir()
+        elif case == "meta.json of others":
+            (folder / "meta.json").write_text('{"format": "a thesis"}')
+        else:
+            (folder / "meta.json").unlink()
+        kept.update(os.listdir(folder))
+
+    data, kept, written = graph(), set(), writer._write
+    if where == "first":
+        add()
+    else:
+        monkeypatch.setattr(writer, "_write", lambda *given: (written(*given), add()))
+    with pytest.raises(ZooError, match="no on-disk graph.*Move it away, or write another name"):
+        write(data, folder)
+    assert set(os.listdir(folder)) == kept
+    assert sorted(os.listdir(folder.parent)) == sorted(["kept", mine.name])
+
+
+def test_a_damaged_graph_or_one_of_another_version_is_replaced(mine):
+    (mine / "indptr.npy").write_bytes(b"")
+    (mine / "labels.npy").unlink()
+    (mine / "meta.json").write_text('{"format": "graph on disk", "version": 2}')
+    assert_same(write(graph(), mine), graph())
+
+
+def test_what_a_graph_is_made_from_is_not_replaced_by_it(mine):
+    before = {each.name: each.read_bytes() for each in mine.iterdir()}
+    own = {"name": str(mine.parent / "e.csv"), "node_labels": str(mine / "labels.npy")}
+    (mine.parent / "e.csv").write_text(lines(EDGES))
+    for spec in (mine, own):
+        with pytest.raises(ZooError, match="which would be replaced; write another name"):
+            prepare_on_disk(spec, mine)
+    assert {each.name: each.read_bytes() for each in mine.iterdir()} == before
+
+
+def test_a_folder_that_ends_in_partial_is_no_graph(tmp_path):
+    (tmp_path / "my.partial").mkdir()
+    (tmp_path / "my.partial" / "notes").write_text("words")
+    assert not is_on_disk(tmp_path / "my.partial")
+    with pytest.raises(ZooError, match="no on-disk graph"):
+        write(graph(), tmp_path / "my.partial")
+    with pytest.raises(ZooError, match=r"my\.partial is no draft of the zoo: it holds notes"):
+        write(graph(), tmp_path / "my")
+    assert (tmp_path / "my.partial" / "notes").read_text() == "words"
 
 
 def test_a_folder_of_tables_stays_one(tmp_path):

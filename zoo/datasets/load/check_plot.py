@@ -36,7 +36,7 @@ def draw(name: str, arrays: GraphArrays, path: Path) -> None:
         _draw_labels(right, arrays)
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)
-        write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120))
+        write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120), follow=True)
 
 
 def _draw_degrees(axes, degree: np.ndarray) -> None:

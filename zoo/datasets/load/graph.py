@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import logging
+import os
 import typing
 import zipfile
 import zlib
@@ -103,9 +104,10 @@ def prepare_on_disk(
         memory: GiB of edges to hold at a time.
 
     Raises:
-        ZooError: the graph cannot be read, or not be written.
+        ZooError: the graph cannot be read, or not be written, or a file of it lies in the folder.
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    _refuse_sources_in(Path(folder), spec)
     options = {"half": half, "memory": memory}
     kind = _kind(spec)
     if kind is None:
@@ -130,6 +132,14 @@ def prepare_on_disk(
         raise ZooError(
             f"{spec['name']}: there is not enough memory; write a smaller --memory."
         ) from None
+
+
+def _refuse_sources_in(folder: Path, spec: Mapping[str, Any]) -> None:
+    """Refuse to replace what a graph is read from."""
+    for text in (each for each in spec.values() if isinstance(each, str)):
+        place = path_of(text) if text == spec["name"] else Path(os.path.expanduser(text))
+        if os.path.exists(place) and place.resolve().is_relative_to(folder.resolve()):
+            raise ZooError(f"{text} lies in {folder}, which would be replaced; write another name.")
 
 
 def learnt_once(data: Dataset) -> Dataset:

@@ -22,7 +22,8 @@ from zoo.datasets.samples import Readout, Samples
 from zoo.errors import ZooError, of_file
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
-from zoo.system.files import data_file, user_path
+from zoo.system.cache import data_file
+from zoo.system.files import user_path
 
 SPLIT = "ratio-70-10-20"
 """The default split: no benchmark fixes one for these images."""

@@ -21,7 +21,7 @@ from zoo.datasets.tables.frames import Decimal, Separator, Written
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
 from zoo.errors import ZooError, of_file
-from zoo.system.files import data_file
+from zoo.system.cache import data_file
 
 Forecasting = Literal["node-forecasting"]
 GraphClassification = Literal["graph-classification"]

@@ -29,7 +29,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import NODES as TEXT_NODES
 from zoo.datasets.texts import TEXTS
 from zoo.datasets.tokenizer import VocabularySize
-from zoo.system.files import data_folders
+from zoo.system.cache import data_folders
 
 
 class NamedGraph(NamedTuple):

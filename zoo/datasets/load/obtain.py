@@ -1,7 +1,6 @@
 """Download the named graphs, convert them, and cache each as a prepared file."""
 
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +13,9 @@ from zoo.datasets.files.prepared import KEYS, write_prepared
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
-from zoo.system.files import data_folders, draft_folder, user_path
+from zoo.system.cache import data_folders
+from zoo.system.disk import check_space, writing
+from zoo.system.files import draft_folder, user_path
 from zoo.system.http import download
 
 URLS = {
@@ -35,7 +36,7 @@ PAIRS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/ra
 SETS = "https://www.chrsmrrs.com/graphkerneldatasets"
 """Where the TU collection is published; a mirror is used by changing this line."""
 
-_LARGEST = 2**31  # bytes of a file in an archive of that collection
+_LARGEST, _MOST = 2**31, 1000  # bytes and files of an archive of that collection, unpacked
 
 _PUBLISHED = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 
@@ -152,7 +153,7 @@ def obtain_set(name: str) -> Path:
     try:
         with draft_folder(folder, wait=True) as draft:
             if not tu_folder(folder):
-                download(url, draft / "set.zip")
+                download(url, draft / "set.zip", largest=_LARGEST)
                 _unpack(draft / "set.zip", name)
                 (draft / "set.zip").unlink()
                 draft.rename(folder)
@@ -169,14 +170,24 @@ def _unpack(path: Path, name: str) -> None:
     """Write the texts of an archive beside it, whatever folders it has them in."""
     try:
         with zipfile.ZipFile(path) as archive:
-            for each in archive.infolist():
-                file = Path(each.filename).name
-                if file.startswith(f"{name}_") and file.endswith(".txt"):
-                    if each.file_size > _LARGEST:
-                        raise ZooError(f"{file} claims {each.file_size:,} bytes")
-                    (path.parent / file).write_bytes(archive.read(each))
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+            texts = [each for each in archive.infolist() if _is_text_of(name, each)]
+            size = sum(each.file_size for each in texts)
+            if size > _LARGEST or len(texts) > _MOST:
+                raise ZooError(f"its archive claims {len(texts):,} texts of {size:,} bytes")
+            check_space(path, size)
+            for each in texts:
+                content = archive.read(each)
+                with writing(path):
+                    (path.parent / Path(each.filename).name).write_bytes(content)
+    except (ZooError, MemoryError):
+        raise
+    except Exception as error:  # one that is damaged or encrypted makes it raise nearly anything
         raise ZooError(f"what was downloaded is no archive ({error})") from None
+
+
+def _is_text_of(name: str, member: zipfile.ZipInfo) -> bool:
+    file = Path(member.filename).name
+    return file.startswith(f"{name}_") and file.endswith(".txt")
 
 
 def check_size(name: str, path: Path, arrays: GraphArrays, nodes: int) -> None:

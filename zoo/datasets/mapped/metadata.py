@@ -29,7 +29,7 @@ from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.errors import ZooError
-from zoo.system.files import PARTIAL
+from zoo.system.files import is_draft
 
 META = "meta.json"
 
@@ -93,19 +93,44 @@ def is_on_disk(path: Path) -> bool:
         return False
     if any((path / f"nodes{suffix}").exists() for suffix in SUFFIXES):
         return False
-    torn = path.name.endswith(PARTIAL) or (path / "indptr.npy").exists()
+    torn = is_draft(path) or (path / "indptr.npy").exists()
     return torn or (path / META).is_file()
+
+
+class _Kind(BaseModel):
+    """What `meta.json` of any version says."""
+
+    format: Literal["graph on disk"]
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace anything but an on-disk graph, of any version and be it damaged.
+
+    Raises:
+        ZooError: its `meta.json` is not that of one, or it holds what is no part of one.
+    """
+    again = "Move it away, or write another name."
+    try:
+        _Kind.model_validate_json((folder / META).read_bytes())
+    except (OSError, ValidationError):
+        raise ZooError(
+            f"{folder} is there and is no on-disk graph, which has a {META} of one. {again}"
+        ) from None
+    known = {META, *(f"{name}.npy" for name in _TYPES)}
+    for each in sorted(folder.iterdir()):
+        if each.name not in known or each.is_dir():
+            raise ZooError(f"{folder} is no on-disk graph alone: it holds {each.name}. {again}")
 
 
 def read_meta(folder: Path) -> Meta:
     """Return what `meta.json` says, checked against itself; raise ZooError without the folder."""
-    if folder.name.endswith(PARTIAL):
+    if is_draft(folder):
         raise ZooError("this is what an unfinished `zoo data prepare` has left; run it again.")
     path = folder / META
     if not path.is_file():
         raise ZooError(
             f"there is no {META}, so that the folder is a part of an on-disk graph: copy all of "
-            "it, or write it again with `zoo data prepare ... --on-disk`."
+            "it, or move it away and write it with `zoo data prepare ... --on-disk`."
         )
     try:
         meta = Meta.model_validate_json(path.read_bytes())

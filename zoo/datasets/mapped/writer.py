@@ -1,7 +1,6 @@
 """Write an on-disk graph from streams of edges and features, in bounded memory and atomically."""
 
 import contextlib
-import ctypes
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -20,12 +19,11 @@ from zoo.datasets.files.labels import METRICS, check_labels, check_task, classes
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
-from zoo.datasets.mapped.metadata import META, Array, Meta, is_on_disk
+from zoo.datasets.mapped.metadata import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
-from zoo.system.disk import check_space, writing
+from zoo.system.disk import check_space, replace_folder, writing
 from zoo.system.files import draft_folder
 
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 _BY_ROW = ("raw", "row")
 """The words of `FEATURES` that need one row of features at a time."""
 
@@ -97,7 +95,8 @@ def write_on_disk(
 
     Raises:
         ZooError: what the stream gives is no graph, the disk is full, or another process is writing
-            the same. Nothing is left behind, and a folder to replace is as it was.
+            the same; or the folder is there and holds anything else than such a graph. Nothing is
+            left behind, and a folder to replace is as it was.
     """
     folder = Path(folder).resolve()  # a link may lead to another disk
     features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
@@ -106,8 +105,8 @@ def write_on_disk(
             f"`features: {features}` looks at all rows at once, and here one is seen at a time; "
             f"write features={' or '.join(_BY_ROW)}, or do it before."
         )
-    if folder.exists() and not is_on_disk(folder):
-        raise ZooError(f"{folder} is there and is no on-disk graph; write another name.")
+    if folder.exists():
+        check_replaceable(folder)
     stream = _checked(stream)
     with draft_folder(folder) as draft:
         check_space(folder, *_least(stream, half or stream.half))
@@ -116,28 +115,15 @@ def write_on_disk(
         except OSError as error:
             raise ZooError(f"what {folder.name} is made from cannot be read ({error}).") from None
         with writing(folder):
-            _replace(folder, draft)
+            if folder.exists():  # others may have written there meanwhile
+                check_replaceable(folder)
+            replace_folder(folder, draft)
 
 
 def _least(stream: Stream, half: bool) -> tuple[int, ...]:
     """Return the bytes of the files whose size is known before the edges have been seen."""
     nodes, width = len(stream.labels), 2 if half else 4
     return nodes * stream.dim * width, stream.labels.nbytes, 4 * nodes, 4 * nodes
-
-
-def _replace(folder: Path, draft: Path) -> None:
-    """Put a finished draft in the place of a folder, which goes in the place of the draft."""
-    if not folder.exists():
-        draft.rename(folder)
-    elif not _exchanged(draft, folder):
-        folder.rename(draft.with_name("old"))
-        draft.rename(folder)
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two names at one moment; return whether system and disk can do that."""
-    call = getattr(ctypes.CDLL(None), "renameat2", None)
-    return call is not None and not call(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE)
 
 
 def _checked(stream: Stream) -> Stream:

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from zoo.errors import ZooError
-from zoo.system.files import cache_folder, user_path, write_whole
+from zoo.system.cache import cache_folder
+from zoo.system.files import user_path, write_whole
 
 _BATCH = 64
 _LONGEST = 512  # tokens of a text that are read, where the model does not say fewer
