@@ -110,9 +110,12 @@ def test_tables_of_results_show_names_as_they_are(said):
 
 def test_what_is_warned_of_is_escaped(command, said):
     command("list", "attentions")
-    for word in WORDS:
+    words = [
+        word for word in WORDS if word != "\ud800"
+    ]  # what pytest keeps of a log has to be UTF-8
+    for word in words:
         logging.getLogger("zoo.datasets").warning("a class %s", word)
-    assert said().count("a class") == len(WORDS) and "[link=file:///etc]x[/link]" in said()
+    assert said().count("a class") == len(words) and "[link=file:///etc]x[/link]" in said()
 
 
 def test_a_forecast_is_escaped_on_a_terminal_and_as_it_is_elsewhere(monkeypatch, capsys):

@@ -15,7 +15,7 @@ import zoo
 from zoo.config.metadata import About
 from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.splits import split_of
+from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError
 from zoo.inference.data_of_training import (
     as_trained,
@@ -523,7 +523,32 @@ def test_a_table_of_training_is_divided_as_then_until_it_changes(tmp_path, comma
     assert found("all")["seen"] and not caplog.text
     table.write_text("\n".join(["id,x,z,label", *rows[::-1]]))
     assert found("test")["seen"]
-    assert "own has changed since the weights were trained on it" in caplog.text
+    assert "own, or its split, has changed since the weights were trained on it" in caplog.text
+
+
+def test_a_split_whose_files_have_changed_is_not_taken_for_that_of_training(
+    tmp_path, command, caplog
+):
+    table = tmp_path / "own.csv"
+    table.write_text("\n".join(["id,x,label", *(f"n{i},{i % 7},{'ab'[i % 2]}" for i in range(60))]))
+    split = {part: str(tmp_path / f"{part}.txt") for part in PARTS}
+
+    def divide(*parts):
+        for path, numbers in zip(split.values(), parts, strict=True):
+            Path(path).write_text("\n".join(f"n{each}" for each in numbers))
+
+    divide(range(20), range(20, 40), range(40, 60))
+    dataset = {"name": str(table), "id": "id", "split": {"name": "ids", **split}}
+    recipe = {"dataset": dataset, "model": {"name": "mlp", "dim": 4}, "train": {"epochs": 1},
+              "seeds": [0]}  # fmt: skip
+    folder = zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"]
+    given = ("evaluate", folder, "--part", "test", "--json")
+    assert not json.loads(command(*given)[1])["seen"]
+    divide(range(40, 60), range(20, 40), range(20))
+    code, _, said = command(*given)
+    assert code == 2 and "train.txt is another file" in said
+    assert json.loads(command(*given, "--data", table)[1])["seen"]
+    assert "own, or its split, has changed since the weights were trained on it" in caplog.text
 
 
 def test_the_data_of_training_are_divided_as_then_and_seen_is_counted(tmp_path, command):

@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ from zoo.datasets.split_words import (
 )
 from zoo.datasets.tasks import Task
 from zoo.errors import Problem, ZooError
+from zoo.system.files import user_path
 
 _OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
 
@@ -233,6 +235,12 @@ def _unseen(task: Task, data: Any, split: Split) -> list[int]:
         for y in (data.y[split.train], data.y[torch.cat([split.val, split.test])])
     )
     return of_others[~torch.isin(of_others, of_train)].tolist()
+
+
+def split_files(split: object) -> list[Path]:
+    """Return the files that a split names: those of `ids`, a part each."""
+    by_ids = isinstance(split, Mapping) and split.get("name") == "ids"
+    return [user_path(split[part]) for part in PARTS if part in split] if by_ids else []
 
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:

@@ -19,7 +19,7 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
-from zoo.datasets.splits import PARTS, Split, check_parts, split_of
+from zoo.datasets.splits import Split, check_parts, split_files, split_of
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
@@ -231,8 +231,7 @@ def _files(plan: Plan) -> dict[str, str]:
 def files_read(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    if isinstance(plan.split, dict) and plan.split["name"] == "ids":
-        named += [user_path(plan.split[part]) for part in PARTS]
+    named += split_files(plan.split)
     paths = [*own_files(plan.dataset), *(each for each in named if each.is_file())]
     names = [path.name for path in paths]
     found = {
@@ -250,8 +249,7 @@ def files_of_data(plan: Plan, noted: dict[str, str] | None = None) -> dict[str, 
     if noted is None:
         return files_read(dataclasses.replace(plan, split=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
-    if isinstance(plan.split, dict) and plan.split["name"] == "ids":
-        others += [plan.split[part] for part in PARTS]
+    others += split_files(plan.split)
     return {name: noted[name] for name in noted.keys() - {path_name(each) for each in others}}
 
 

@@ -21,7 +21,7 @@ from zoo.datasets.load.by_name import common_options, whole_reader
 from zoo.datasets.load.images import OF_PATCHES
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
-from zoo.datasets.splits import split_of
+from zoo.datasets.splits import split_files, split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
@@ -30,7 +30,7 @@ from zoo.datasets.texts import OF_SEQUENCES
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.training.checksums import Damaged, unsealed_json
-from zoo.weights.folder import CONFIG, read_config, sha256_of
+from zoo.weights.folder import CONFIG, changed_files, read_config
 
 MOST_NODES = 1_000_000
 
@@ -266,9 +266,9 @@ def of_training(about: About, spec: Spec | None) -> Spec:
 
 
 def other_files(spec: Spec, about: About) -> list[Path]:
-    """Return the files of a data set that were others, under the same names, at the training."""
-    known = about.files or {}
-    return [path for path in own_files(spec) if known.get(path.name) not in (None, sha256_of(path))]
+    """Return the files of data, and of their split, that were others at the training."""
+    split = spec.get("split") if isinstance(spec, Mapping) else None
+    return changed_files([*own_files(spec), *split_files(split)], about)
 
 
 def same_nodes(data: Dataset, other: Dataset) -> bool:

@@ -16,7 +16,7 @@ from zoo.config.recipe import divide
 from zoo.datasets import Dataset
 from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
 from zoo.datasets.load.obtain import path_of
-from zoo.datasets.splits import Split, split_of
+from zoo.datasets.splits import Split, split_files, split_of
 from zoo.datasets.tables.columns import OF_TEXT, listed
 from zoo.errors import ZooError
 from zoo.inference.data_of_training import (
@@ -26,7 +26,7 @@ from zoo.inference.data_of_training import (
     other_files,
     training_spec,
 )
-from zoo.weights.folder import CONFIG, read_config, sha256_of
+from zoo.weights.folder import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate
 
 _PATHS = ("nodes", "edges", "terms_of", "path")
@@ -61,7 +61,7 @@ def own_split(spec: Spec, trained_on: Spec | None, about: About) -> dict[str, An
         about: of the weights, with the checksums of the files then.
     """
     own = _split_then(spec, trained_on)
-    if own is None:
+    if own is None or changed_files(split_files(own.get("split")), about):
         return None
     if _same_place(spec, trained_on):
         return None if other_files(spec, about) else own
@@ -69,9 +69,15 @@ def own_split(spec: Spec, trained_on: Spec | None, about: About) -> dict[str, An
 
 
 def changed_since(spec: Spec, trained_on: Spec | None, about: About) -> bool:
-    """Return whether data are the files of training with another content; for `own_split`'s."""
-    told = _split_then(spec, trained_on) is not None and _same_place(spec, trained_on)
-    return told and bool(other_files(spec, about))
+    """Return whether data, or their split, are the files of training with another content.
+
+    For the arguments of `own_split`.
+    """
+    own = _split_then(spec, trained_on)
+    if own is None:
+        return False
+    of_data = _same_place(spec, trained_on) and other_files(spec, about)
+    return bool(of_data or changed_files(split_files(own.get("split")), about))
 
 
 def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> Tensor | None:
@@ -171,8 +177,9 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
 def warn_of_change(data: Dataset) -> None:
     """Warn that a file of training has another content, and its split of then is lost."""
     logging.getLogger(__name__).warning(
-        f"{data.name} has changed since the weights were trained on it, and is divided anew: some "
-        f"of the {data.unit} that are measured may have been trained on, whose scores are too good."
+        f"{data.name}, or its split, has changed since the weights were trained on it, and is "
+        f"divided anew: some of the {data.unit} that are measured may have been trained on, whose "
+        "scores are too good."
     )
 
 

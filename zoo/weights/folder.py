@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,6 +132,16 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def changed_files(paths: Iterable[Path], about: About) -> list[Path]:
+    """Return the files, of those that are there, that were others of these names at a training."""
+    known = about.files or {}
+    return [
+        path
+        for path in paths
+        if path.is_file() and known.get(path.name) not in (None, sha256_of(path))
+    ]
 
 
 def _tokenizer(folder: Path, sha256: str | None) -> str | None:
