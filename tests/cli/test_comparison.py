@@ -198,3 +198,13 @@ def test_no_word_of_a_table_is_cut_where_the_words_fit(monkeypatch, capsys):
     rows([{"name": "rba", "what": "Random Batch Attention of nodes", "nothing": None}] * 2)
     lines = [each.strip() for each in capsys.readouterr().out.splitlines()]
     assert lines[-6:] == block * 2
+
+
+def test_errors_of_any_scale_are_told_apart(command, tmp_path):
+    """In the unit of the data: four decimals of a value in thousandths would all be 0."""
+    rows = [f"2025-01-{day:02},{node},{1e-3 * (day % 7)}" for day in range(1, 31) for node in "ab"]
+    (tmp_path / "t.csv").write_text("\n".join(["date,id,y", *rows]))
+    data = "dataset={name: t.csv, time: date, id: id, target: y, lags: 7}"
+    code, out, said = command("train", "gru", data, "train.epochs=1", "seeds=[0, 1]")
+    assert code == 0 and "e-0" in out and "e-0" in said, (out, said)
+    assert "0.0000" not in out.partition("parameters")[0], out

@@ -172,8 +172,8 @@ def train_plan(
             after_epoch()
 
         try:
-            hooks = {"device": device.value, "watch": seen, "begin": result_tables.start,
-                     "track": track, "tell": remark}  # fmt: skip
+            hooks = {"device": device.value, "watch": seen, "track": track, "tell": remark,
+                     "begin": (lambda start: None) if quiet else result_tables.start}  # fmt: skip
             if resume is not None:
                 summary = resume_run(resume, trust=trust, **hooks)
             else:

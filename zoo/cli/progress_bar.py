@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zoo.cli import console
-from zoo.config.metrics import gain
+from zoo.config.metrics import figure, gain
 
 Watch = Callable[[int, Any], None]
 
@@ -86,9 +86,9 @@ class _Lines:
         """Print a line if one is due."""
         if time.monotonic() - self.told < EVERY or epoch.last:
             return
-        words = [f"{epoch.epoch + 1}/{epoch.of} epochs", f"loss {epoch.loss:.4f}"]
+        words = [f"{epoch.epoch + 1}/{epoch.of} epochs", f"loss {figure(epoch.loss)}"]
         if epoch.val is not None:
-            words.append(f"val {epoch.val:.4f}")
+            words.append(f"val {figure(epoch.val)}")
         words += [f"best {_best(epoch)}"] if epoch.best is not None else []
         self.say("  ".join([f"seed {seed}", *words, f"{self.left(seed, epoch)} left"]))
 
@@ -125,8 +125,8 @@ class _Bar(_Lines):
         place = self.seeds.index(seed) * epoch.of - self.skipped
         self.skipped += epoch.of - epoch.epoch - 1 if epoch.last else 0
         self.bar.total = len(self.seeds) * epoch.of - self.skipped
-        score = "" if epoch.val is None else f" val {epoch.val:.4f}"
-        self.bar.set_description(f"seed {seed} loss {epoch.loss:.4f}{score}", refresh=False)
+        score = "" if epoch.val is None else f" val {figure(epoch.val)}"
+        self.bar.set_description(f"seed {seed} loss {figure(epoch.loss)}{score}", refresh=False)
         self.bar.update(place + epoch.epoch + 1 - self.bar.n)
 
     def say(self, line: str) -> None:
@@ -152,14 +152,14 @@ def _end(seed: int, epoch: Any, seconds: float) -> list[str]:
 
 def _best(epoch: Any) -> str:
     where = f"epoch {epoch.best_epoch + 1}" if epoch.best_epoch >= 0 else "loaded weights"
-    return f"{epoch.best:.4f} ({where})"
+    return f"{figure(epoch.best)} ({where})"
 
 
 def tell_trial(trial, best) -> None:
     """Print a line on a trial that has ended."""
     ended = f"{trial.state} {_score(trial)}".rstrip()
     took = f"{trial.splits} splits, {trial.seconds:.1f} s"
-    known = f"best {best.val:.4f}, trial {best.number}" if best else "none is complete"
+    known = f"best {figure(best.val)}, trial {best.number}" if best else "none is complete"
     console.remark(f"trial {trial.number}: {ended}, {took}; {known}")
 
 
@@ -168,8 +168,8 @@ def tell_study(study, summary: dict[str, Any]) -> None:
     trials = study.trials()
     done = [each for each in trials if each.state == "complete"]
     done.sort(key=lambda each: -gain(study.metric, each.val))  # of equals the first is the best
-    shown = [{"trial": each.number, "validation": f"{each.val:.4f}",
-              "deviation": "" if each.std is None else f"{each.std:.4f}", **_short(each.settings)}
+    shown = [{"trial": each.number, "validation": figure(each.val),
+              "deviation": "" if each.std is None else figure(each.std), **_short(each.settings)}
              for each in done[:5]]  # fmt: skip
     matters = _short({key: f"{each:.0%}" for key, each in study.importance().items()})
     columns = {f"{n}.": each for n, each in enumerate(shown, start=1)}
@@ -182,7 +182,8 @@ def tell_study(study, summary: dict[str, Any]) -> None:
     test, std = summary["test"]["mean"], summary["test"]["std"]
     when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
     console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
-    console.say(f"test {test:.4f} ± {std or 0:.4f}, {_times(summary['scored_before'])}")
+    spread = "" if std is None else f" ± {figure(std)}"
+    console.say(f"test {figure(test)}{spread}, {_times(summary['scored_before'])}")
     console.remark(f"written: {', '.join(map(str, study.write()))}")
 
 
@@ -191,12 +192,12 @@ def _times(before: list[float]) -> str:
     if not before:
         return "scored once"
     times = {2: "second", 3: "third"}.get(len(before) + 1, f"{len(before) + 1}th")
-    return f"scored for the {times} time; before: {', '.join(f'{each:.4f}' for each in before)}"
+    return f"scored for the {times} time; before: {', '.join(map(figure, before))}"
 
 
 def _score(trial) -> str:
-    score = "" if trial.val is None else f"{trial.val:.4f}"
-    return score if trial.std is None else f"{score} ± {trial.std:.4f}"
+    score = "" if trial.val is None else figure(trial.val)
+    return score if trial.std is None else f"{score} ± {figure(trial.std)}"
 
 
 def _short(found: dict[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from zoo.cli.console import classes, errors, out, plain, rows
-from zoo.config.metrics import LOWER
+from zoo.config.metrics import LOWER, figure, signed
 
 
 def result(summary: dict[str, Any]) -> None:
@@ -16,7 +16,7 @@ def result(summary: dict[str, Any]) -> None:
     for column in ("seed", "best epoch", "validation", "test"):
         table.add_column(column, justify="right")
     for row in summary["seeds"]:
-        scores = (f"{row[part]:.4f}" for part in ("val", "test"))
+        scores = (figure(row[part]) for part in ("val", "test"))
         best = str(row["epoch"] + 1) if row["epoch"] >= 0 else "as loaded"
         table.add_row(str(row["seed"]), best, *scores)
     if len(summary["seeds"]) > 1:
@@ -64,7 +64,7 @@ def score(found: dict[str, Any]) -> None:
     seen = f" {what.capitalize()} that it was trained on are among them." if found["seen"] else ""
     how = f" By {found['beams']} beams, {plain(found['signature'])}." if what == "pairs" else ""
     out.print(
-        f"{plain(found['metric'])} {found['score']:.4f} on {count:,} {which}{what} of "
+        f"{plain(found['metric'])} {figure(found['score'])} on {count:,} {which}{what} of "
         f"{plain(found['data'])}.{how}{seen}",
         soft_wrap=True,
     )
@@ -82,7 +82,7 @@ def _baselines(found: dict[str, Any]) -> None:
     for metric in own:
         table.add_column(plain(metric), justify="right")
     for name, measured in {"this model": own, **found["baselines"]}.items():
-        table.add_row(plain(name), *(f"{measured[metric]:.4f}" for metric in own))
+        table.add_row(plain(name), *(figure(measured[metric]) for metric in own))
     out.print(table)
 
 
@@ -131,9 +131,9 @@ def reproduction(row: dict[str, Any]) -> None:
     """Print a line of a recipe that was trained, or why it was not."""
     said = {"too long": f"takes {row.get('hours', 0):.1f} hours", "no data": "its data is not here"}
     if "test" in row:
-        spread = f" ± {row['std']:.4f}" if row["std"] is not None else ""
-        wanted = f", expected {row['expected']:.4f}" if row["expected"] is not None else ""
-        told = f"{row['test']:.4f}{spread}{wanted}, {row['seconds']:,} s"
+        spread = f" ± {figure(row['std'])}" if row["std"] is not None else ""
+        wanted = f", expected {figure(row['expected'])}" if row["expected"] is not None else ""
+        told = f"{figure(row['test'])}{spread}{wanted}, {row['seconds']:,} s"
     else:
         told = said.get(row["state"]) or row["sentence"]
     color = {"PASS": "green", "FAIL": "red", "error": "red"}.get(row["state"], "yellow")
@@ -196,9 +196,9 @@ def _apart(row: dict[str, Any], best: dict[str, Any]) -> tuple[str, str, str]:
     if found is None:
         return ("best" if row is best else "", "", "")
     if found["low"] is None:
-        return f"{found['mean']:+.4f}", "", "one run" if found["pairs"] == 1 else "all alike"
-    interval = f"{found['low']:+.4f} to {found['high']:+.4f}"
-    return f"{found['mean']:+.4f}", interval, "noise" if found["noise"] else ""
+        return signed(found["mean"]), "", "one run" if found["pairs"] == 1 else "all alike"
+    interval = f"{signed(found['low'])} to {signed(found['high'])}"
+    return signed(found["mean"]), interval, "noise" if found["noise"] else ""
 
 
 def _differences(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -288,8 +288,8 @@ def _remarks(found: list[dict[str, Any]]) -> Iterator[str]:
 
 def _spread(score: dict[str, float | None]) -> str:
     if score["std"] is None:
-        return f"{score['mean']:.4f}"
-    return f"{score['mean']:.4f} ± {score['std']:.4f}"
+        return figure(score["mean"])
+    return f"{figure(score['mean'])} ± {figure(score['std'])}"
 
 
 def _milliseconds(summary: dict[str, Any]) -> str:

@@ -36,6 +36,21 @@ class Difference(NamedTuple):
     noise: bool | None
 
 
+def figure(value: float, sign: str = "") -> str:
+    """Return a score as it is printed: four decimals, or digits that count where these say nothing.
+
+    >>> figure(0.98151), figure(8.07e-9), figure(11873060.47)
+    ('0.9815', '8.07e-09', '1.187e+07')
+    """
+    small, large = 0 < abs(value) < 5e-4, abs(value) >= 1e6
+    return f"{value:{sign}{'.3g' if small else '.4g' if large else '.4f'}}"
+
+
+def signed(value: float) -> str:
+    """Return a difference of scores as it is printed, as `figure` and with its sign."""
+    return figure(value, "+")
+
+
 def spread(scores: list[float]) -> dict[str, float | int | None]:
     """Return the mean of scores, their standard deviation, None of a single one, and how many."""
     std = statistics.stdev(scores) if len(scores) > 1 else None

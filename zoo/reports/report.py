@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.config.metrics import spread
+from zoo.config.metrics import figure, spread
 from zoo.config.recipe import word
 from zoo.datasets.load import load_data
 from zoo.errors import ZooError
@@ -106,9 +106,9 @@ def run_page(run: History, found: Found) -> str:
     )
     neighbours = sections.neighbourhoods({run.name: found.seeds})
     unlike = [
-        f"Seed {each['seed']}: the weights score {seeds[each['seed']].score:.4f} on the test part "
-        f"here, and {each['test']:.4f} when they were trained: data, batches of the evaluation or "
-        "the machine are others."
+        f"Seed {each['seed']}: the weights score {figure(seeds[each['seed']].score)} on the test "
+        f"part here, and {figure(each['test'])} when they were trained: data, batches of the "
+        "evaluation or the machine are others."
         for each in run.results
         if each["seed"] in seeds and seeds[each["seed"]].score is not None
         and abs(seeds[each["seed"]].score - each["test"]) > 5e-4
@@ -146,7 +146,7 @@ def _scores(run: History, metric: str) -> str:
                   ("device", run.summary["device"])]  # fmt: skip
     stops = {each.seed: each.stop for each in run.curves}
     rows = [
-        [str(each["seed"]), *(f"{each[part]:.4f}" for part in ("train", "val", "test")),
+        [str(each["seed"]), *(figure(each[part]) for part in ("train", "val", "test")),
          str(each["epoch"] + 1) if each["epoch"] >= 0 else "as loaded", f"{each['epochs']:,}",
          stops.get(each["seed"], "unknown")]
         for each in run.results

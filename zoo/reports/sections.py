@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from zoo.config.metrics import figure
 from zoo.config.yaml_lines import recipe_text
 from zoo.datasets.files.labels import FORECASTING, REGRESSION
 from zoo.reports import measures
@@ -22,12 +23,12 @@ TARGETS = 3
 def spread(score: Mapping[str, float | None]) -> str:
     """Return a mean with its standard deviation, if it has one."""
     std = score["std"]
-    return f"{score['mean']:.4f}" + ("" if std is None else f" ± {std:.4f}")
+    return figure(score["mean"]) + ("" if std is None else f" ± {figure(std)}")
 
 
 def score(value: float | None) -> str:
     """Return a score from 0 to 1 as a cell shows it."""
-    return "–" if value is None else f"{value:.4f}"
+    return "–" if value is None else figure(value)
 
 
 def remarks(said: Sequence[str]) -> str:

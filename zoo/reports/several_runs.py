@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.config.metrics import LOWER, beside, gain, spread
+from zoo.config.metrics import LOWER, beside, gain, signed, spread
 from zoo.config.question import other_question
 from zoo.config.recipe import SAID, word
 from zoo.reports import measures, sections
@@ -142,8 +142,8 @@ def _apart(found: dict[str, Any] | None, first: bool) -> tuple[str, str, str]:
     if not apart:
         return "", "", "best" if found and first else ""
     if apart["low"] is None:
-        return f"{apart['mean']:+.4f}", "", "one pair" if apart["pairs"] == 1 else "all alike"
-    return (f"{apart['mean']:+.4f}", f"{apart['low']:+.4f} to {apart['high']:+.4f}",
+        return signed(apart["mean"]), "", "one pair" if apart["pairs"] == 1 else "all alike"
+    return (signed(apart['mean']), f"{signed(apart['low'])} to {signed(apart['high'])}",
             "noise" if apart["noise"] else "")  # fmt: skip
 
 
