@@ -319,7 +319,8 @@ def test_lists_of_ids(tmp_path, monkeypatch):
     with pytest.raises(ZooError, match="val has 'm7', and no node has this id"):
         make_split(spec, CLASSES, None, seed=0, ids=ids)
     (tmp_path / "val").write_text(str(ids[known[0]]))
-    with pytest.raises(ZooError, match="more than one part"):
+    said = f"has 1 nodes in more than one part, such as {ids[known[0]]}; leave"
+    with pytest.raises(ZooError, match=said):
         make_split(spec, CLASSES, None, seed=0, ids=ids)
     (tmp_path / "val").unlink()
     with pytest.raises(ZooError, match="val cannot be read"):

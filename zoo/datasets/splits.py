@@ -158,9 +158,13 @@ def make_split(
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
     for part, later in (("train", "val"), ("val", "test")) if overlap else ():
         parts[part] = parts[part][parts[part] < parts[later].min(initial=len(y)) - overlap]
-    together = np.concatenate(list(parts.values()))
-    if len(np.unique(together)) < len(together):
-        raise ZooError(f"split {spec!r} has nodes in more than one part; check the masks.")
+    drawn, times_drawn = np.unique(np.concatenate(list(parts.values())), return_counts=True)
+    if len(twice := drawn[times_drawn > 1]):
+        first = twice[0] if ids is None else ids[twice[0]]
+        raise ZooError(
+            f"split {spec!r} has {len(twice):,} {unit} in more than one part, such as {first}; "
+            "leave each in one."
+        )
     for part, nodes in parts.items():
         if len(nodes) == 0:
             raise ZooError(
