@@ -165,5 +165,9 @@ def until(done):
 
 def started(begun, folder):
     """Wait for two ranks; return their process numbers."""
-    until(lambda: begun.poll() is None and len(list(folder.glob("*.pid"))) == 2)
-    return [int(each.read_text()) for each in folder.glob("*.pid")]
+
+    def written():
+        return [text for each in folder.glob("*.pid") if (text := each.read_text())]
+
+    until(lambda: begun.poll() is None and len(written()) == 2)
+    return list(map(int, written()))
