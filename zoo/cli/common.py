@@ -50,7 +50,7 @@ def check_out(out: Path | None, suffixes: tuple[str, ...], again: bool) -> None:
     if out is None:
         return
     if suffixes and out.suffix not in suffixes:
-        raise ZooError(f"--out {out}: write a file that ends in {' or '.join(suffixes)}.")
+        raise ZooError(f"{out}: write a file that ends in {' or '.join(suffixes)}.")
     if out.is_dir() or (out.exists() and not again):
         raise ZooError(f"{out} exists; name another file, or write --again to replace it.")
     check_place(out, follow=True)

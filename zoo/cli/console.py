@@ -22,7 +22,7 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
 
-from zoo.config.metrics import LOWER
+from zoo.config.metrics import LOWER, figure
 from zoo.errors import ZooError, blame, printable
 from zoo.system.disk import REFUSED
 
@@ -211,9 +211,9 @@ def recipes(found: list[dict[str, Any]]) -> None:
         metrics = dict.fromkeys(row["metric"] for row in those if row["metric"])
         table.add_row(f"[bold]{plain(dataset)}[/], {plain(' and '.join(metrics))}")
         for row in those:
-            expected = "" if row["expected"] is None else f"{row['expected']:.4f}"
-            std = "" if row["std"] is None else f" ± {row['std']:.4f}"
-            measured = "" if row["measured"] is None else f"{row['measured']:.4f}{std}"
+            expected = "" if row["expected"] is None else figure(row["expected"])
+            std = "" if row["std"] is None else f" ± {figure(row['std'])}"
+            measured = "" if row["measured"] is None else f"{figure(row['measured'])}{std}"
             table.add_row(f"  {plain(row['name'])}", expected, measured)
     out.print(table)
 

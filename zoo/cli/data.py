@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli import console
-from zoo.cli.common import DataOptions, spec_of, typed_path
+from zoo.cli.common import DataOptions, check_out, spec_of, typed_path
 from zoo.errors import ZooError
 
 app = typer.Typer(
@@ -44,8 +44,7 @@ def check(
     from zoo.datasets.load.check_plot import draw
     from zoo.datasets.load.check_samples import check_data
 
-    if plot is not None:
-        _check_plot(plot, again)
+    check_out(plot, (".png",), again)
     spec = _spec(path, options)
     path = spec["name"]
     folder = on_disk_folder(path)
@@ -144,17 +143,6 @@ def partition(
         )
     console.remark(f"written: {folder / CONFIG}, for train.batching={{name: distributed, config: "
                   f"{folder / CONFIG}, fanouts: [10, 5], size: 1000}}")  # fmt: skip
-
-
-def _check_plot(plot: Path, again: bool) -> None:
-    """Refuse a picture that cannot be written, has another ending, or is there."""
-    from zoo.system.files import check_place
-
-    if plot.suffix != ".png":
-        raise ZooError(f"{plot} is no name of a picture; write {plot.with_suffix('.png')}.")
-    if plot.is_file() and not again:
-        raise ZooError(f"{plot} exists; name another file, or write --again to replace it.")
-    check_place(plot, follow=True)
 
 
 def _destination(name: str, suffix: str, again: bool) -> Path:

@@ -9,6 +9,7 @@ import typer
 from zoo.cli import console
 from zoo.cli.common import AsJson, typed_path
 from zoo.cli.weights import Imports, Unverified, Weights, import_first, located
+from zoo.config.metrics import figure
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -146,7 +147,7 @@ def publish(
     for row in write(chosen, to, largest=largest, together=together):
         found.append(row)
         done = f"{row['bytes']:,} bytes, {row['bits']} bits" if row["left_out"] is None else "-"
-        said = f"{row['name']}: {row['metric']} {row['test']:.4f}, {done}"
+        said = f"{row['name']}: {row['metric']} {figure(row['test'])}, {done}"
         console.remark(said if row["left_out"] is None else f"{said}; left out, {row['left_out']}")
     if as_json:
         typer.echo(json.dumps(found))
@@ -183,5 +184,5 @@ def _best_seed(run: Path) -> tuple[Path, Any]:
 
 def _shown(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return figure(value)
     return f"{value:,}" if isinstance(value, int) else str(value or "not known")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.config.metrics import LOWER, gain, spread
+from zoo.config.metrics import LOWER, figure, gain, signed, spread
 from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
 from zoo.datasets import Dataset
@@ -290,9 +290,9 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     expect, test = summary["expect"], summary["test"]["mean"]
     better = gain(summary["metric"], test) - gain(summary["metric"], expect["test"])
     passed = not summary["interrupted"] and better >= -expect["within"] - 1e-11
-    said = f"measured {test:.4f}, expected {expect['test']:.4f} ({expect['source']}): "
+    said = f"measured {figure(test)}, expected {figure(expect['test'])} ({expect['source']}): "
     if summary["metric"] in LOWER:
-        return passed, f"{said}{-better:+.4f}, {expect['within']:g} above is allowed."
+        return passed, f"{said}{signed(-better)}, {expect['within']:g} above is allowed."
     points = f"{100 * better:+.2f} points, {100 * expect['within']:g} below is allowed."
     if expect.get("program"):
         mean, std = expect["program"]

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from zoo.config import search
-from zoo.config.metrics import gain
+from zoo.config.metrics import figure, gain
 from zoo.config.options import options_of
 from zoo.config.question import other_question
 from zoo.config.recipe import SAID, Recipe, recipe_text, word
@@ -191,8 +191,8 @@ class Tuning:
         best, path = self.best(), self.folder / BEST
         tuned = search.changed(self.recipe.plain(), best.settings)
         text = (
-            f"# Tuned on {len(self.trials())} trials; validation {self.metric} {best.val:.4f} over "
-            f"{best.splits} splits, trial {best.number}.\n{recipe_text(tuned)}"
+            f"# Tuned on {len(self.trials())} trials; validation {self.metric} {figure(best.val)} "
+            f"over {best.splits} splits, trial {best.number}.\n{recipe_text(tuned)}"
         )
         write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
         return path

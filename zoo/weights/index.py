@@ -20,7 +20,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from zoo.config.metrics import gain
+from zoo.config.metrics import figure, gain
 from zoo.config.options import Count, sentence
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.cache import cache_folder
@@ -171,7 +171,7 @@ def _best(configs: list[Path]) -> Located:
     scored = [each for each, score in scores.items() if math.isfinite(score["val"])]
     best = max(scored or scores, key=lambda each: gain(abouts[each].metric, scores[each]["val"]))
     score = scores[best]["val"]
-    return Located(best, f"best of {len(scores)} seeds by its validation score, {score:.4f}")
+    return Located(best, f"best of {len(scores)} seeds by its validation score, {figure(score)}")
 
 
 def _source() -> str:

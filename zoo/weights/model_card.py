@@ -9,6 +9,7 @@ import re
 from importlib.resources import files
 
 from zoo.config.metadata import About
+from zoo.config.metrics import figure
 from zoo.config.yaml_lines import recipe_text
 from zoo.datasets.files.labels import GRAPHS, SEQUENCES
 from zoo.errors import printable
@@ -94,7 +95,7 @@ def _training(about: About) -> str:
 def _scores(about: About, what: str) -> str:
     if not about.scores:
         return ""
-    rows = "\n".join(f"| {_cell(part)} | {score:.4f} |" for part, score in about.scores.items())
+    rows = "\n".join(f"| {_cell(part)} | {figure(score)} |" for part, score in about.scores.items())
     return f"## Scores\n\n| {what} | {_cell(about.metric or 'score')} |\n| -- | -- |\n{rows}"
 
 
