@@ -5,7 +5,13 @@ import re
 import statistics
 from pathlib import Path
 
-from zoo.config.metrics import LOWER, gain, paired_difference
+from zoo.config.metrics import (
+    LOWER,
+    critical_difference,
+    gain,
+    largest_complete_part,
+    paired_difference,
+)
 from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.load import default_split
@@ -254,9 +260,8 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
     """Return the mean rank of each model over the data and splits on which all are measured.
 
     Of a model's recipes on one of these that of the shortest name counts: to take the best by its
-    test score would favour models with many. The models that are measured on the fewest data sets
-    are left out until the others share enough of them. Demšar, Statistical Comparisons of
-    Classifiers over Multiple Data Sets (JMLR 2006), section 3.2.2.
+    test score would favour models with many. Demšar, Statistical Comparisons of Classifiers over
+    Multiple Data Sets (JMLR 2006), section 3.2.2.
     """
     plain: dict[str, dict[str, float]] = {}
     for name, recipes in groups.items():
@@ -264,8 +269,8 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
             if metric := metric_of(each):
                 scores = plain.setdefault(word(each.model), {})
                 scores.setdefault(name, gain(metric, each.verified.test))
-    models, common = _complete(plain)
-    if len(models) < 2:
+    models, common = largest_complete_part(plain, fewest=_FEWEST)
+    if not models:
         return ""
     from scipy import stats
 
@@ -273,26 +278,18 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
     places = dict(zip(models, stats.rankdata(scores, axis=0).tolist(), strict=True))
     rows = [[model, *_interval(places[model])] for model in sorted(models, key=lambda each:
             statistics.fmean(places[each]))]  # fmt: skip
+    apart = critical_difference(len(models), len(common))
     return (
         f"## Mean rank\n\nOf {len(models)} models on the {len(common)} data sets on which all of "
         f"them are measured ({'; '.join(common)}); 1 is the best, ± half of the 95 % interval over "
-        "data sets (Student's t). Of a model's recipes the one of the shortest name counts, "
-        "whichever scores best.\n\n" + _table(["model", "mean rank", "±"], rows)
+        "data sets (Student's t). Mean ranks that are less than the critical difference of "
+        f"{apart:.2f} apart may be so by chance (Nemenyi's test at 5 %). Of a model's recipes the "
+        "one of the shortest name counts, whichever scores best.\n\n"
+        + _table(["model", "mean rank", "±"], rows)
     )
 
 
 _FEWEST = 3  # data sets that say something of a model in general
-
-
-def _complete(known: dict[str, dict[str, float]]) -> tuple[list[str], list[str]]:
-    """Return models and the data sets that all of them are measured on, `_FEWEST` at least."""
-    models = sorted(known, key=lambda model: len(known[model]))
-    while models:
-        common = [name for name in known[models[-1]] if all(name in known[each] for each in models)]
-        if len(common) >= _FEWEST:
-            return models, common
-        models = models[1:]
-    return [], []
 
 
 def _interval(places: list[float]) -> list[str]:
