@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import numpy as np
 import pytest
@@ -96,6 +97,24 @@ def test_each_misspelt_key_is_refused_with_the_right_word(name):
         with pytest.raises(ZooError) as caught:
             load_recipe(data)
         assert wrong in str(caught.value) and right in str(caught.value), path
+
+
+def changed(recipe, published):
+    """Each setting of a recipe that another one has otherwise, and its value."""
+    for part in ("dataset", "model", "train"):
+        ours, theirs = getattr(recipe, part), getattr(published, part)
+        for key in ours.keys() | theirs.keys():
+            if ours.get(key) != theirs.get(key):
+                yield key, ours.get(key)
+
+
+@pytest.mark.parametrize("name", [each for each in recipe_names() if each.endswith("-small")])
+def test_a_small_recipe_says_each_setting_that_is_not_the_published_one(name):
+    recipe = load_recipe(name)
+    said = set(re.findall(r"[\w.]*\w", " ".join(recipe.differs).lower()))
+    for key, value in changed(recipe, load_recipe(name.removesuffix("-small"))):
+        known = {str(value).lower(), key.rpartition("_")[2]}
+        assert known & said, f"{key}: {value}"
 
 
 def test_a_verified_number_is_within_what_is_expected_or_says_why_it_is_not():
