@@ -28,6 +28,10 @@ ROW = {"computer", "photo", "cs", "physics"}
 """Data sets whose features the baselines' program, and Polynormer's, normalise by row."""
 
 
+OFF = (None, False, 0, "none")
+"""What a program sets that it might as well not: a model needs no option for it."""
+
+
 class Difference(NamedTuple):
     """One setting that a recipe and its source do not share, and the sentence that says so."""
 
@@ -44,6 +48,7 @@ def training(flags: Flags, **defaults: Any) -> Settings:
     keys = {"lr": "lr", "weight_decay": "weight_decay", "epochs": "epochs", "patience": "patience",
             "eval_step": "evaluate_every", "optimizer": "optimizer.name"}  # fmt: skip
     settings = {f"train.{word}": given[flag] for flag, word in keys.items() if flag in given}
+    settings.setdefault("train.patience", "none")
     if "batch_size" in given:
         settings |= {"train.batching.name": "random-nodes",
                      "train.batching.size": given["batch_size"]}  # fmt: skip
@@ -401,6 +406,7 @@ def settings(name: str) -> tuple[Settings, list[str]]:
     decay = "model.attention_weight_decay"
     if decay in written and written[decay] is None:
         written[decay] = written["train.weight_decay"]
+    written["train.patience"] = written["train.patience"] or "none"
     return written, recipe.differs
 
 
@@ -423,6 +429,9 @@ def differences(name: str, program: str, flags: Flags) -> tuple[list[Difference]
         for key in sorted(known & set(published))
         if not _same(published[key], written[key])
     ]
+    lacking = [key for key in published if key not in written and published[key] not in OFF]
+    found += [Difference(name, key, published[key], "no option", _said(key, sentences))
+              for key in lacking]  # fmt: skip
     named = {word for each in sentences for word in re.findall(r"`([\w.-]+)`", each)}
     apart = {each.key.rpartition(".")[2] for each in found} | {each.key for each in found}
     agreed = {key.rpartition(".")[2] for key in known} - apart

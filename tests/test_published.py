@@ -39,6 +39,20 @@ def test_a_difference_is_found(published, monkeypatch):
     assert published.differences(name, program, flags) == ([], ["layers"])
 
 
+def test_what_a_model_has_no_option_for_and_a_patience_of_ours_are_found(published, monkeypatch):
+    """A published setting was compared only where the recipe has its key."""
+    flags = published.commands()["sage-cora"][1]
+    written, _ = published.settings("sage-cora")
+    written["train.patience"] = 50
+    del written["model.residual"]
+    monkeypatch.setattr(published, "settings", lambda _: (written, []))
+    found, _ = published.differences("sage-cora", "baselines", {**flags, "res": True})
+    assert [(each.key, each.published, each.here) for each in found] == [
+        ("train.patience", "none", 50), ("model.residual", True, "no option")]  # fmt: skip
+    found, _ = published.differences("sage-cora", "baselines", flags)
+    assert [each.key for each in found] == ["train.patience"]
+
+
 def test_flags_are_read_as_the_programs_read_them(published):
     flags = published._flags("lr 1e-3 ln n-layers [6, 7] rb_trans identity weight_decay 5e-05")
     assert flags == {"lr": 0.001, "ln": True, "n-layers": [6, 7], "rb_trans": "identity",

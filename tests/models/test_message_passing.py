@@ -39,6 +39,8 @@ def convolve(name, step, a, x):
     out = MATRICES[name](a, x, step) @ (x @ step.convolution.linear.weight.T)
     if step.convolution.bias is not None:
         out = out + step.convolution.bias
+    if step.second is not None:
+        out = out + x @ step.second.weight.T
     return out if step.residual is None else out + affine(step.residual, x)
 
 
@@ -76,10 +78,12 @@ def twin(name, model, graph, x, options):
 def test_the_stack_equals_its_equations(name, options, residual, tiny):
     graph, x, _ = tiny
     x = x.double().requires_grad_()
-    given = {"residual": residual} if name != "sage" else {}
+    options = {**options, "residual": residual}
     torch.manual_seed(0)
-    model = create_model(name, 5, 3, dim=4, layers=3, dropout=0.5, norm="layer", **given, **options)
+    model = create_model(name, 5, 3, dim=4, layers=3, dropout=0.5, norm="layer", **options)
     model = model.double().eval()
+    maps = sum(each is not None for each in (model.layers[0].residual, model.layers[0].second))
+    assert maps == residual + (name == "sage")
     found = [
         (out, *torch.autograd.grad(out.sin().sum(), [x, *model.parameters()]))
         for out in (model(graph, x).logits, twin(name, model, graph, x, options))

@@ -1,5 +1,7 @@
 """GraphSAGE with the mean of the neighbours, tuned."""
 
+from typing import ClassVar
+
 from zoo.nn import Directions, MessagePassing, Norm, mean
 from zoo.registry import Count, Few, Rate, register_model
 
@@ -8,8 +10,7 @@ from zoo.registry import Count, Few, Rate, register_model
 class SAGE(MessagePassing):
     """GraphSAGE of Hamilton et al. (arXiv 1706.02216), mean aggregator, as tuned since.
 
-    h = Drop(ReLU(norm(mean_u h_u W + b + h W' + b'))), then a linear head. The published residual
-    adds a second linear map of h beside W'; their sum is one such map, so there is no option.
+    h = Drop(ReLU(norm(mean_u h_u W + b + h W' + b' [+ h W'']))), then a linear head.
 
     Args:
         in_dim: node features F.
@@ -20,12 +21,17 @@ class SAGE(MessagePassing):
         input_dropout: dropout of the raw features.
         norm: before every activation: `none`, `layer` or `batch`.
         norm_first: norm and activate what a convolution reads, not what it gives; needs `project`.
+        residual: add the map W'', as the tuned program does. As a function it adds nothing to W',
+            but Adam changes both of the sum, and it begins larger.
         project: begin with a linear map instead of a convolution.
         direction: `separate` has weights of their own along the edges and against them, for a data
             set with the same word.
         relations: kinds of edges K that have weights of their own, for a data set with
             `relations: separate`.
     """
+
+    search: ClassVar = {key: MessagePassing.search[key] for key in MessagePassing.search
+                        if key != "residual"}  # fmt: skip
 
     def __init__(
         self,
@@ -38,6 +44,7 @@ class SAGE(MessagePassing):
         input_dropout: Rate = 0.0,
         norm: Norm = "layer",
         norm_first: bool = False,
+        residual: bool = False,
         project: bool = False,
         direction: Directions = "both",
         relations: Few = 1,
@@ -53,7 +60,7 @@ class SAGE(MessagePassing):
             dropout=dropout,
             norm=norm,
             norm_first=norm_first,
-            residual=True,
+            residual=1 + residual,
             project=project,
             input_dropout=input_dropout,
         )

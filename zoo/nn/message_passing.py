@@ -21,6 +21,9 @@ class MessagePassing(Model):
     norm first: x = W x, per layer z = Drop(ReLU(norm(x))) and x = conv(z) [+ W z], and a last
     Drop(ReLU(norm(x))) before the head.
 
+    `residual` counts the maps W of a layer's own input: none, one, or two of GraphSAGE, whose
+    convolution has one itself.
+
     Raises:
         ZooError: the norm comes first, and no linear map before it; or both directions and kinds
             of edges are to be kept apart.
@@ -106,6 +109,7 @@ class Step(nn.Module):
         super().__init__()
         self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
         self.residual = linear(in_dim, out_dim) if residual else None
+        self.second = linear(in_dim, out_dim, bias=False) if residual > 1 else None
         self.norm, self.finish = build_norm(norm, out_dim), ReluDropout(dropout)
         self.norm_first = norm_first
 
@@ -115,4 +119,6 @@ class Step(nn.Module):
         out = self.convolution(graph, x)
         if self.residual is not None:
             out = out + self.residual(x)
+        if self.second is not None:
+            out = out + self.second(x)
         return out if self.norm_first else self.finish(self.norm(out))
