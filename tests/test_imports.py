@@ -32,7 +32,7 @@ FLOORS = [
     {"datasets.tables"},
     {"datasets.files"},
     {"registry", "ops"},
-    {"tracing"},
+    {"tracing", "trackers"},
     {"contract", "failures", "canonical_form"},
     {"config", "system", "dgl"},
     {"errors"},

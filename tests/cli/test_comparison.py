@@ -7,7 +7,7 @@ import pytest
 from zoo.cli.console import out, rows
 from zoo.cli.recipes import compare as command_of
 from zoo.cli.result_tables import comparison
-from zoo.experiments.compare import contestants
+from zoo.experiments.contestants import contestants
 from zoo.experiments.resolve import load_recipe, resolve
 
 BEST, OTHER, FAR = [0.81, 0.84, 0.79, 0.86], [0.80, 0.85, 0.75, 0.84], [0.5, 0.52, 0.51, 0.5]
@@ -39,7 +39,15 @@ def row(name, difference=None, **other):
         "seconds_per_epoch": 0.1234,
         "peak_memory_bytes": 2**30,
         "read": False,
+        "named": False,
         "tuned": True,
+        "changes": [],
+        "unreached": [],
+        "same_code": True,
+        "starts_from": None,
+        "seen": 0,
+        "same_ways": True,
+        "ways": {"evaluate_every": 1, "inductive": False},
         "same_splits": True,
         "same_budget": budget == {"epochs": 100, "patience": 20, "batching": "full"},
         "budget": budget,
@@ -113,8 +121,39 @@ def test_rows_of_another_budget_are_marked_and_told_what_makes_it_the_same(shown
     plan = resolve(load_recipe("gat-cora", shlex.split(changes)))
     assert {key: plan.train[key] for key in rows[1]["budget"]} == rows[1]["budget"]
     assert "keep theirs" not in text
-    rows[0]["read"] = True
+    rows[0]["named"] = True
     assert "runs named by their folders keep theirs" in shown(rows)[1]
+
+
+def test_rows_of_another_way_to_train_are_marked_too(shown):
+    ways = {"evaluate_every": 1, "inductive": True}
+    lines, text = shown([row("a"), row("b", NOISE, ways=ways, same_ways=False)])
+    assert line_of(lines, "b").split()[1] == "*" and line_of(lines, "a").split()[1] != "*"
+    assert "* Trained or evaluated otherwise: b has inductive: true; the others have" in text
+    assert "train.inductive=false" in text and "Another budget" not in text
+
+
+def test_what_a_row_began_with_and_was_not_reached_by_is_told(shown):
+    rows = [
+        row("tuned", starts_from="/weights", seen=7, best_epoch=-1.0),
+        row("run", NOISE, unreached=["train.lr=1"], named=True, same_code=False),
+        row("gcn-cora-default", NOISE, tuned=False, changes=["train.lr=1"]),
+        row("mlp-cora-default", NOISE, tuned=False),
+        row("mlp-mine", NOISE, tuned=False),
+    ]
+    text = shown(rows, width=200)[1]
+    assert "as loaded" in text
+    for said in (
+        "Began with trained weights, whose training is no part of the budget: tuned.",
+        "Scored on nodes that these weights were trained on, so that the score is too good: tuned.",
+        "Finished before, and not reached by train.lr=1: run.",
+        "Trained by other code of the zoo: run.",
+        "Default options but for train.lr=1, not tuned for this data set (--tuned takes shipped "
+        "recipes): gcn-cora-default.",
+        "not tuned for this data set (--tuned takes shipped recipes): mlp-cora-default.",
+        "Default options, not tuned for this data set: mlp-mine.",
+    ):
+        assert said in text, said
 
 
 def test_an_override_of_batches_is_one_word_of_the_shell(shown):
@@ -138,7 +177,7 @@ def test_what_cannot_be_paired_is_named(shown):
         in text
     )
     assert "Of other seeds than sgformer-cora, and so without a difference: gcn-cora." in text
-    assert "not tuned for this data set (--tuned takes shipped recipes): gcn-cora." in text
+    assert "Default options, not tuned for this data set: gcn-cora." in text
     assert "Interrupted, not all seeds to their end: gcn-cora." in text
     assert "Difference:" not in text
 

@@ -96,7 +96,9 @@ def test_tables_of_results_show_names_as_they_are(said):
             "test": score, "parameters": 1, "seconds_per_epoch": 1.0, "peak_memory_bytes": 1,
             "interrupted": True, "read": True, "tuned": False, "same_splits": False,
             "epochs": 1.0, "best_epoch": 1.0, "difference": None, "same_budget": True,
-            "budget": {"epochs": 1, "batching": "full"},
+            "budget": {"epochs": 1, "batching": "full"}, "same_ways": True, "ways": {},
+            "named": True, "changes": [word], "unreached": [word], "same_code": False,
+            "starts_from": word, "seen": 1,
         }  # fmt: skip
         apart = {"from": word, "pairs": 2, "splits": 1, "mean": 0, "low": 0, "high": 0, "noise": 1}
         batches = {"epochs": 1, "batching": {"name": word, "config": word}}

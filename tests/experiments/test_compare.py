@@ -19,13 +19,8 @@ from zoo.cli.common import asked_kindly
 from zoo.errors import ZooError
 from zoo.experiments import compare as comparing
 from zoo.experiments import launch
-from zoo.experiments.compare import (
-    BASELINES,
-    BUDGET,
-    Contestant,
-    compare,
-    contestants,
-)
+from zoo.experiments.compare import compare
+from zoo.experiments.contestants import BASELINES, BUDGET, SHARED, Contestant, contestants
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
@@ -108,6 +103,10 @@ def test_a_baseline_is_the_tuned_recipe_where_that_is_asked_for():
     assert entries[1].tuned and tuned["train"]["patience"] is None
     shorter = contestants(["sgformer-cora"], ["train.epochs=50"], tuned=True)[1].plan
     assert shorter.train == {**tuned["train"], "epochs": 50}
+    # Its features are its own as well: a row of the shipped name has the shipped score.
+    for changes, features in ([], "raw"), (["dataset.features=row"], "row"):
+        plans = [each.plan for each in contestants(["sgformer-chameleon"], changes, tuned=True)]
+        assert [each.dataset["features"] for each in plans[:2]] == ["row", features]
     # Where none is shipped there is nothing to take.
     assert names(contestants(["sgformer-sbm-rba"], tuned=True))[1:] == ["gcn-sbm", "mlp-sbm"]
 
@@ -145,8 +144,8 @@ def test_a_baseline_takes_the_steps_the_evaluation_and_the_edges_of_the_first(ti
     without.write_text(load_recipe(path, ["graph=none"]).text())
     for sources in ([str(path)], [str(without), str(path)]):
         for plan in (each.plan for each in contestants(sources)[len(sources) :]):
-            shared = [plan.train[key] for key in comparing.SHARED]
-            assert shared == [2, None, batches, 2, "batches", "bf16", True]
+            shared = [plan.train[key] for key in SHARED]
+            assert shared == [2, None, batches, 2, "batches", True, "bf16"]
             assert plan.graph["name"] == "knn" and plan.train["lr"] == 0.01
 
 
@@ -261,8 +260,8 @@ def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):
 
 
 def test_what_is_named_twice_is_compared_once():
-    entries = contestants(["mlp-digits"], dataset="digits")
-    assert sorted(names(entries)) == ["gcn-digits", "mlp-digits"]
+    entries = contestants(["mlp-chameleon"], dataset="chameleon")
+    assert len({*names(entries)}) == len(entries) > 2 and names(entries)[0] == "mlp-chameleon"
     alike = ["native", "native", "rba"]
     entries = contestants(["sgformer-digits-rba"], attentions=alike, baselines=False)
     assert len(entries) == 2
@@ -275,6 +274,58 @@ def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
     assert sorted(trained) == ["gcn-sbm", "mlp-sbm"]
     row = next(each for each in rows if each["recipe"] == "tiny")
     assert row["test"] == summary["test"] and row["same_splits"]
+
+
+def test_changes_of_finished_runs_are_refused_and_told_where_they_reach_others(tiny, tmp_path):
+    folder = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")["folder"]
+    with pytest.raises(ZooError, match=r"finished runs are as they are; leave train.lr=1 out"):
+        contestants([folder], ["train.lr=1"])
+    with pytest.raises(ZooError, match="finished runs keep their attention; leave --attention"):
+        contestants([folder], attentions=["rba"])
+    entries = contestants([folder, "gcn-digits", "mlp-digits"][:1] + [str(tiny)], ["train.lr=0.1"])
+    assert [each.unreached for each in entries] == [("train.lr=0.1",), (), (), ()]
+    assert [each.changes for each in entries] == [(), (), ("train.lr=0.1",), ("train.lr=0.1",)]
+    assert [each.added for each in entries] == [False, False, True, True]
+    several = contestants([folder, str(tiny)], attentions=["rba", "native"])
+    assert len(several) == 5  # the run as it is, the recipe twice
+
+
+def test_a_run_of_other_code_is_told(tiny, tmp_path, monkeypatch):
+    folder = run_recipe(str(tiny), device="cpu", runs=tmp_path)["folder"]
+    assert contestants([folder], baselines=False)[0].same_code
+    monkeypatch.setattr(launch, "code_sha256", lambda: "other")
+    assert not contestants([folder], baselines=False)[0].same_code
+
+
+def test_a_row_from_weights_that_have_seen_its_nodes_says_so(tiny, trained, tmp_path):
+    weights = Path(run_recipe(str(tiny), runs=tmp_path / "first")["folder"], "seed-3")
+    more = tmp_path / "more.yaml"
+    for seed in (3, 4):  # the split of 3 is that of the weights
+        start = f"start_from: {{weights: {weights}}}\n"
+        more.write_text(TINY.replace("seeds: [3, 4]", f"seeds: [{seed}]") + start)
+        entries = contestants([str(more)])[:1]
+        row = compare(entries, runs=tmp_path / "runs")[0]
+        assert row["starts_from"] == str(weights)
+        assert row["seen"] == 0 if seed == 3 else row["seen"] > 0
+        resumed = compare(entries, runs=tmp_path / "runs")[0]  # which is read
+        assert resumed["read"] and resumed["seen"] == row["seen"]
+
+
+def test_what_can_be_done_about_a_run_that_fails_is_said(tiny, monkeypatch, tmp_path):
+    def train(plan, device, runs, quiet):
+        if plan.recipe.name == bad:
+            raise launch.NotFinished(f"{bad} failed (exit code 2).")
+        return run_recipe(plan, device=device, runs=runs)
+
+    monkeypatch.setattr(comparing, "train_apart", train)
+    bad = "tiny"
+    with pytest.raises(ZooError) as raised:
+        compare(contestants([str(tiny)], baselines=False), runs=tmp_path / "none")
+    assert str(raised.value) == "tiny failed (exit code 2). Change it."
+    bad = "gcn-sbm"
+    with pytest.raises(ZooError) as raised:
+        compare(contestants([str(tiny)]), runs=tmp_path / "runs")
+    assert "name a recipe or a run of gcn. What was finished before is in" in str(raised.value)
 
 
 def test_runs_and_recipes_of_two_data_sets_are_named_as_they_were_asked_for(tiny, tmp_path):
@@ -325,7 +376,7 @@ def row(tiny):
             for seed, (score, split) in enumerate(zip(scores, splits, strict=False))
         ]  # fmt: skip
         mean = {"mean": sum(scores) / len(scores), "std": None, "runs": len(scores)}
-        summary = {"recipe": name, "metric": metric, "test": mean, "seeds": seeds}
+        summary = {"recipe": name, "metric": metric, "test": mean, "seeds": seeds, "folder": name}
         return Contestant(resolve(load_recipe(tiny, changes)), summary)
 
     return make
@@ -393,6 +444,15 @@ def test_epochs_and_budgets(row):
     assert rows["a"]["budget"] == {"epochs": 2, "patience": None, "batching": "full"}
     assert rows["b"]["budget"] == {"epochs": 9, "patience": 4, "batching": "full"}
     assert [rows[name]["same_budget"] for name in "abc"] == [True, False, True]
+
+
+def test_a_patience_that_ends_nothing_is_none_and_other_ways_are_marked(row):
+    scores = ([0.5, 0.5], "xy")
+    others = (["train.patience=2"], ["train.patience=70"], ["train.inductive=true"])
+    rows = by_name(compare([row("a", *scores), *(row(name, *scores, changes=changes)
+                            for name, changes in zip("bcd", others, strict=True))]))  # fmt: skip
+    assert [rows[name]["same_budget"] for name in "abcd"] == [True] * 4
+    assert [rows[name]["same_ways"] for name in "abcd"] == [True, True, True, False]
 
 
 def test_each_run_has_a_process_of_its_own(tiny, tmp_path):

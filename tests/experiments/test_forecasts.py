@@ -15,7 +15,8 @@ from zoo.config.recipe import divide
 from zoo.datasets.load import load_data
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
-from zoo.experiments.compare import compare, contestants
+from zoo.experiments.compare import compare
+from zoo.experiments.contestants import contestants
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import resume_run, run_recipe

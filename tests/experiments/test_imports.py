@@ -18,7 +18,8 @@ from zoo.config.recipe import recipe_text
 from zoo.experiments import compare as comparing
 from zoo.experiments import imports as imports_of
 from zoo.experiments import launch
-from zoo.experiments.compare import compare, contestants
+from zoo.experiments.compare import compare
+from zoo.experiments.contestants import contestants
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe, unfinished
@@ -169,7 +170,7 @@ def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, mo
     folder = Path(run_recipe(mine, runs=runs)["folder"])
     trained = []
     monkeypatch.setattr(comparing, "train_apart", lambda plan, *_, **__: trained.append(plan))
-    monkeypatch.setattr(comparing, "BASELINES", ())
+    monkeypatch.setattr("zoo.experiments.contestants.BASELINES", ())
     assert ran() == 1
     [row] = compare(contestants([str(folder)]), runs=runs)
     assert row["read"] and not trained and ran() == 0

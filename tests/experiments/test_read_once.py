@@ -74,7 +74,7 @@ def test_what_is_compared_is_read_once_before_it_is_trained(command, counts, mon
         cost = {"parameters": 1, "seconds_per_epoch": 1.0, "peak_memory_bytes": 1}
         return {"recipe": plan.recipe.name, "dataset": "mine", "metric": "accuracy", "test": score,
                 "seeds": [{"seed": 0, "epoch": 0, "epochs": 1, "test": 0.5, "split_sha256": "x"}],
-                "interrupted": False, **cost}  # fmt: skip
+                "interrupted": False, "folder": "runs", **cost}  # fmt: skip
 
     monkeypatch.setattr("zoo.experiments.compare.train_apart", trained)
     recipes = ("sgformer-cora", "gcn-cora", "mlp-cora", "gat-cora")

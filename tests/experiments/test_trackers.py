@@ -13,7 +13,7 @@ from faults import at, kill
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.experiments.trackers import TRACKERS, Trackers
+from zoo.trackers import TRACKERS, Trackers
 
 RECIPE = {
     "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "dim": 5},

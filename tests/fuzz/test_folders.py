@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import zoo
 from zoo.errors import ZooError
-from zoo.experiments.compare import contestants
+from zoo.experiments.contestants import contestants
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.inference.predict import predict

@@ -158,6 +158,20 @@ def test_the_page_of_results_has_every_measurement(tmp_path):
     assert page.index("**0.9000 ± 0.0100**") < page.index("0.8000 ± 0.0100")  # karate or cora
 
 
+def test_the_verdict_is_by_the_numbers_and_of_what_was_changed_there_is_none(tmp_path):
+    missed, *rest = measured(tmp_path)
+    bare = missed.model_copy(update={"expect": missed.expect.model_copy(update={"missed": None})})
+    page = results_page([bare, *rest])
+    assert page.count("| FAIL |") == 1 and "- gcn-cora: not said why." in page
+    better = missed.verified.model_copy(update={"test": 0.96})
+    page = results_page([missed.model_copy(update={"verified": better}), *rest])
+    assert "FAIL" not in page and "Numbers that were missed" not in page
+    for sha256, there in ((missed.sha256, True), ("0" * 16, False)):
+        noted = missed.verified.model_copy(update={"sha256": sha256})
+        page = results_page([missed.model_copy(update={"verified": noted}), *rest])
+        assert ("[gcn-cora]" in page) == there
+
+
 def test_scores_of_another_split_are_a_table_of_their_own(tmp_path):
     other = measured(tmp_path)[4].model_copy(
         update={"name": "mlp-half", "dataset": {"name": "cora", "split": "ratio-50-25-25"}}

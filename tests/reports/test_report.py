@@ -16,7 +16,8 @@ from sentences import write_pairs
 import zoo
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
-from zoo.experiments.compare import compare, contestants
+from zoo.experiments.compare import compare
+from zoo.experiments.contestants import contestants
 from zoo.reports.report import write_report
 from zoo.system.files import held
 

@@ -12,7 +12,7 @@ from zoo.errors import ZooError
 from zoo.experiments import launch
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.studies import reproduction
-from zoo.studies.reproduction import reproductions, training_sha256, write_verified
+from zoo.studies.reproduction import reproductions, write_verified
 
 pytestmark = pytest.mark.usefixtures("preloaded_processes")
 
@@ -66,7 +66,7 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     recipe = load_recipe(paths["good"])
     found = recipe.verified
     assert found.test == pytest.approx(rows["good"]["test"], abs=1e-4) and found.seeds == [0, 1]
-    assert found.sha256 == training_sha256(recipe) and set(found.versions) == {"torch", "dgl"}
+    assert found.sha256 == recipe.sha256 and set(found.versions) == {"torch", "dgl"}
     monkeypatch.setattr(reproduction, "train_apart", None)  # nothing is trained again
     assert [row["state"] for row in reproductions(**given, only="g*")] == ["PASS"]
     recorded = resolve(load_recipe(paths["good"], ["train.capture=true"]))  # to the same numbers
@@ -92,7 +92,7 @@ def test_a_cpu_takes_as_long_as_was_measured_on_one(shipped, monkeypatch, gpu, h
     paths = shipped(one=QUICK.format(epochs=1800, test=0.5))
     recipe = load_recipe(paths["one"])
     found = Verified(test=0.5, std=0.1, seeds=[0, 1], date="2026-01-02", seconds=7200, gpu=gpu,
-                     sha256=training_sha256(recipe))  # fmt: skip
+                     sha256=recipe.sha256)  # fmt: skip
     write_verified(recipe, found)
     pace = {"seconds_per_epoch": 0.5}
     monkeypatch.setattr(reproduction, "train_apart", lambda *_, **__: pace)
@@ -184,9 +184,9 @@ def test_the_checksum_is_that_of_what_is_trained(tmp_path):
     path.write_text(QUICK.format(epochs=6, test=0.5))
     recipe = load_recipe(path)
     path.write_text(QUICK.format(epochs=6, test=0.7) + 'differs: ["It is another."]\n')
-    assert training_sha256(load_recipe(path)) == training_sha256(recipe)
+    assert load_recipe(path).sha256 == recipe.sha256
     path.write_text(QUICK.format(epochs=7, test=0.5))
-    assert training_sha256(load_recipe(path)) != training_sha256(recipe)
+    assert load_recipe(path).sha256 != recipe.sha256
 
 
 @pytest.mark.parametrize(

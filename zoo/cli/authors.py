@@ -239,7 +239,8 @@ def tune(
     if as_json:
         typer.echo(json.dumps(found))
     elif len(found) > 1:
-        from zoo.experiments.compare import compare, contestants
+        from zoo.experiments.compare import compare
+        from zoo.experiments.contestants import contestants
 
         entries = contestants([each["folder"] for each in found], baselines=False)
         how = {"device": device.value, "runs": runs, "quiet": quiet}

@@ -102,7 +102,7 @@ def chosen_recipes(dataset: str | None, model: str | None) -> Rows:
 
 def _row(recipe: Recipe) -> dict[str, Any]:
     expect = recipe.expect
-    measured = recipe.verified
+    measured = recipe.measured
     return {
         "name": recipe.name,
         "model": word(recipe.model),

@@ -164,13 +164,12 @@ def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
     from zoo.config.shipped import recipe_names
     from zoo.experiments.launch import finished
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.studies.reproduction import training_sha256
 
     recipes = [recipe for recipe in map(load_recipe, recipe_names()) if recipe.verified]
     known = {
         each.name: finished(resolve(each), runs, any_code=True)
         for each in recipes
-        if each.verified.sha256 == training_sha256(each)
+        if each.verified.sha256 == each.sha256
     }
     return {name: _best_seed(Path(each["folder"])) for name, each in known.items() if each}
 

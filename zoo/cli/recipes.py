@@ -76,19 +76,18 @@ def compare(
     What a recipe that is named imports is run; of finished runs nothing is.
     """
     from zoo.experiments.compare import compare as run_all
-    from zoo.experiments.compare import contestants
+    from zoo.experiments.contestants import contestants
 
     changes = [each for each in words or [] if "=" in each and not os.path.exists(each)]
     sources = [each for each in words or [] if each not in changes]
     entries = contestants(sources, changes, dataset, attention or [], tuned)
-    if changes and all(each.summary for each in entries):
-        raise ZooError(f"finished runs are as they are; leave {changes[0]} out, or name a recipe.")
     how = {"device": device.value, "again": again, "quiet": quiet, "tell": console.remark}
     try:
         with asked_kindly():
             found = run_all(entries, runs=runs, **how)
     except KeyboardInterrupt:
-        console.complain("stopped; the same command reads what is finished, and goes on.")
+        which = "the same command without --again" if again else "the same command"
+        console.complain(f"stopped; {which} reads what is finished, and goes on.")
         sys.exit(exit_code())
     if as_json:
         typer.echo(json.dumps(found))
@@ -160,10 +159,10 @@ def reproduce(
     `zoo reproduce --all` does so with every recipe, each in a process of its own, and tells a line
     of each as it comes. Ended and given again, both go on where they were. FAIL is exit code 1.
     """
-    if every != (recipe is None):
+    if every and recipe:
+        raise ZooError(f"--all trains every recipe as it is; leave {recipe} out, or --all.")
+    if not every and recipe is None:
         raise ZooError("name a recipe, `zoo reproduce sgformer-cora`, or write --all for every.")
-    if every and overrides:
-        raise ZooError("--all trains recipes as they are; leave KEY=VALUE out, or name a recipe.")
     if recipe and (within_hours != 3.0 or only != "*"):
         raise ZooError("--within-hours and --only choose among all; write --all for RECIPE.")
     if every:
@@ -202,7 +201,8 @@ def _reproduce(
         typer.echo(json.dumps({**summary, "passed": passed}))
     else:
         result_tables.result(summary)
-        result_tables.verdict(passed, sentence, loaded.differs)
+        missed = None if passed else loaded.expect.missed
+        result_tables.verdict(passed, sentence, loaded.differs, missed)
     if write:
         write_verified(loaded, measured(loaded, summary))
     sys.exit(0 if passed else 1)
@@ -292,8 +292,5 @@ def finetune(
         name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
         plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
     if not quiet and loaded.train.get("lr") == recipe["train"].get("lr"):
-        console.remark(
-            f"rate {plan.train['lr']:g}, that of the weights' own training: lower ones, warm-up "
-            "and frozen layers were no better by validation (docs/transfer.md)"
-        )
+        result_tables.rate(plan.train["lr"], as_usual=frozen == "none" and lr_decay == 1)
     tell(train_plan(plan, device, runs, quiet=quiet, track=track or ()), as_json)

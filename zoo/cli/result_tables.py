@@ -1,12 +1,12 @@
 """Tables of results: of a run, a comparison, an estimate, a study, one score."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
-from zoo.cli.console import classes, errors, out, plain, rows
+from zoo.cli.console import classes, errors, out, plain, remark, rows
 from zoo.config.metrics import LOWER, figure, signed
 
 
@@ -56,6 +56,15 @@ def start(found) -> None:
     )
 
 
+def rate(rate: float, as_usual: bool) -> None:
+    """Print the learning rate of a fine-tuning that was given none, and why it is that one."""
+    why = (
+        ": lower ones, warm-up and frozen layers were no better by validation where GCN and "
+        "SGFormer went from one Twitch graph to others (docs/transfer.md)"
+    )
+    remark(f"rate {rate:g}, that of the weights' own training{why if as_usual else ''}")
+
+
 def score(found: dict[str, Any]) -> None:
     """Print one score and what it was measured on."""
     which = "" if found["part"] == "all" else f"{found['part']} "
@@ -88,6 +97,8 @@ def _baselines(found: dict[str, Any]) -> None:
 
 def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score first and in bold, what it took, and what to know."""
+    from zoo.experiments.compare import differences, is_marked, marks, others
+
     best = found[0]
     less = ", of which less is better" if best["metric"] in LOWER else ""
     scores, took = _table(), _table()
@@ -97,32 +108,36 @@ def comparison(found: list[dict[str, Any]]) -> None:
     for column in ("runs", "epochs", "best epoch", "parameters", "ms/epoch", "GiB"):
         took.add_column(column, justify="right", no_wrap=True)
     for each in found:
-        name = plain(each["recipe"] + ("" if each["same_budget"] else " *"))
+        name = plain(each["recipe"] + (" *" if is_marked(each) else ""))
         score = _spread(each["test"])
         scores.add_row(name, f"[bold]{score}[/]" if each is best else score, *_apart(each, best))
         took.add_row(
             name,
             str(each["test"]["runs"]),
             f"{each['epochs']:.0f}",
-            f"{each['best_epoch'] + 1:.0f}",
+            "as loaded" if each["best_epoch"] < 0 else f"{each['best_epoch'] + 1:.0f}",
             f"{each['parameters']:,}",
             _milliseconds(each),
             _gigabytes(each),
         )
     out.print(plain(f"{best['metric']} on {best['dataset']}{less}"), soft_wrap=True)
     out.print(scores)
-    for sentence in _differences(found):
+    for sentence in differences(found):
         out.print(plain(sentence))
     out.print("\ntraining, in the mean of the runs")
     out.print(took)
-    for sentence in (*_budgets(found), *_remarks(found)):
+    for sentence in (*marks(found), *others(found)):
         out.print(plain(sentence))
 
 
-def verdict(passed: bool, sentence: str, differs: Sequence[str] = ()) -> None:
+def verdict(
+    passed: bool, sentence: str, differs: Sequence[str] = (), missed: str | None = None
+) -> None:
     """Print PASS or FAIL, why, and where the recipe is not what its source says."""
     word = "[bold green]PASS[/]" if passed else "[bold red]FAIL[/]"
     out.print(f"{word} {plain(sentence)}")
+    if missed:
+        out.print(f"missed before: {plain(missed)}")
     for each in differs:
         out.print(f"differs: {plain(each)}")
 
@@ -199,91 +214,6 @@ def _apart(row: dict[str, Any], best: dict[str, Any]) -> tuple[str, str, str]:
         return signed(found["mean"]), "", "one run" if found["pairs"] == 1 else "all alike"
     interval = f"{signed(found['low'])} to {signed(found['high'])}"
     return signed(found["mean"]), interval, "noise" if found["noise"] else ""
-
-
-def _differences(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Say what the differences are of, and what their intervals are over."""
-    pairs = [each["difference"] for each in found if each["difference"]]
-    if not (pair := min(pairs, key=lambda each: each["low"] is None, default=None)):
-        return
-    of = (
-        f"Difference: test score minus that of {pair['from']}, the best, of the same seed and split"
-    )
-    if pair["low"] is None:
-        yield (
-            f"{of}. Of one run each, or of pairs that are all alike, no interval can be given, and "
-            "nothing says what is noise: write more seeds, such as 'seeds=[0, 1, 2, 3, 4]'."
-        )
-        return
-    yield (
-        f"{of}; its mean over {pair['pairs']} such pairs, and the 95 % interval of that (Student's "
-        "t). noise: the interval holds 0, so that either may be the better one."
-    )
-    if pair["splits"] == 1:
-        yield (
-            f"The interval is over {pair['pairs']} seeds on one split: over initial weights and "
-            "what else the seeds draw, not over the choice of nodes."
-        )
-    else:
-        yield (
-            f"The interval is over {pair['pairs']} seeds with {pair['splits']} splits; splits of "
-            "the same nodes are no independent draws, so that it is rather too narrow."
-        )
-
-
-def _budgets(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Say which rows are marked for their budget, what differs, and what makes it the same."""
-    common = next(each["budget"] for each in found if each["same_budget"])
-    other = [each for each in found if not each["same_budget"]]
-    if not other:
-        return
-    apart = [
-        {key: own for key, own in each["budget"].items() if own != common[key]} for each in other
-    ]
-    names = [
-        f"{each['recipe']} has {', '.join(_options(own))}"
-        for each, own in zip(other, apart, strict=True)
-    ]
-    shared = {key: common[key] for key in common if any(key in own for own in apart)}
-    changes = (shlex.quote("train." + each.replace(": ", "=", 1)) for each in _options(shared))
-    kept = any(each["read"] for each in other)
-    yield (
-        f"* Another budget: {'; '.join(names)}; the others have {', '.join(_options(shared))}. The "
-        f"same for all: {' '.join(changes)}"
-        f"{'; runs named by their folders keep theirs' if kept else ''}."
-    )
-
-
-def _options(given: dict[str, Any]) -> Iterator[str]:
-    """Give each option as it stands in a recipe, on one line."""
-    from zoo.config.yaml_lines import recipe_text
-
-    for key, value in given.items():
-        text = " ".join(recipe_text({key: value}).split())
-        yield text[1:-1] if text.startswith("{") else text
-
-
-def _remarks(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Say what else to know of the rows, with their names."""
-    best, others = found[0]["recipe"], found[1:]
-    without = "and so without a difference"
-    unpaired = [each for each in others if each["difference"] is None]
-    remarks = {
-        "Read from finished runs": [each for each in found if each["read"]],
-        "Default options, not tuned for this data set (--tuned takes shipped recipes)": [
-            each for each in found if not each["tuned"]
-        ],
-        f"On other splits than {best}, or fewer, {without}": [
-            each for each in unpaired if not each["same_splits"]
-        ],
-        f"Of other seeds than {best}, {without}": [
-            each for each in unpaired if each["same_splits"]
-        ],
-        "Interrupted, not all seeds to their end": [each for each in found if each["interrupted"]],
-    }
-    for remark, rows_ in remarks.items():
-        if rows_:
-            yield f"{remark}: {', '.join(each['recipe'] for each in rows_)}."
 
 
 def _spread(score: dict[str, float | None]) -> str:

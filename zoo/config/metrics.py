@@ -66,6 +66,11 @@ def gain(metric: str | None, score: float) -> float:
     return -score if metric in LOWER else score
 
 
+def is_reached(gained: float, within: float) -> bool:
+    """Return whether a score that gains so much on another one is at most `within` worse."""
+    return gained >= -within - _ALIKE
+
+
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
     """Return BLEU / 100 of translations and a reference for each, as sacrebleu defines it.
 

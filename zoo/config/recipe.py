@@ -6,6 +6,8 @@ recipe is quick without it.
 """
 
 import datetime
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -161,6 +163,21 @@ class Recipe(Contents):
         empty = {key: None for key in ("start_from", "expect", "verified")}
         empty |= {"graph": "own", "differs": [], "imports": [], "search": {}}
         return {key: value for key, value in data.items() if empty.get(key, ...) != value}
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of what is trained, its first 16 digits: a change of it tells.
+
+        What it should reach, what was measured and where it differs from its source are no part.
+        """
+        own = {key: each for key, each in self.plain().items() if key not in SAID}
+        return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def measured(self) -> Verified | None:
+        """What was measured of it as it is now: nothing of a recipe that was changed since."""
+        found = self.verified
+        return found if found and found.sha256 in (None, self.sha256) else None
 
     def text(self) -> str:
         """Return the recipe as YAML, which `read_recipe` reads back to the same data."""

@@ -29,11 +29,26 @@ from zoo.experiments.resolve import (
     resolve,
     with_split,
 )
-from zoo.experiments.run_files import is_summarised, read_environment, read_recipe, read_summary
+from zoo.experiments.run_files import (
+    Environment,
+    is_summarised,
+    read_environment,
+    read_recipe,
+    read_summary,
+)
 from zoo.system.environment import code_sha256
 
 _PATIENCE = 30.0
 """Seconds that a training may take to end after Ctrl-C, before it is told again."""
+
+
+class NotFinished(ZooError):
+    """A training in a process of its own that has failed, or was killed."""
+
+
+def is_of_this_code(begun: Environment | None) -> bool:
+    """Return whether a run was trained by the zoo's models as they are now, or nothing tells."""
+    return begun is None or begun.code in (None, code_sha256())
 
 
 def to_launch(processes: int, plan: Plan, hosts: Path | None = None) -> bool:
@@ -102,7 +117,8 @@ def train_apart(plan: Plan, device: str, runs: Path, **how: Any) -> dict[str, An
         how: `quiet`: nothing is told of its progress; `threads`: as many, None as it chooses.
 
     Raises:
-        ZooError: it has failed, or needs code that was not asked for.
+        NotFinished: it has failed.
+        ZooError: it needs code that was not asked for.
         KeyboardInterrupt: this process, or that one, was asked to end; that one has ended.
     """
     name = plan.recipe.name
@@ -112,13 +128,13 @@ def train_apart(plan: Plan, device: str, runs: Path, **how: Any) -> dict[str, An
         path = Path(folder) / f"{name}.yaml"
         path.write_text(recipe_text(plan.plain()))
         words = ["train", path, "--json", "--device", device, "--runs", runs]
-        return _summary_of(name, words, runs, **how)
+        return _summary_of(name, words, **how)
 
 
 def resume_apart(folder: Path, device: str, **how: Any) -> dict[str, Any]:
     """Go on with a run in a process of its own, as `train_apart` trains one."""
     words = ["train", "--resume", folder, "--json", "--device", device]
-    return _summary_of(folder.name, words, folder.parent, **how)
+    return _summary_of(folder.name, words, **how)
 
 
 def finished(plan: Plan, runs: Path, *, any_code: bool = False) -> dict[str, Any] | None:
@@ -131,8 +147,7 @@ def finished(plan: Plan, runs: Path, *, any_code: bool = False) -> dict[str, Any
     """
     for folder in _alike(plan, runs):
         if is_summarised(folder):  # the name of a longer recipe may begin with ours
-            begun = read_environment(folder)
-            if any_code or begun is None or begun.code in (None, code_sha256()):
+            if any_code or is_of_this_code(read_environment(folder)):
                 return {**read_summary(folder), "recipe": plan.recipe.name, "folder": str(folder)}
             logging.getLogger(__name__).warning(
                 f"{folder} was trained by other code of the zoo, so that it is not read."
@@ -178,7 +193,7 @@ def _training(plan: Plan) -> dict[str, Any]:
 
 
 def _summary_of(
-    name: str, words: list[Any], runs: Path, quiet: bool = False, threads: int | None = None
+    name: str, words: list[Any], quiet: bool = False, threads: int | None = None
 ) -> dict[str, Any]:
     """Return what a command prints, which has to be a summary."""
     words = [*words, "--quiet"] if quiet else words
@@ -189,10 +204,7 @@ def _summary_of(
         raise KeyboardInterrupt
     if done.returncode != 0:
         how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
-        raise ZooError(
-            f"{name} {how} (exit code {done.returncode}). What was finished before is in "
-            f"{runs} and will be read, not repeated; leave {name} out, or change it."
-        )
+        raise NotFinished(f"{name} {how} (exit code {done.returncode}).")
     return json.loads(done.stdout)
 
 

@@ -30,13 +30,13 @@ from zoo.experiments.run_files import (
     threads_of,
 )
 from zoo.experiments.run_folder import Record, Tell, new_folder, silent
-from zoo.experiments.trackers import check_trackers
 from zoo.inference.data_of_training import NODES, nodes_of
 from zoo.inference.split_of_training import warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError, refuse_links
 from zoo.system.environment import choose_device, environment, last_digits, using_threads
+from zoo.trackers import check_trackers
 from zoo.training.checkpoint import EVERY
 from zoo.training.fit import Epoch, fit
 from zoo.weights.finetune import Start
@@ -206,9 +206,9 @@ def _run(
             if plan.imports and (signed := signature(written, plan.code)):
                 record.write(SIGNATURE, signed)
             if start is not None:
-                record.begin_from(start)
+                measured = (plan.dataset, prepared.data, prepared.splits)
+                record.begin_from(start, seen=warn_of_seen(start.weights, *measured))
                 begin(start)
-                warn_of_seen(start.weights, plan.dataset, prepared.data, prepared.splits)
             record.track(track, written)
             known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
             record.begin(lambda: {**known, **environment(where)})

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.config.metrics import LOWER, figure, gain, signed, spread
+from zoo.config.metrics import LOWER, figure, gain, is_reached, signed, spread
 from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
 from zoo.datasets import Dataset
@@ -289,7 +289,7 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     """Compare a finished run with what its recipe expects: at most `within` worse is a pass."""
     expect, test = summary["expect"], summary["test"]["mean"]
     better = gain(summary["metric"], test) - gain(summary["metric"], expect["test"])
-    passed = not summary["interrupted"] and better >= -expect["within"] - 1e-11
+    passed = not summary["interrupted"] and is_reached(better, expect["within"])
     said = f"measured {figure(test)}, expected {figure(expect['test'])} ({expect['source']}): "
     if summary["metric"] in LOWER:
         return passed, f"{said}{signed(-better)}, {expect['within']:g} above is allowed."

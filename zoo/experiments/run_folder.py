@@ -23,10 +23,10 @@ from typing import Any
 from zoo.errors import ZooError
 from zoo.experiments.metrics import LINE, Metrics
 from zoo.experiments.run_files import Result, read_bytes, read_recipe, read_result
-from zoo.experiments.trackers import Trackers
 from zoo.registry import Model
 from zoo.system.disk import WriteError, check_space
 from zoo.system.files import held, remove_drafts, write_whole
+from zoo.trackers import Trackers
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.checksums import Damaged, sealed_json, sealed_text, unsealed_json
 from zoo.weights.finetune import Start
@@ -125,8 +125,8 @@ class Record:
             _write(self.folder / "recipe.yaml", sealed_text(text))
         self.read_recipe()
 
-    def begin_from(self, start: Start) -> None:
-        """Write which weights the run starts from.
+    def begin_from(self, start: Start, seen: int) -> None:
+        """Write which weights the run starts from, and how many nodes it measures they have `seen`.
 
         Raises:
             ZooError: it goes on, and they are not those that it has started from.
@@ -139,7 +139,7 @@ class Record:
                     f"{start.weights} are no longer the weights that {self.folder} started from: "
                     f"their SHA-256 is {start.sha256} and was {known}. Put back those."
                 )
-        self.write(name, start._asdict())
+        self.write(name, {**start._asdict(), "seen": seen})
 
     def begin(self, environment: Callable[[], dict[str, Any]]) -> None:
         """Write where the run begins, unless it is one that goes on."""

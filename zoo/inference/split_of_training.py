@@ -140,8 +140,10 @@ def _may_be_known(then: Training, spec: Spec, data: Any) -> bool:
     return _files_are_known(spec, then.about, any)
 
 
-def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> None:
+def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> int:
     """Warn where weights were trained, or may be, on what a fine-tuning from them is measured on.
+
+    Returns how many nodes of validation and test that are, as far as is known.
 
     Args:
         weights: which the fine-tuning starts from.
@@ -153,7 +155,7 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
     then = Training(read_config(folder / CONFIG)["about"], training_spec(folder), folder)
     if changed_since(spec, then.spec, then.about):
         warn_of_change(data)
-        return
+        return 0
     train = trained_nodes(then.about, own_split(spec, then.spec, then.about), data)
     said = (
         "{} was trained on {}, whose scores are too good; with the split of that training and "
@@ -167,11 +169,12 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
             "the part train."
         )
     if train is None:
-        return
+        return 0
     measured = torch.cat([torch.cat([split.val, split.test]) for split in splits])
     if seen := int(torch.isin(measured, train).sum()):
         which = f"{seen:,} of the {len(measured):,} {data.unit} of validation and test"
         logging.getLogger(__name__).warning(said.format(weights, which))
+    return seen
 
 
 def warn_of_change(data: Dataset) -> None:

@@ -5,13 +5,7 @@ import re
 import statistics
 from pathlib import Path
 
-from zoo.config.metrics import (
-    LOWER,
-    critical_difference,
-    gain,
-    largest_complete_part,
-    paired_difference,
-)
+from zoo.config import metrics
 from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.load import default_split
@@ -154,7 +148,7 @@ def _differences(recipes: list[Recipe]) -> str:
 
 
 def _measured(recipe: Recipe) -> str:
-    found = recipe.verified
+    found = recipe.measured
     if found is None:
         return ""
     seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
@@ -179,13 +173,13 @@ def _cell(text: str) -> str:
 
 def results_page(recipes: list[Recipe]) -> str:
     """Return the page of what was measured, a table for each split of each data set."""
-    known = [each for each in recipes if each.verified]
+    known = [each for each in recipes if each.measured]
     groups: dict[str, list[Recipe]] = {}
     for recipe in known:
         groups.setdefault(_data_and_split(recipe), []).append(recipe)
     names = {word(each.dataset) for each in known}
     judged = [each for each in known if each.expect]
-    missed = [each for each in judged if each.expect.missed]
+    missed = [each for each in judged if not _passed(each)]
     parts = [
         _MADE,
         "# Results",
@@ -202,7 +196,7 @@ def results_page(recipes: list[Recipe]) -> str:
         _ranks(groups),
         *(_results(name, groups[name]) for name in sorted(groups)),
         "## Numbers that were missed\n" if missed else "",
-        "\n".join(f"- {each.name}: {each.expect.missed}" for each in missed),
+        "\n".join(f"- {each.name}: {each.expect.missed or 'not said why.'}" for each in missed),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -218,15 +212,15 @@ def _data_and_split(recipe: Recipe) -> str:
 
 def metric_of(recipe: Recipe) -> str | None:
     """Return what a recipe is measured by, None where that is not known without its data."""
-    said = (recipe.verified and recipe.verified.metric) or (recipe.expect and recipe.expect.metric)
+    said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
     return said or known_metric(word(recipe.dataset))
 
 
 def _results(name: str, recipes: list[Recipe]) -> str:
     metric = metric_of(recipes[0])
-    rows = sorted(recipes, key=lambda each: gain(metric, each.verified.test), reverse=True)
+    rows = sorted(recipes, key=lambda each: metrics.gain(metric, each.measured.test), reverse=True)
     best = rows[0] if metric else None  # of an unknown one nobody knows whether more is better
-    less = f"Of `{metric}` less is better.\n\n" if metric in LOWER else ""
+    less = f"Of `{metric}` less is better.\n\n" if metric in metrics.LOWER else ""
     return f"## {name}\n\n{less}" + _table(
         ["recipe", "published", "program", "measured", "difference", "seeds", "seconds", "reached"],
         [_result(each, best) for each in rows],
@@ -234,26 +228,32 @@ def _results(name: str, recipes: list[Recipe]) -> str:
 
 
 def _result(recipe: Recipe, best: Recipe | None) -> list[str]:
-    found, expect = recipe.verified, recipe.expect
+    found, expect = recipe.measured, recipe.expect
     score = f"{found.test:.4f} ± {found.std:.4f}"
-    state = "" if expect is None else "FAIL" if expect.missed else "PASS"
+    state = "" if expect is None else "PASS" if _passed(recipe) else "FAIL"
     return [
         f"[{recipe.name}](../recipes/{word(recipe.model)}/{recipe.path.name})",
         f"{expect.test:.4f}" if expect else "",
         "{:.4f} ± {:.4f}".format(*expect.program) if expect and expect.program else "",
         f"**{score}**" if recipe is best else score,
-        _beside(found.test, best.verified.test, metric_of(recipe)) if best else "",
+        _beside(found.test, best.measured.test, metric_of(recipe)) if best else "",
         str(len(found.seeds)),
         f"{found.seconds:,.0f} {found.gpu or ''}".strip() if found.seconds else "",
         state,
     ]
 
 
+def _passed(recipe: Recipe) -> bool:
+    scores = (recipe.measured.test, recipe.expect.test)
+    found, wanted = (metrics.gain(metric_of(recipe), each) for each in scores)
+    return metrics.is_reached(found - wanted, recipe.expect.within)
+
+
 def _beside(score: float, best: float, metric: str | None) -> str:
     """Return the difference of two scores, if any: in points, of an error as it is."""
     if score == best:
         return ""
-    return f"{score - best:+.4f}" if metric in LOWER else f"{100 * (score - best):+.2f}"
+    return f"{score - best:+.4f}" if metric in metrics.LOWER else f"{100 * (score - best):+.2f}"
 
 
 def _ranks(groups: dict[str, list[Recipe]]) -> str:
@@ -268,8 +268,8 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
         for each in sorted(recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
             if metric := metric_of(each):
                 scores = plain.setdefault(word(each.model), {})
-                scores.setdefault(name, gain(metric, each.verified.test))
-    models, common = largest_complete_part(plain, fewest=_FEWEST)
+                scores.setdefault(name, metrics.gain(metric, each.measured.test))
+    models, common = metrics.largest_complete_part(plain, fewest=_FEWEST)
     if not models:
         return ""
     from scipy import stats
@@ -278,7 +278,7 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
     places = dict(zip(models, stats.rankdata(scores, axis=0).tolist(), strict=True))
     rows = [[model, *_interval(places[model])] for model in sorted(models, key=lambda each:
             statistics.fmean(places[each]))]  # fmt: skip
-    apart = critical_difference(len(models), len(common))
+    apart = metrics.critical_difference(len(models), len(common))
     return (
         f"## Mean rank\n\nOf {len(models)} models on the {len(common)} data sets on which all of "
         f"them are measured ({'; '.join(common)}); 1 is the best, ± half of the 95 % interval over "
@@ -293,5 +293,5 @@ _FEWEST = 3  # data sets that say something of a model in general
 
 
 def _interval(places: list[float]) -> list[str]:
-    found = paired_difference(places, [0.0] * len(places))
+    found = metrics.paired_difference(places, [0.0] * len(places))
     return [f"{found.mean:.2f}", "" if found.high is None else f"{found.high - found.mean:.2f}"]

@@ -26,7 +26,8 @@ from zoo.config.options import Count, options_of
 from zoo.config.recipe import Recipe
 from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError, unknown
-from zoo.experiments.compare import compare, contestant
+from zoo.experiments.compare import compare
+from zoo.experiments.contestants import contestant
 from zoo.experiments.prepare import prepare, seed_everything
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, write_out
 from zoo.registry import MODELS, discover

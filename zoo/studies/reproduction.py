@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fnmatch
-import hashlib
-import json
 import math
 import os
 import re
@@ -22,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from zoo.config.recipe import SAID, Recipe, Verified, word
+from zoo.config.recipe import Recipe, Verified, word
 from zoo.config.shipped import recipe_names
 from zoo.datasets.load import load_data
 from zoo.datasets.load.named import known_metric
@@ -76,15 +74,6 @@ def reproductions(
             write_verified(recipe, found.pop("verified"))
         found.pop("verified", None)
         yield {**row, **found}
-
-
-def training_sha256(recipe: Recipe) -> str:
-    """Return the checksum of what a recipe trains, its first 16 digits: a change of it tells.
-
-    What it should reach, what was measured and where it differs from its source are no part of it.
-    """
-    own = {key: each for key, each in recipe.plain().items() if key not in SAID}
-    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def write_verified(recipe: Recipe, found: Verified) -> None:
@@ -184,7 +173,7 @@ def _offline() -> Iterator[None]:
 def _hours(plan: Plan, device: str) -> float:
     """Return how long all seeds take at most: what was measured before, or by a few epochs."""
     known, on_gpu = plan.recipe.verified, choose_device(device).type == "cuda"
-    same = known and known.sha256 == training_sha256(plan.recipe)
+    same = known and known.sha256 == plan.recipe.sha256
     if known and same and known.seconds and on_gpu == (known.gpu is not None):
         return known.seconds / 3600
     epochs = plan.train["epochs"]
@@ -212,5 +201,5 @@ def measured(recipe: Recipe, summary: dict[str, Any]) -> Verified:
         seconds=_seconds(summary),
         gpu=where.gpu if where else None,
         versions=versions or None,
-        sha256=training_sha256(recipe),
+        sha256=recipe.sha256,
     )
