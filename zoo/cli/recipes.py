@@ -47,7 +47,9 @@ def compare(
     ] = None,
     tuned: Annotated[
         bool,
-        typer.Option("--tuned", help="Added baselines as shipped: their own tuning and budget."),
+        typer.Option(
+            "--tuned", help="Added baselines as shipped: own features, tuning and budget."
+        ),
     ] = False,
     device: DeviceName = Device.auto,
     runs: Annotated[
@@ -68,7 +70,7 @@ def compare(
     A GCN and an MLP are added where none is named: with their default
     options, on the data, splits and seeds of the first recipe, and with its
     budget (epochs, patience, batching). Changes reach them too. A row whose
-    budget is not that of the first is marked.
+    budget, evaluation or `inductive` is not that of the first is marked.
 
     Beside each score stands its difference from the best one, over pairs of
     one seed and split, with a 95 % interval; `noise` where that holds 0.

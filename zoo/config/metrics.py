@@ -127,15 +127,15 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
 def largest_complete_part(
     table: Mapping[str, Mapping[str, float]], fewest: int
 ) -> tuple[list[str], list[str]]:
-    """Return the rows and columns of the part of a table with the most scores and no gaps.
+    """Return the part of a table without gaps that has the most rows, and of these most columns.
 
     Args:
         table: the scores of each row by their column, such as those of a model by data set.
         fewest: columns of the part, at least.
 
     Returns:
-        Its rows and its columns, both in the order of the table, of two parts of one size that of
-        more rows; nothing where no two rows share enough columns.
+        Its rows and its columns, both in the order of the table; nothing where no two rows share
+        enough columns.
     """
     shared = {frozenset(known) for known in table.values()}
     for known in table.values():
@@ -148,8 +148,7 @@ def largest_complete_part(
     parts = [each for each in parts if len(each[0]) > 1]
     if not parts:
         return [], []
-    rows, columns = max(parts, key=lambda each: (len(each[0]) * len(each[1]), len(each[0]),
-                                                 sorted(each[1])))  # fmt: skip
+    rows, columns = max(parts, key=lambda each: (len(each[0]), len(each[1]), sorted(each[1])))
     return rows, [name for name in table[rows[0]] if name in columns]
 
 

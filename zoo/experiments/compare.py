@@ -38,9 +38,9 @@ def compare(
     and has the `same_budget` and the `same_ways` as the first entry, and the `same_splits` as the
     best; its `budget` and `ways`; the means over seeds of the `epochs` run and of the `best_epoch`;
     the `changes` of a baseline of default options, and those that left it `unreached`; whether it
-    is of the `same_code`, `starts_from` other weights, and how many nodes it is scored on they had
-    `seen`; and the `difference` from the best, with its interval and whether that is `noise`: None
-    for the best, and where seeds or splits are others.
+    is of the `same_code`, `starts_from` other weights, and how many nodes of validation and test
+    these had `seen`; and the `difference` from the best, with its interval and whether that is
+    `noise`: None for the best, and where seeds or splits are others.
 
     Args:
         entries: from `contestants`.
@@ -51,7 +51,8 @@ def compare(
         tell: called with a sentence before each run.
 
     Raises:
-        ZooError: a run did not finish; it goes on the next time, and those before it are read.
+        ZooError: a run did not finish; it goes on the next time, and those before it are read,
+            unless `again` is asked for again.
     """
     rows: list[Row] = []
     for number, entry in enumerate(entries, start=1):
@@ -61,7 +62,8 @@ def compare(
         try:
             summary = known or _trained(entry.plan, device, runs, again, quiet)
         except NotFinished as error:
-            raise ZooError(f"{error} {_advice(entry, entries, rows, runs)}") from None
+            kept = None if again or all(each["named"] for each in rows) else runs
+            raise ZooError(f"{error} {_advice(entry, entries, kept)}") from None
         rows.append({**_row(entry, summary), "read": known is not None})
     if len(metrics := sorted({each["metric"] for each in rows})) > 1:
         raise ZooError(f"these are measured by {' and by '.join(metrics)}; compare those of one.")
@@ -90,17 +92,16 @@ def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> d
     return {**resume_apart(folder, device, quiet=quiet), "recipe": plan.recipe.name}
 
 
-def _advice(
-    entry: Contestant, entries: Sequence[Contestant], rows: Sequence[Row], runs: Path
-) -> str:
-    """Say what can be done where an entry did not finish."""
+def _advice(entry: Contestant, entries: Sequence[Contestant], runs: Path | None) -> str:
+    """Say what can be done where an entry did not finish, and what is kept in `runs`, if any."""
     model = entry.plan.model["name"]
-    advice = "Change it" + (", or leave it out." if len(entries) > 1 else ".")
+    several = sum(not each.added for each in entries) > 1
+    advice = "Change it, or leave it out." if several else "Change it."
     if entry.added:
         advice = (
             f"It stands beside what was named: change it, or name a recipe or a run of {model}."
         )
-    kept = f" What was finished before is in {runs} and will be read, not repeated." if rows else ""
+    kept = f" What was finished before is in {runs} and will be read, not repeated." if runs else ""
     return advice + kept
 
 
@@ -221,7 +222,7 @@ def others(found: list[Row]) -> Iterator[str]:
         "Began with trained weights, whose training is no part of the budget": [
             each for each in found if each["starts_from"]
         ],
-        "Scored on nodes that these weights were trained on, so that the score is too good": [
+        "Trained before on nodes of validation or test, so that scores may be too good": [
             each for each in found if each["seen"]
         ],
         "Interrupted, not all seeds to their end": [each for each in found if each["interrupted"]],

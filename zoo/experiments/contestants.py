@@ -31,7 +31,7 @@ BASELINES = ("gcn", "mlp")
 BUDGET = ("epochs", "patience", "batching")
 """Options of the training that say how many steps a model may take."""
 
-WAYS = ("evaluate_every", "evaluate", "inductive")
+WAYS = ("evaluate_every", "evaluate_from", "evaluate", "inductive")
 """Options of the training that say which epoch is chosen, and what a model may see before."""
 
 SHARED = (*BUDGET, *WAYS, "precision")
@@ -242,7 +242,10 @@ def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) ->
 
 
 def _of_features(override: str) -> bool:
-    return override.partition("=")[0].strip().startswith("dataset.features")
+    key, _, value = override.partition("=")
+    return key.strip().startswith("dataset.features") or (
+        key.strip() == "dataset" and "features" in value
+    )
 
 
 def _reaches(model: str, override: str) -> bool:

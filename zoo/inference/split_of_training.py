@@ -170,7 +170,7 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
         )
     if train is None:
         return 0
-    measured = torch.cat([torch.cat([split.val, split.test]) for split in splits])
+    measured = torch.cat([torch.cat([split.val, split.test]) for split in splits]).unique()
     if seen := int(torch.isin(measured, train).sum()):
         which = f"{seen:,} of the {len(measured):,} {data.unit} of validation and test"
         logging.getLogger(__name__).warning(said.format(weights, which))

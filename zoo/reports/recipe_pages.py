@@ -185,8 +185,9 @@ def results_page(recipes: list[Recipe]) -> str:
         "# Results",
         f"{len(known)} recipes on {len(names)} data sets have been trained as they are shipped, "
         f"{len(judged)} of them beside a published number: {len(judged) - len(missed)} are at most "
-        f"as far below it as their recipe allows, as a rule 1.5 points, {len(missed)} miss it and "
-        "say why. `zoo reproduce NAME` repeats a row, `zoo reproduce --all --write` all of them.",
+        f"as far below it as their recipe allows, as a rule 1.5 points, {len(missed)} miss it: "
+        "what is known of why is at the end. `zoo reproduce NAME` repeats a row, `zoo reproduce "
+        "--all --write` all of them.",
         "*Published* is the number in print, *program* what the authors' program comes to where it "
         "was run again with the published command. *Measured* is the mean test score ± the "
         "standard deviation over seeds, at the epoch of the best validation score. "
@@ -235,7 +236,7 @@ def _result(recipe: Recipe, best: Recipe | None) -> list[str]:
         f"[{recipe.name}](../recipes/{word(recipe.model)}/{recipe.path.name})",
         f"{expect.test:.4f}" if expect else "",
         "{:.4f} ± {:.4f}".format(*expect.program) if expect and expect.program else "",
-        f"**{score}**" if recipe is best else score,
+        f"**{score}**" if best and found.test == best.measured.test else score,
         _beside(found.test, best.measured.test, metric_of(recipe)) if best else "",
         str(len(found.seeds)),
         f"{found.seconds:,.0f} {found.gpu or ''}".strip() if found.seconds else "",

@@ -197,8 +197,8 @@ def _frozen(names: Sequence[str], freeze: str | Sequence[str], fresh: Sequence[s
     if random:
         raise ZooError(
             f"to freeze {freeze} would freeze weights that are drawn anew for this data and have "
-            f"learnt nothing: {listed(random)}. Freeze less: `--freeze backbone` in the place of "
-            "--probe, or `start_from: {freeze: backbone}` in a recipe."
+            f"learnt nothing: {listed(random)}. Freeze less, such as `--freeze backbone`, or "
+            "`start_from: {freeze: backbone}` in a recipe."
         )
     if len(found) == len(names):
         raise ZooError(f"to freeze {freeze} leaves nothing to train; freeze less.")
