@@ -62,10 +62,13 @@ def test_list(zoo, kind):
 
 def test_recipes_are_chosen_by_data_set_and_model(zoo):
     done = zoo("list", "recipes", "--dataset", "cora", "--model", "gcn")
-    heading, dataset, *recipes = done.stdout.splitlines()
-    assert heading.split() == ["recipe", "published", "measured"]
-    assert dataset.strip() == "cora, accuracy"
-    assert [line.split()[:2] for line in recipes] == [["gcn-cora", "0.8510"]]
+    heading, *lines = [line.split() for line in done.stdout.splitlines()]
+    assert heading == ["recipe", "published", "measured"]
+    assert lines[0] == ["cora,", "per-class-20,", "accuracy"] and lines[1][:2] == [
+        "gcn-cora",
+        "0.8510",
+    ]
+    assert lines[2] == ["cora,", "ratio-50-25-25,", "accuracy"] and lines[3][0] == "gcn-cora-half"
     for words, said in {
         ("recipes", "--dataset", "kora"): "did you mean 'cora'",
         ("recipes", "--dataset", "cora", "--model", "vit"): "zoo tune vit --data cora",

@@ -12,7 +12,7 @@ from zoo.config.shipped import recipe_folder
 from zoo.datasets.load import default_split
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
-from zoo.reports.recipe_pages import outdated, pages, results_page, write_pages
+from zoo.reports.recipe_pages import metric_of, outdated, pages, results_page, write_pages
 
 MODELS = sorted(path.name for path in recipe_folder().iterdir() if path.is_dir())
 
@@ -191,6 +191,11 @@ def test_mean_ranks_are_over_the_data_sets_that_all_models_share(tmp_path):
         half = stats.t.interval(0.95, 2, own.mean(), stats.sem(own))[1] - own.mean()
         assert f"| {model} | {own.mean():.2f} | {half:.2f} |" in page
     assert "Mean rank" not in results_page(measured(tmp_path)[:6])
+
+
+def test_a_task_that_is_asked_for_has_its_own_metric():
+    assert metric_of(load_recipe("nodeformer-deezer-europe")) == "roc-auc"
+    assert metric_of(load_recipe("sgformer-deezer-europe")) == "accuracy"
 
 
 def test_of_an_error_less_is_better(tmp_path):

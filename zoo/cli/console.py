@@ -198,18 +198,18 @@ def _widths(columns: list[tuple[str, ...]], most: int) -> list[int] | None:
 
 
 def recipes(found: list[dict[str, Any]]) -> None:
-    """Print rows of recipes, those for one data set together, the best of them first."""
+    """Print rows of recipes, those for one split of a data set together, the best of them first."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("recipe", no_wrap=True)
+    table.add_column("recipe", overflow="fold")
     for column in ("published", "measured"):
         table.add_column(column, justify="right", no_wrap=True)
-    for dataset, group in groupby(found, lambda row: row["dataset"]):
+    for where, group in groupby(found, lambda row: row["scored_on"]):
         those = list(group)
         less = those[0]["metric"] in LOWER
         those.sort(key=lambda row: (row["measured"] is None,
                                     (row["measured"] or 0) * (1 if less else -1)))  # fmt: skip
         metrics = dict.fromkeys(row["metric"] for row in those if row["metric"])
-        table.add_row(f"[bold]{plain(dataset)}[/], {plain(' and '.join(metrics))}")
+        table.add_row(f"[bold]{plain(where)}[/], {plain(' and '.join(metrics))}")
         for row in those:
             expected = "" if row["expected"] is None else figure(row["expected"])
             std = "" if row["std"] is None else f" ± {figure(row['std'])}"

@@ -22,7 +22,7 @@ from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
-from zoo.reports.recipe_pages import metric_of
+from zoo.reports.recipe_pages import metric_of, scored_on
 from zoo.studies import STUDIES
 from zoo.training.fit import fit
 from zoo.weights.create import list_models
@@ -76,7 +76,7 @@ def pretrained() -> Rows:
 def recipes() -> Rows:
     """Return a row per shipped recipe, with the number it should reach and the one measured."""
     return sorted(
-        (_row(load_recipe(name)) for name in recipe_names()), key=lambda row: row["dataset"]
+        (_row(load_recipe(name)) for name in recipe_names()), key=lambda row: row["scored_on"]
     )
 
 
@@ -107,6 +107,7 @@ def _row(recipe: Recipe) -> dict[str, Any]:
         "name": recipe.name,
         "model": word(recipe.model),
         "dataset": word(recipe.dataset),
+        "scored_on": scored_on(recipe),
         "metric": metric_of(recipe),
         "expected": expect.test if expect else None,
         "measured": measured.test if measured else None,
@@ -216,7 +217,7 @@ def info(name: str) -> dict[str, Any]:
         "tasks": list(model.tasks),
         "edge weights": _WEIGHTED if _weighs(model) else _UNWEIGHTED,
         "options": options(model),
-        "recipes": sorted(map(_row, shipped), key=lambda row: row["dataset"]),
+        "recipes": sorted(map(_row, shipped), key=lambda row: row["scored_on"]),
         "differs": {each.name: each.differs for each in shipped if each.differs},
     }
 

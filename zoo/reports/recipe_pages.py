@@ -8,6 +8,7 @@ from pathlib import Path
 from zoo.config import metrics
 from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
+from zoo.datasets.files.labels import METRICS
 from zoo.datasets.load import default_split
 from zoo.datasets.load.named import known_metric
 from zoo.errors import ZooError, unknown
@@ -134,7 +135,7 @@ def _row(recipe: Recipe) -> list[str]:
         f"[{recipe.name}]({recipe.path.name})",
         data,
         _first_sentence(recipe.path),
-        known_metric(data) or "",
+        metric_of(recipe) or "",
         str(expect.test) if expect else "",
         expect.source if expect else "",
         _measured(recipe),
@@ -176,7 +177,7 @@ def results_page(recipes: list[Recipe]) -> str:
     known = [each for each in recipes if each.measured]
     groups: dict[str, list[Recipe]] = {}
     for recipe in known:
-        groups.setdefault(_data_and_split(recipe), []).append(recipe)
+        groups.setdefault(scored_on(recipe), []).append(recipe)
     names = {word(each.dataset) for each in known}
     judged = [each for each in known if each.expect]
     missed = [each for each in judged if not _passed(each)]
@@ -202,8 +203,8 @@ def results_page(recipes: list[Recipe]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _data_and_split(recipe: Recipe) -> str:
-    """Return what scores are of: those of another split or question are no comparison."""
+def scored_on(recipe: Recipe) -> str:
+    """Return what scores are of, data and split: those of others are no comparison."""
     dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
     name = word(dataset)
     split = word(options.pop("split", None) or default_split(name) or "")
@@ -214,7 +215,8 @@ def _data_and_split(recipe: Recipe) -> str:
 def metric_of(recipe: Recipe) -> str | None:
     """Return what a recipe is measured by, None where that is not known without its data."""
     said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
-    return said or known_metric(word(recipe.dataset))
+    asked = METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    return said or asked or known_metric(word(recipe.dataset))
 
 
 def _results(name: str, recipes: list[Recipe]) -> str:
