@@ -357,9 +357,9 @@ def test_sine_comes_to_the_gaussian_kernel():
     exact = weights / weights.sum(1, keepdim=True) @ v[:, 0]
     errors = [
         (sine_attention(q, k, v, random_directions(m, 4, 0))[:, 0] - exact).abs().mean().item()
-        for m in (100, 10_000, 1_000_000)
+        for m in (25, 2_500, 250_000)
     ]
-    assert errors[1] < errors[0] / 3 and errors[2] < errors[1] / 3 and errors[2] < 1e-3
+    assert errors[1] < errors[0] / 3 and errors[2] < errors[1] / 3 and errors[2] < 2e-3
 
 
 def test_sine_stays_bounded_where_its_mass_vanishes():
