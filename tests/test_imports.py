@@ -137,7 +137,14 @@ def test_dgl_is_imported_in_one_place():
     assert [path for path in files if line.search(path.read_text())] == [ROOT / "dgl.py"]
 
 
-@pytest.mark.parametrize("library", ["", "2.2.1", torch.__version__.partition("+")[0]])
+@pytest.mark.parametrize(
+    "library",
+    [
+        pytest.param("", marks=pytest.mark.slow),
+        "2.2.1",
+        pytest.param(torch.__version__.partition("+")[0], marks=pytest.mark.slow),
+    ],
+)
 def test_a_graphbolt_of_another_torch_is_replaced(tmp_path, library):
     """And nothing else: no graphbolt at all, as in DGL 1, or one for this torch stays."""
     package = tmp_path / "dgl"

@@ -70,7 +70,10 @@ def copy(tmp_path):
             *("docs/train.md", "large-graphs.md", "larger-graphs.md", "larger-graphs.md"),
             marks=pytest.mark.slow,  # a whole build; that of the pages themselves is strict as well
         ),
-        ("zoo/models/sage.py", "        norm: ", "        gnorm: ", "model sage: no sentence"),
+        pytest.param(
+            *("zoo/models/sage.py", "        norm: ", "        gnorm: ", "model sage: no sentence"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["a broken link", "an option without a sentence"],
 )

@@ -190,6 +190,7 @@ def test_doctor_finds_this_machine_in_order(zoo):
         assert word in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_names_the_line_that_fixes_a_broken_dgl(tmp_path):
     package = tmp_path / "dgl"
     package.mkdir()

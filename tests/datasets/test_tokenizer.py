@@ -84,6 +84,7 @@ def test_where_most_texts_are_long_their_beginnings_are_learnt_from():
     assert learnt.text == Tokenizer(room._learnt(cut, 320)).text
 
 
+@pytest.mark.slow
 def test_another_process_learns_the_same(made, tmp_path):
     code = (
         "from sentences import sentences; from zoo.datasets import tokenizer as room\n"

@@ -88,7 +88,9 @@ def test_processes_that_have_lost_each_other_say_so(tmp_path):
         run_team(Team(2), "rank", str(tmp_path), "lost")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     call = [sys.executable, "-W", "ignore", "-c", LAUNCH, str(tmp_path), "sleep"]
     begun = subprocess.Popen(call, env={**os.environ, "TMPDIR": str(tmp_path)})
@@ -135,7 +137,9 @@ def test_a_network_interface_is_found_by_its_address():
     assert team._interface("203.0.113.1") == ""
 
 
-@pytest.mark.parametrize("when", ["while all are stopped", "later"])
+@pytest.mark.parametrize(
+    "when", ["while all are stopped", pytest.param("later", marks=pytest.mark.slow)]
+)
 def test_ctrl_c_is_passed_on_and_ctrl_z_stops_all(when, tmp_path):
     call = [sys.executable, "-W", "ignore", "-c", LAUNCH, str(tmp_path), "sleep"]
     begun = subprocess.Popen(call, stderr=subprocess.DEVNULL, preexec_fn=hear_ctrl_c)

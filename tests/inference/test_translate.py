@@ -324,6 +324,7 @@ def test_what_comes_before_a_bad_line_is_answered():
     assert [each.strip() for each in found] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_a_bad_line_ends_it_though_more_may_come(weights):
     """Python does not wait at its end for the standard input, which is still open."""
     call = [sys.executable, "-W", "ignore", "-m", "zoo", "predict", str(weights), "--text", "-"]

@@ -200,6 +200,7 @@ def test_pairs_of_sentences_are_no_graph(monkeypatch):
         energy.difformer_energy(dataset="multi30k-en-de")
 
 
+@pytest.mark.slow
 def test_the_whole_study(tmp_path):
     study = energy.difformer_energy(quick=True, layers=4)
     assert agrees(study) and len(study.plots) == 6

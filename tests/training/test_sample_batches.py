@@ -171,7 +171,7 @@ def test_tokens_are_one_hot_rows(texts, name):
 
 @pytest.mark.parametrize("name", ["mlp", "gcn", "htgn", "vit"])
 @pytest.mark.parametrize("kind", ["texts", "images"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_models_learn(name, kind, precision, request):
     data = request.getfixturevalue(kind)
     torch.manual_seed(0)

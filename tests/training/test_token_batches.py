@@ -191,6 +191,7 @@ def test_a_translation_ends(data):
     assert len(found) == most(2)
 
 
+@pytest.mark.slow
 def test_it_learns_to_translate(data, split):
     """The toy language is learnt, order included: BLEU of unseen sentences is far from chance."""
     from zoo.training.fit import fit
