@@ -9,8 +9,6 @@ CONSTRAINTS := constraints$(patsubst %,-%,$(filter 3.12,$(VERSION))).txt
 train: $(INSTALLED)
 	$(BIN)/zoo train sgformer-digits-rba
 
-# Tests wait for processes that they start: one worker more than processors keeps these busy.
-test: export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count())')
 test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
