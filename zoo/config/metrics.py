@@ -159,7 +159,7 @@ def critical_difference(rows: int, columns: int) -> float:
     studentized range over sqrt(2). Demšar, Statistical Comparisons of Classifiers over Multiple
     Data Sets (JMLR 2006), section 3.2.2.
 
-    >>> round(critical_difference(4, 14), 2)  # as there, table 6
+    >>> round(critical_difference(4, 14), 2)  # the example there
     1.25
     """
     from scipy.stats import studentized_range

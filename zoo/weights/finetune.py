@@ -196,12 +196,12 @@ def _frozen(names: Sequence[str], freeze: str | Sequence[str], fresh: Sequence[s
     random = [name for name in found if name in fresh]
     if random:
         raise ZooError(
-            f"to freeze {freeze} would freeze weights that are drawn anew for this data and have "
+            f"`freeze: {freeze}` holds still weights that are drawn anew for this data and have "
             f"learnt nothing: {listed(random)}. Freeze less, such as `--freeze backbone`, or "
             "`start_from: {freeze: backbone}` in a recipe."
         )
     if len(found) == len(names):
-        raise ZooError(f"to freeze {freeze} leaves nothing to train; freeze less.")
+        raise ZooError(f"`freeze: {freeze}` leaves nothing to train; freeze less.")
     return found
 
 
