@@ -35,9 +35,10 @@ from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.message_passing import place
+from zoo.ops.precision import products_in
 from zoo.registry import MODELS
 from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData, products_in
+from zoo.training.full_batch import TrainingData
 from zoo.weights.create import create_model, list_models
 
 FEATURES, CLASSES, DIM, LAYERS = 128, 40, 64, 3
@@ -164,7 +165,10 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
             row[f"{precision} ms"] = milliseconds(partial(steps.train, optimiser, 0), device)
         if precision == "fp32" and device.type == "cuda":
             row["MiB"] = torch.cuda.max_memory_allocated(device) / 2**20
-    row["captured ms"] = captured(model, large, device)
+    recorded = Steps(model, large, device=device, capture=True)
+    steps = Steps(model, large, device=device, capture=False)
+    for each, word in ((recorded, "recorded "), (steps, "")):
+        row |= {f"{word}{k} ms": v for k, v in times(each, device).items()}
     with waits(device) as found:
         steps.train(optimiser, 0)
     row["waits of a step"] = dict(found)
@@ -176,15 +180,29 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
     return row
 
 
-def captured(model, large: TrainingData, device: torch.device) -> float | str:
-    """Return the milliseconds of a step that was recorded, or why there is none."""
-    steps = Steps(model, large, device=device, capture=True)
-    fused = device.type == "cuda" or None
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
+def times(steps: Steps, device: torch.device) -> dict[str, float | str]:
+    """Return the milliseconds of a step in fp32, of an evaluation, and of an epoch of both.
+
+    Of one that cannot be recorded, why it cannot.
+    """
+    optimiser = torch.optim.Adam(
+        steps.model.parameters(), lr=1e-3, fused=device.type == "cuda" or None
+    )
+
+    def evaluate() -> None:
+        score = steps.evaluate()
+        for part in ("train", "val"):
+            score(part)
+
+    def epoch() -> None:
+        steps.train(optimiser, 0)
+        evaluate()
+
+    calls = {"step": partial(steps.train, optimiser, 0), "evaluation": evaluate, "epoch": epoch}
     try:
-        return milliseconds(partial(steps.train, optimiser, 0), device)
+        return {name: milliseconds(call, device) for name, call in calls.items()}
     except ZooError as error:
-        return str(error)
+        return {"step": str(error)}
     finally:
         steps.forget()
 

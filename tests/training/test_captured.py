@@ -1,11 +1,14 @@
-"""A step that a GPU has recorded is the step: the same losses, whatever is drawn or changes.
+"""A step or an evaluation that a GPU has recorded is that: the same losses and scores, whatever is
+drawn or changes.
 
 Without a GPU it is a pretended one, whose recordings keep what the host decided as a real one does.
 """
 
+import dataclasses
 import functools
 import gc
 import weakref
+from typing import NamedTuple
 
 import pretended_recording
 import pytest
@@ -21,54 +24,73 @@ from zoo.training.fit import Hooks, fit
 EPOCHS = 8
 
 
-def trained(case, epochs=EPOCHS, checkpoint=None, capture=True, device="cuda", **options):
-    """Train; return the losses, how often each recording was replayed, and the last step's waits.
+class Trained(NamedTuple):
+    """What is seen of a training: of each recording how often it was replayed."""
 
-    A rate that is a power of two is the same in 32 bits, in which a recording keeps it.
-    """
-    losses, waits, model = [], [], case.build()
+    losses: list
+    scores: list
+    replays: list
+    waits: int
+
+
+def trained(case, epochs=EPOCHS, checkpoint=None, capture=True, device="cuda", **options):
+    """Train, and evaluate every second epoch, by all logits, at a rate exact in 32 bits."""
+    losses, scores, waits, model = [], [], [], case.build()
     pretended_recording.Recording.made.clear()
-    hooks = Hooks(
-        watch=lambda epoch: (losses.append(epoch.loss), waits.append(gpu.take().total())),
-        checkpoint=checkpoint,
-    )
+
+    def watch(epoch):
+        losses.append(epoch.loss)
+        scores.append((epoch.train, epoch.val))
+        waits.append(gpu.take().total())
+
+    data = case.data()
+    task = dataclasses.replace(data.task, metric=lambda logits, y: logits.square().sum().item())
     train = {"lr": 2**-6, "evaluate_every": 2, **case.train, **options}
     with pretended_cuda() as gpu:
-        fit(model, case.data(), hooks, device, epochs=epochs, capture=capture, **train)
-    return losses, [each.replays for each in pretended_recording.Recording.made], waits[-2]
+        hooks = Hooks(watch=watch, checkpoint=checkpoint)
+        fit(model, data._replace(task=task), hooks, device, epochs=epochs, capture=capture, **train)
+    replays = [each.replays for each in pretended_recording.Recording.made]
+    return Trained(losses, scores, replays, waits[-2])
+
+
+def is_the_same(found, expected):
+    return (found.losses, found.scores) == (expected.losses, expected.scores)
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=str)
 def test_a_recorded_step_is_the_step(case):
     case = without_dropout(case)
-    losses, replays, waits = trained(case)
-    assert losses == trained(case, capture=False)[0] and waits <= 1
-    assert replays == [EPOCHS - WARM - (case.model == "polynormer")]  # whose second phase is new
+    found = trained(case)
+    assert is_the_same(found, trained(case, capture=False)) and found.waits <= 1
+    steps = EPOCHS - WARM - (case.model == "polynormer")  # whose second phase is new
+    assert found.replays == [steps, EPOCHS // 2 - WARM]
 
 
 def test_masks_are_drawn_anew_and_weights_that_come_back_are_recorded_anew():
     dropped = Case("sgformer", {"dropout": 0.5, "norm": "layer"})
-    assert trained(dropped)[0] == trained(dropped, capture=False)[0]
+    assert is_the_same(trained(dropped), trained(dropped, capture=False))
     phases = Case("polynormer", {"local_epochs": 5, "dropout": 0.5})
-    losses, replays, _ = trained(phases, epochs=12)
-    assert losses == trained(phases, epochs=12, capture=False)[0] and replays == [2, 4]
+    found = trained(phases, epochs=12)
+    assert is_the_same(found, trained(phases, epochs=12, capture=False))
+    assert found.replays == [2, 4, 1]
 
 
 def test_rates_change_after_the_recording():
     case, schedule = without_dropout(Case("gcn")), {"name": "cosine", "warmup": 0.3}
-    found = trained(case, epochs=12, schedule=schedule)[0]
-    expected = trained(case, epochs=12, schedule=schedule, capture=False)[0]
+    found = trained(case, epochs=12, schedule=schedule).losses
+    expected = trained(case, epochs=12, schedule=schedule, capture=False).losses
     assert found == pytest.approx(expected, rel=1e-5)
-    assert found != pytest.approx(trained(case, epochs=12)[0], rel=1e-3)
+    assert found != pytest.approx(trained(case, epochs=12).losses, rel=1e-3)
 
 
 def test_it_goes_on_from_a_checkpoint(tmp_path):
     case = without_dropout(Case("transformer", ORDERS))
-    whole = trained(case)[0]
+    whole = trained(case).losses
     for capture in (True, False):
         file = tmp_path / f"{capture}.pt"
-        before = trained(case, 5, Checkpoint(file, every=0))[0]
-        assert before + trained(case, EPOCHS, Checkpoint(file, every=0), capture)[0] == whole
+        before = trained(case, 5, Checkpoint(file, every=0)).losses
+        after = trained(case, EPOCHS, Checkpoint(file, every=0), capture).losses
+        assert before + after == whole
 
 
 def test_a_buffer_that_was_replaced_is_seen(monkeypatch):
@@ -83,24 +105,25 @@ def test_a_buffer_that_was_replaced_is_seen(monkeypatch):
 
     monkeypatch.setattr(kind, "begin_epoch", begin_epoch)
     case = without_dropout(Case("gcn", {"norm": "batch", "layers": 3}))
-    losses, replays, _ = trained(case, epochs=11)
-    assert losses == trained(case, epochs=11, capture=False)[0] and replays == [2, 3]
+    found = trained(case, epochs=11)
+    assert is_the_same(found, trained(case, epochs=11, capture=False))
+    assert found.replays == [2, 3, 3]
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "said", "replays"),
     [
-        (Case("transformer", {"attention": {**RBA, "inner": "performer"}}), "cannot be drawn"),
-        (Case("gcn", train={"optimizer": "lamb"}), "`optimizer: adam`"),
-        (Case("gcn", train=OF_BATCHES), "whole graph on one GPU"),
+        (Case("transformer", {"attention": {**RBA, "inner": "performer"}}), "cannot be drawn", [1]),
+        (Case("gcn", train={"optimizer": "lamb"}), "`optimizer: adam`", [1]),
+        (Case("gcn", train=OF_BATCHES), "whole graph on one GPU", []),
     ],
     ids=str,
 )
-def test_what_cannot_be_recorded_is_said(case, said):
+def test_what_cannot_be_recorded_is_said(case, said, replays):
     with pytest.raises(ZooError, match=said):
         trained(case)
-    losses, replays, _ = trained(case, capture=None)
-    assert len(losses) == EPOCHS and not any(replays)
+    found = trained(case, capture=None)
+    assert len(found.losses) == EPOCHS and [each for each in found.replays if each] == replays
 
 
 @pytest.mark.parametrize("model", ["sgformer", "difformer"])
@@ -108,8 +131,8 @@ def test_attention_of_many_nodes_is_recorded(model, monkeypatch):
     for number in ("LARGE", "ROWS"):
         monkeypatch.setattr(f"zoo.ops.gram_attention.{number}", 0)
     case = without_dropout(Case(model))
-    losses, replays, _ = trained(case)
-    assert any(replays) and losses == trained(case, capture=False)[0]
+    found = trained(case)
+    assert any(found.replays) and is_the_same(found, trained(case, capture=False))
 
 
 def test_what_was_recorded_is_let_go_of(monkeypatch):
@@ -133,9 +156,9 @@ def test_a_small_graph_is_recorded_unasked(monkeypatch):
     for case in RECORDED:
         model = case.build()
         assert can_record(model, case.data().task.loss, case.data().augment), case
-    assert any(trained(Case("gcn"), capture=None)[1])
+    assert any(trained(Case("gcn"), capture=None).replays)
     monkeypatch.setattr("zoo.training.epoch.RECORDED", NODES - 1)
-    assert not trained(Case("gcn"), capture=None)[1]
+    assert not trained(Case("gcn"), capture=None).replays
 
 
 def test_code_from_elsewhere_is_recorded_when_asked_for(monkeypatch):
@@ -144,7 +167,7 @@ def test_code_from_elsewhere_is_recorded_when_asked_for(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setitem(MODELS, "own", Own)
-        assert not trained(Case("own"), capture=None)[1] and any(trained(Case("own"))[1])
+        assert not trained(Case("own"), capture=None).replays and any(trained(Case("own")).replays)
     model = Case("sgformer").build()
     assert can_record(model) and not can_record(model, lambda: 0)
     model.extra = functools.partial(lambda: 0)
@@ -168,5 +191,5 @@ def test_what_a_gpu_refuses_in_a_recording_is_said(monkeypatch):
 
 def test_a_cpu_records_nothing():
     case = Case("gcn", {"dropout": 0.5})
-    losses, replays, _ = trained(case, device="cpu")
-    assert losses == trained(case, device="cpu", capture=False)[0] and not replays
+    found = trained(case, device="cpu")
+    assert is_the_same(found, trained(case, device="cpu", capture=False)) and not found.replays

@@ -1,5 +1,6 @@
-"""A real GPU, where there is one: the numbers of the CPU, and of a step that was recorded."""
+"""A real GPU, where there is one: the numbers of the CPU, and of what was recorded."""
 
+import dataclasses
 from contextlib import nullcontext
 
 import cuda_cases
@@ -25,12 +26,27 @@ def test_it_finds_what_the_cpu_does(case):
     compare(case, case.build(), nullcontext(), 1e-3)
 
 
+def by_all_logits(case):
+    """The data of a case, with a metric that tells logits apart."""
+    data = case.data()
+    task = dataclasses.replace(data.task, metric=lambda logits, y: logits.square().sum().item())
+    return data._replace(task=task)
+
+
 @pytest.mark.parametrize("case", map(without_dropout, RECORDED), ids=str)
 def test_it_replays_what_it_recorded(case):
     found = []
     for capture in (True, False):
-        losses = []
-        hooks = Hooks(watch=lambda epoch, into=losses: into.append(epoch.loss))
-        fit(case.build(), case.data(), hooks, "cuda", epochs=8, capture=capture, **case.train)
-        found.append(losses)
+        seen = []
+        hooks = Hooks(watch=lambda epoch, into=seen: into.extend([epoch.loss, epoch.train]))
+        fit(
+            case.build(),
+            by_all_logits(case),
+            hooks,
+            "cuda",
+            epochs=8,
+            capture=capture,
+            **case.train,
+        )
+        found.append(seen)
     assert found[0] == pytest.approx(found[1], rel=1e-3)

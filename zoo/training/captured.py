@@ -1,6 +1,6 @@
-"""A full-batch training step as a CUDA graph: recorded once, replayed from then on.
+"""A full-batch step or evaluation as a CUDA graph: recorded once, replayed from then on.
 
-A small graph's step is hundreds of operations that each take a GPU less time than the host takes to
+On a small graph it is hundreds of operations that each take a GPU less time than the host takes to
 ask for them; a replay asks for all of them at once. Nguyen et al., "Accelerating PyTorch with CUDA
 Graphs" (2021).
 """
@@ -19,7 +19,7 @@ from zoo.ops.random_order import Draws
 from zoo.system.context import using
 
 WARM = 3
-"""Steps that are taken as they are before one is recorded: what is made once is made in them."""
+"""Calls that are made as they are before one is recorded: what is made once is made in them."""
 
 
 def can_record(model: nn.Module, *functions: Callable) -> bool:
@@ -41,17 +41,97 @@ def _is_own(function: Callable) -> bool:
     return package in ("zoo", "torch", "builtins")
 
 
-class CapturedStep:
-    """Takes a training step; once it has been taken a few times, by a replay of its recording.
+class Captured:
+    """Calls a function of a model; once it has been called a few times, by replays of a recording.
 
-    What the host decides in a step is decided once, in the recording: it is recorded anew when a
+    What the host decides in it is decided once, in the recording: it is recorded anew when a
     weight, a buffer or an attribute is another tensor than then, and `forget` is for all else.
-    Before each replay rates are read from the optimiser, and what the host draws is drawn. Dropout
-    draws from the GPU's own generator, whose state a replay moves on.
+    Before each replay, what the host draws is drawn. What the GPU draws comes from its own
+    generator, whose state a replay moves on.
 
     Args:
-        step: takes a step of the model by the optimiser, and returns the loss, (). It neither waits
-            for the GPU nor copies anything to it.
+        function: returns a tensor. It neither waits for the GPU nor copies anything to it.
+        model: on a GPU.
+    """
+
+    what = "evaluation"
+
+    def __init__(self, function: Callable[[], Tensor], model: nn.Module):
+        self.function, self.model = function, model
+        self.stream = torch.cuda.Stream(next(model.parameters()).device)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the recording: the next calls are others."""
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.made, self.at, self.draws = 0, self._places(), Draws()
+
+    def __call__(self) -> Tensor:
+        """Return what the function returns; it is written on by the next call.
+
+        Raises:
+            ZooError: it cannot be recorded: why.
+        """
+        if self.graph is not None and self.at != self._places():
+            self.forget()
+        if self.made < WARM:
+            self.made += 1
+            with using(draws=self.draws if self.made == WARM else None):
+                return self._aside()
+        if self.graph is None:
+            self._record()
+        self.before_replay()
+        self.draws.renew()
+        self.graph.replay()
+        return self.found
+
+    def before_replay(self) -> None:
+        """Write for the GPU what else the host has decided. No-op."""
+
+    def recording(self) -> contextlib.AbstractContextManager:
+        """Return the context of a recording: none."""
+        return contextlib.nullcontext()
+
+    def _aside(self) -> Tensor:
+        """Call it as it is, on the stream that a recording is to be made on."""
+        present = torch.cuda.current_stream()
+        self.stream.wait_stream(present)
+        with torch.cuda.stream(self.stream):
+            found = self.function()
+        present.wait_stream(self.stream)
+        return found
+
+    def _record(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with (
+                self.recording(),
+                using(draws=self.draws, recording=True),
+                torch.cuda.graph(graph, stream=self.stream),
+            ):
+                self.found = self.function()
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise ZooError(
+                f"this {self.what} cannot be recorded: {reason}. Leave `train.capture` out."
+            ) from error
+        self.graph, self.at = graph, self._places()
+
+    def _places(self) -> list[int]:
+        """Return where the numbers of the model are, those of plain attributes too."""
+        named = (vars(module).values() for module in self.model.modules())
+        plain = (each for values in named for each in values if isinstance(each, Tensor))
+        return [each.data_ptr()
+                for each in (*self.model.parameters(), *self.model.buffers(), *plain)]  # fmt: skip
+
+
+class CapturedStep(Captured):
+    """Takes a training step, and returns its loss, ().
+
+    Before each replay rates are read from the optimiser.
+
+    Args:
+        step: takes a step of the model by the optimiser, and returns the loss, ().
         model: on a GPU.
         optimiser: one that moves all weights in one kernel, `fused`.
 
@@ -59,11 +139,12 @@ class CapturedStep:
         ZooError: the optimiser has no such kernel.
     """
 
+    what = "training step"
+
     def __init__(
         self, step: Callable[[], Tensor], model: nn.Module, optimiser: torch.optim.Optimizer
     ):
-        self.step, self.model, self.optimiser = step, model, optimiser
-        groups = optimiser.param_groups
+        self.optimiser, groups = optimiser, optimiser.param_groups
         if not all(group.get("fused") for group in groups):
             raise ZooError(
                 "`capture` needs an optimiser that is one kernel of the GPU from the first step "
@@ -71,64 +152,14 @@ class CapturedStep:
             )
         device = groups[0]["params"][0].device
         self.rates = [torch.zeros((), device=device) for _ in groups]
-        self.stream = torch.cuda.Stream(device)
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget the recording: the next steps are others."""
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.taken, self.at, self.draws = 0, self._places(), Draws()
-
-    def __call__(self) -> Tensor:
-        """Take a step and return its loss, (); it is written on by the next one.
-
-        Raises:
-            ZooError: it cannot be recorded: why.
-        """
-        if self.graph is not None and self.at != self._places():
-            self.forget()
-        if self.taken < WARM:
-            self.taken += 1
-            with using(draws=self.draws if self.taken == WARM else None):
-                return self._aside()
-        if self.graph is None:
-            self._record()
-        self._write_rates()
-        self.draws.renew()
-        self.graph.replay()
-        return self.loss
-
-    def _aside(self) -> Tensor:
-        """Take it as it is, on the stream that a recording is to be made on."""
-        present = torch.cuda.current_stream()
-        self.stream.wait_stream(present)
-        with torch.cuda.stream(self.stream):
-            loss = self.step()
-        present.wait_stream(self.stream)
-        return loss
-
-    def _record(self) -> None:
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with (
-                self._rates_on_the_gpu(),
-                using(draws=self.draws, recording=True),
-                torch.cuda.graph(graph, stream=self.stream),
-            ):
-                self.loss = self.step()
-        except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
-            raise ZooError(
-                f"this training step cannot be recorded: {reason}. Leave `train.capture` out."
-            ) from error
-        self.graph, self.at = graph, self._places()
+        super().__init__(step, model)
 
     @contextlib.contextmanager
-    def _rates_on_the_gpu(self) -> Iterator[None]:
+    def recording(self) -> Iterator[None]:
         """Have the optimiser read its rates from the GPU, where they can be changed afterwards."""
         groups = self.optimiser.param_groups
         own = [{key: group.get(key) for key in ("lr", "capturable")} for group in groups]
-        self._write_rates()
+        self.before_replay()
         for group, rate in zip(groups, self.rates, strict=True):
             group.update(lr=rate, capturable=True)
         try:
@@ -137,13 +168,38 @@ class CapturedStep:
             for group, each in zip(groups, own, strict=True):
                 group.update(each)
 
-    def _write_rates(self) -> None:
+    def before_replay(self) -> None:
+        """Write the present rates."""
         for rate, group in zip(self.rates, self.optimiser.param_groups, strict=True):
             rate.fill_(group["lr"])
 
-    def _places(self) -> list[int]:
-        """Return where the numbers of the model are, those of plain attributes too."""
-        named = (vars(module).values() for module in self.model.modules())
-        plain = (each for values in named for each in values if isinstance(each, Tensor))
-        return [each.data_ptr()
-                for each in (*self.model.parameters(), *self.model.buffers(), *plain)]  # fmt: skip
+
+class Recordings:
+    """What a training has recorded, each by its name, and what it cannot."""
+
+    def __init__(self):
+        self.held: dict[str, Captured] = {}
+        self.refused: set[str] = set()
+
+    def forget(self) -> None:
+        """Let go of all: the next calls are others."""
+        self.held.clear()
+
+    def call(self, name: str, make: Callable[[], Captured], asked: bool = False) -> Tensor | None:
+        """Return what one gives, made at first; None where it cannot be recorded.
+
+        Raises:
+            ZooError: it cannot, and was asked for: why.
+        """
+        if name in self.refused:
+            return None
+        try:
+            if name not in self.held:
+                self.held[name] = make()
+            return self.held[name]()
+        except ZooError:
+            if asked:
+                raise
+        self.refused.add(name)
+        self.held.pop(name, None)
+        return None

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Callable
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,8 @@ from zoo.nn.running_statistics import RunningStatistics
 from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.training.captured import CapturedStep, can_record
+from zoo.system.memory import upload
+from zoo.training.captured import Captured, CapturedStep, Recordings, can_record
 from zoo.training.full_batch import (
     Apart,
     Divided,
@@ -35,6 +37,8 @@ from zoo.training.full_batch import (
     Whole,
     autocast,
     infer,
+    nodes_of,
+    score,
 )
 from zoo.training.layerwise import Layerwise
 from zoo.training.mini_batch import BATCHING, Batches
@@ -60,8 +64,9 @@ class Steps:
         evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
             has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
             `batches`, as training does.
-        capture: whether a GPU is to record the step and replay it, see `CapturedStep`; None: that
-            of a whole graph of at most `RECORDED` nodes, of a model without code from elsewhere.
+        capture: whether a GPU is to record the step and the evaluation and replay them, see
+            `Captured`; None: those of a whole graph of at most `RECORDED` nodes, of a model without
+            code from elsewhere.
 
     Attributes:
         over: the mini-batch strategy of training.
@@ -82,7 +87,7 @@ class Steps:
     capture: bool | None = None
 
     def __post_init__(self):
-        self._captured: CapturedStep | None = None
+        self._recordings = Recordings()
         redeal = local_redeal(self.model) if process_group.count() > 1 else None
         data, split = self.on.data, self.on.split
         given = (data, split.train, self.device)
@@ -132,8 +137,8 @@ class Steps:
         self.model.begin_epoch(epoch)
 
     def forget(self) -> None:
-        """Forget the step that was recorded: a phase begins, or the optimiser has another state."""
-        self._captured = None
+        """Forget what was recorded: a phase begins, or the optimiser has another state."""
+        self._recordings.forget()
 
     def train(
         self,
@@ -151,13 +156,13 @@ class Steps:
         Raises:
             ZooError: the loss is not finite.
         """
-        self.model.train()
         losses = _Losses(epoch, optimiser)
         if self.capture:
             pace(1.0)
             if (loss := self._captured_step(optimiser)) is not None:
                 losses.append(loss)
                 return losses.mean()
+        self.model.train()
         found: Tensor | None = None
         statistics = RunningStatistics(self.model, self._together())
         for part in self.over.parts(epoch):
@@ -184,8 +189,10 @@ class Steps:
         """
         if self.asked is None:
             return lambda part: process_group.of_first(0.0)
-        score = self.asked.scores(self.model, self.on, self.precision)
-        return lambda part: process_group.of_first(score(part))
+        if self.capture and self.asked is self.over and (found := self._captured_scores()):
+            return found
+        found = self.asked.scores(self.model, self.on, self.precision)
+        return lambda part: process_group.of_first(found(part))
 
     def _loss(self, part: Part) -> Tensor:
         with autocast(part.x.device, self.precision):
@@ -200,12 +207,10 @@ class Steps:
         return part.weight * loss + part.share * penalty
 
     def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor | None:
-        """Take the step of the whole graph, by a replay as soon as it is recorded.
-
-        Where it cannot be recorded, and nobody has asked for that, it is not taken: None.
-        """
+        """Take the step of the whole graph, by a replay as soon as it is recorded."""
 
         def step() -> Tensor:
+            self.model.train()
             (part,) = self.over.parts(0)
             optimiser.zero_grad(set_to_none=True)
             loss = self._loss(part)
@@ -213,14 +218,25 @@ class Steps:
             self._step(optimiser)
             return loss.detach()
 
-        try:
-            self._captured = self._captured or CapturedStep(step, self.model, optimiser)
-            return self._captured()
-        except ZooError:
-            if self._asked_for:
-                raise
-        self.capture, self._captured = False, None
-        return None
+        make = partial(CapturedStep, step, self.model, optimiser)
+        return self._recordings.call("step", make, self._asked_for)
+
+    def _captured_scores(self) -> Score | None:
+        """Answer for the whole graph, likewise; return the metric of each part."""
+
+        def answers() -> Tensor:
+            return infer(self.model, self.over, self.precision, ask)
+
+        nodes, y = self._measured
+        ask = partial(self.over.logits, nodes=nodes)
+        logits = self._recordings.call("evaluation", partial(Captured, answers, self.model))
+        return None if logits is None else score(logits, y, self.on)
+
+    @cached_property
+    def _measured(self) -> tuple[Tensor, Tensor]:
+        """The nodes of all parts and their labels, where the model is."""
+        nodes = upload(nodes_of(self.on.split), self.device)
+        return nodes, self.over.data.y[nodes]
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
         self.over.combine(self.model)

@@ -246,6 +246,7 @@ class _State:
     def finish(self, interrupted: bool) -> Fit:
         """Give the model its best weights and return its scores and the cost."""
         self.best.restore()
+        self.model.eval()
         cost = statistics.median(self.seconds) if self.seconds else 0.0
         return Fit(self.best.epoch, **self.best.scores, epochs=len(self.seconds),
                    seconds_per_epoch=cost, interrupted=interrupted)  # fmt: skip

@@ -80,6 +80,18 @@ Score = Callable[[str], float]
 """The metric of a part of the split: train, val or test."""
 
 
+def nodes_of(split: Split) -> Tensor:
+    """Return the nodes of all parts, (m,), one part after another."""
+    return torch.cat([getattr(split, each) for each in PARTS])
+
+
+def score(logits: Tensor, y: Tensor, on: TrainingData) -> Score:
+    """Return the metric of each part, for the logits (m, C) and labels of `nodes_of` its split."""
+    sizes = [len(getattr(on.split, each)) for each in PARTS]
+    pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
+    return lambda part: on.task.metric(*pairs[part])
+
+
 class Part(NamedTuple):
     """A mini-batch: what a model is given at a time in training.
 
@@ -127,13 +139,9 @@ class Whole:
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Answer for the nodes of all parts at once; return the metric of each part."""
-        parts = [getattr(on.split, each) for each in PARTS]
-        nodes = torch.cat(parts)
+        nodes = nodes_of(on.split)
         logits = infer(model, self, precision, lambda answer: self.logits(answer, nodes))
-        y = upload(on.data.y[nodes], logits.device)
-        sizes = [len(each) for each in parts]
-        pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
-        return lambda part: on.task.metric(*pairs[part])
+        return score(logits, upload(on.data.y[nodes], logits.device), on)
 
     def combine(self, model: nn.Module) -> None:
         """Reduce gradients over processes. No-op: they are identical on every rank."""
