@@ -4,6 +4,7 @@
 """
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -251,6 +252,15 @@ def test_rooms_are_counted(tmp_path):
 
 def test_no_circle():
     assert count(ROOT)["circles"] == 0
+
+
+def test_benchmarks_import_what_there_is():
+    for path in sorted(ROOT.parent.glob("benchmarks/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("zoo"):
+                module = importlib.import_module(node.module)
+                missing = [each.name for each in node.names if not hasattr(module, each.name)]
+                assert not missing, f"{path.name}: {node.module} has no {missing}"
 
 
 if __name__ == "__main__":

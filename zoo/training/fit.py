@@ -130,10 +130,10 @@ def fit(
         label_smoothing: share of each label that is spread over all classes, in the loss.
         inductive: train on the training nodes alone; validation and test nodes are seen, together
             with these, when they are measured and not before.
-        capture: record the step of a small graph once as a CUDA graph and replay it: a GPU is
-            asked for one thing instead of hundreds. Not with `lamb`, nor of attention that itself
-            draws inside of random batches; on a CPU the same as without. Left out, it is recorded
-            where it can be, of at most 100,000 nodes, by models without code from elsewhere.
+        capture: record step and evaluation of a small graph once as CUDA graphs and replay them: a
+            GPU is asked for one thing instead of hundreds. No step with `lamb`, nor of attention
+            that itself draws inside of random batches; on a CPU the same as without. Left out, they
+            are recorded where they can be, of at most 100,000 nodes, without code from elsewhere.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
