@@ -189,9 +189,8 @@ class Steps:
         """
         if self.asked is None:
             return lambda part: process_group.of_first(0.0)
-        if self.capture and self.asked is self.over and (found := self._captured_scores()):
-            return found
-        found = self.asked.scores(self.model, self.on, self.precision)
+        found = self._captured_scores() if self.capture and self.asked is self.over else None
+        found = found or self.asked.scores(self.model, self.on, self.precision)
         return lambda part: process_group.of_first(found(part))
 
     def _loss(self, part: Part) -> Tensor:
