@@ -322,10 +322,27 @@ def test_what_can_be_done_about_a_run_that_fails_is_said(tiny, monkeypatch, tmp_
     with pytest.raises(ZooError) as raised:
         compare(contestants([str(tiny)], baselines=False), runs=tmp_path / "none")
     assert str(raised.value) == "tiny failed (exit code 2). Change it."
-    bad = "gcn-sbm"
-    with pytest.raises(ZooError) as raised:
-        compare(contestants([str(tiny)]), runs=tmp_path / "runs")
-    assert "name a recipe or a run of gcn. What was finished before is in" in str(raised.value)
+    bad = "second"
+    second = tmp_path / f"{bad}.yaml"
+    second.write_text(TINY)
+    with pytest.raises(ZooError, match="or leave it out. What was finished before is in"):
+        compare(contestants([str(tiny), str(second)]), runs=tmp_path / "runs")
+
+
+def test_a_baseline_that_fails_is_left_out_of_the_table_and_said(tiny, monkeypatch, tmp_path):
+    def train(plan, device, runs, quiet):
+        if plan.model["name"] == "gcn":
+            raise launch.NotFinished("gcn-sbm was killed.")
+        return run_recipe(plan, device=device, runs=runs)
+
+    monkeypatch.setattr(comparing, "train_apart", train)
+    told = []
+    rows = compare(contestants([str(tiny)]), runs=tmp_path, tell=told.append)
+    assert sorted(each["recipe"] for each in rows) == ["mlp-sbm", "tiny"]
+    assert told[-1] == (
+        "gcn-sbm was killed. The others are compared without it. Change it, or name a recipe or a "
+        "run of gcn."
+    )
 
 
 def test_runs_and_recipes_of_two_data_sets_are_named_as_they_were_asked_for(tiny, tmp_path):

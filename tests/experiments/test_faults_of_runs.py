@@ -245,10 +245,12 @@ def test_a_few_more_threads_than_cores_are_taken_and_told():
     known = {"recipe": "x", "recipe_sha256": "0", "processes": 1, "device": "cpu", "cpu": "AVX2"}
     cores = os.cpu_count()
     more = [Environment(**known, threads=each * cores, packages={}) for each in (1, 2, 17)]
-    assert [threads_of(each) for each in more] == [cores, 2 * cores, None]
+    assert [threads_of(each, "cpu") for each in more] == [cores, 2 * cores, None]
+    assert threads_of(more[0], "cuda") is None  # whose last digits are others anyway
     now = {"code": "0", "device": "cpu", "cpu": "AVX2", "packages": {}}
     said = [differences(each, now) for each in more]
     assert not said[0] and "stay the same" in said[1][0] and "may differ" in said[2][0]
+    assert len(differences(more[2], {**now, "device": "cuda"})) == 1
 
 
 def test_reproduce_takes_the_threads_of_what_was_verified(tmp_path, command):

@@ -48,13 +48,15 @@ def compare(
         runs: where runs are looked for and written.
         again: train recipes anew whose runs are finished.
         quiet: nothing is told of the progress of a training.
-        tell: called with a sentence before each run.
+        tell: called with a sentence before each run, and at the end with one about each baseline
+            that was added and did not finish, without which the others are compared.
 
     Raises:
-        ZooError: a run did not finish; it goes on the next time, and those before it are read,
-            unless `again` is asked for again.
+        ZooError: a run that was named did not finish; it goes on the next time, and those before it
+            are read, unless `again` is asked for again.
     """
     rows: list[Row] = []
+    missing: list[str] = []
     for number, entry in enumerate(entries, start=1):
         known = entry.summary or (None if again else finished(entry.plan, runs))
         if known is None:
@@ -62,9 +64,14 @@ def compare(
         try:
             summary = known or _trained(entry.plan, device, runs, again, quiet)
         except NotFinished as error:
+            if entry.added:
+                missing.append(f"{error} The others are compared without it. {_other(entry)}")
+                continue
             kept = None if again or all(each["named"] for each in rows) else runs
-            raise ZooError(f"{error} {_advice(entry, entries, kept)}") from None
+            raise ZooError(f"{error} {_advice(entries, kept)}") from None
         rows.append({**_row(entry, summary), "read": known is not None})
+    for each in missing:
+        tell(each)
     if len(metrics := sorted({each["metric"] for each in rows})) > 1:
         raise ZooError(f"these are measured by {' and by '.join(metrics)}; compare those of one.")
     names = [each["recipe"] for each in rows]
@@ -92,15 +99,15 @@ def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> d
     return {**resume_apart(folder, device, quiet=quiet), "recipe": plan.recipe.name}
 
 
-def _advice(entry: Contestant, entries: Sequence[Contestant], runs: Path | None) -> str:
-    """Say what can be done where an entry did not finish, and what is kept in `runs`, if any."""
-    model = entry.plan.model["name"]
+def _other(entry: Contestant) -> str:
+    """Say how to have a baseline that was added and did not finish."""
+    return f"Change it, or name a recipe or a run of {entry.plan.model['name']}."
+
+
+def _advice(entries: Sequence[Contestant], runs: Path | None) -> str:
+    """Say what can be done where one did not finish, and what is kept in `runs`, if any."""
     several = sum(not each.added for each in entries) > 1
     advice = "Change it, or leave it out." if several else "Change it."
-    if entry.added:
-        advice = (
-            f"It stands beside what was named: change it, or name a recipe or a run of {model}."
-        )
     kept = f" What was finished before is in {runs} and will be read, not repeated." if runs else ""
     return advice + kept
 

@@ -106,7 +106,8 @@ def resume_run(
 ) -> dict[str, Any]:
     """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
 
-    A run of several processes goes on in as many, and each with as many threads as before.
+    A run of several processes goes on in as many, and on the same device each with as many threads
+    as before.
 
     Args:
         folder: the run's folder; every process has to see it.
@@ -132,7 +133,7 @@ def resume_run(
     begun = read_environment(record.folder)
     if begun is not None:
         same_files(begun.files, plan)
-    with using_threads(threads_of(begun)):
+    with using_threads(threads_of(begun, str(choose_device(device)))):
         if first:
             process_group.wait()  # the others have read what is there
             record.clean()

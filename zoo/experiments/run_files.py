@@ -152,11 +152,11 @@ def read_environment(folder: Path) -> Environment | None:
 
 def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
     """Return what may keep a run that goes on from the numbers of an unbroken one, in sentences."""
+    may = "its numbers may differ in their last digits from those of one that was not ended."
     if begun is None:
         return [
             "Nothing says with how many processes and threads the run was begun: unless with as "
-            "many as now, its numbers may differ in their last digits from those of one that was "
-            "not ended."
+            f"many as now, {may}"
         ]
     said = []
     present = {**now, **now["packages"]}
@@ -168,16 +168,14 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
         if present.get(name) != was
     ]
     if other:
-        said.append(
-            f"The run goes on with {', '.join(other)}: its numbers may differ in their last digits "
-            "from those of one that was not ended."
-        )
+        said.append(f"The run goes on with {', '.join(other)}: {may}")
     cores = os.cpu_count() or 1
-    if threads_of(begun) is None:
+    if begun.device != now["device"]:
+        return said
+    if threads_of(begun, begun.device) is None:
         said.append(
             f"The run was begun with {begun.threads} threads, which is too many for {cores} cores: "
-            "with fewer, its numbers may differ in their last digits from those of one that was "
-            "not ended."
+            f"with fewer, {may}"
         )
     elif begun.threads > cores:
         said.append(
@@ -187,10 +185,10 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
     return said
 
 
-def threads_of(begun: Environment | None) -> int | None:
-    """Return with how many threads a run goes on; None: with as many as torch has here."""
-    most = _THREADS * (os.cpu_count() or 1)
-    return begun.threads if begun is not None and begun.threads <= most else None
+def threads_of(begun: Environment | None, device: str) -> int | None:
+    """Return with how many threads a run goes on on a device; None: as many as torch has here."""
+    most = _THREADS * (os.cpu_count() or 1) if begun and begun.device == device else 0
+    return begun.threads if begun and begun.threads <= most else None
 
 
 def read_result(folder: Path, seed: int) -> Result | None:
