@@ -1,4 +1,4 @@
-"""Every shipped recipe loads, runs two epochs on a tiny graph, and refuses each misspelt key."""
+"""Every shipped recipe loads and refuses each misspelt key; one of each kind runs two epochs."""
 
 import copy
 import json
@@ -18,6 +18,24 @@ from zoo.experiments.resolve import load_recipe, write_out
 from zoo.experiments.run import run_recipe
 
 each_recipe = pytest.mark.parametrize("name", recipe_names())
+
+
+def kind(settings):
+    """What is left of settings without the sizes of their numbers."""
+    if isinstance(settings, dict):
+        return sorted((key, kind(each)) for key, each in settings.items())
+    if isinstance(settings, bool) or not re.fullmatch(r"[\d.]+(e-?\d+)?", str(settings)):
+        return str(settings)
+    return float(settings) > 0
+
+
+def kind_of(name):
+    content = yaml.load(recipe_file(name).read_text(), yaml.CSafeLoader)
+    return str([kind(content.get(key)) for key in ("model", "train", "encoding", "graph", "task")])
+
+
+OF_EACH_KIND = sorted({kind_of(name): name for name in reversed(recipe_names())}.values())
+"""Recipes of which no two have the same options, but for the sizes of numbers."""
 
 FIRST = {recipe_file(name).parent: name for name in reversed(recipe_names())}
 """One recipe of each model, which is trained twice, to the same scores."""
@@ -55,7 +73,7 @@ def test_it_loads_and_is_complete(name):
     assert write_out(load_recipe(write_out(recipe))) == write_out(recipe)
 
 
-@each_recipe
+@pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
     data = copy.deepcopy(load_recipe(name).plain())
     small = {"dim": 8} if isinstance(data["model"], dict) else {}
