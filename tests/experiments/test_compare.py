@@ -340,8 +340,8 @@ def test_a_baseline_that_fails_is_left_out_of_the_table_and_said(tiny, monkeypat
     rows = compare(contestants([str(tiny)]), runs=tmp_path, tell=told.append)
     assert sorted(each["recipe"] for each in rows) == ["mlp-sbm", "tiny"]
     assert told[-1] == (
-        "gcn-sbm was killed. The others are compared without it. Change it, or name a recipe or a "
-        "run of gcn."
+        "gcn-sbm was killed. The others are compared without it. Name a recipe or a run of gcn in "
+        "its place."
     )
 
 

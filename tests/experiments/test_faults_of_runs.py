@@ -247,6 +247,8 @@ def test_a_few_more_threads_than_cores_are_taken_and_told():
     more = [Environment(**known, threads=each * cores, packages={}) for each in (1, 2, 17)]
     assert [threads_of(each, "cpu") for each in more] == [cores, 2 * cores, None]
     assert threads_of(more[0], "cuda") is None  # whose last digits are others anyway
+    first = more[0].model_copy(update={"device": "cuda:0"})
+    assert threads_of(first, "cuda:1") == cores  # that of another process of the run
     now = {"code": "0", "device": "cpu", "cpu": "AVX2", "packages": {}}
     said = [differences(each, now) for each in more]
     assert not said[0] and "stay the same" in said[1][0] and "may differ" in said[2][0]

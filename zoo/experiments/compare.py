@@ -65,7 +65,7 @@ def compare(
             summary = known or _trained(entry.plan, device, runs, again, quiet)
         except NotFinished as error:
             if entry.added:
-                missing.append(f"{error} The others are compared without it. {_other(entry)}")
+                missing.append(f"{error} The others are compared without it. {_instead(entry)}")
                 continue
             kept = None if again or all(each["named"] for each in rows) else runs
             raise ZooError(f"{error} {_advice(entries, kept)}") from None
@@ -99,9 +99,9 @@ def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> d
     return {**resume_apart(folder, device, quiet=quiet), "recipe": plan.recipe.name}
 
 
-def _other(entry: Contestant) -> str:
-    """Say how to have a baseline that was added and did not finish."""
-    return f"Change it, or name a recipe or a run of {entry.plan.model['name']}."
+def _instead(entry: Contestant) -> str:
+    """Say what to name in the place of a baseline that was added and did not finish."""
+    return f"Name a recipe or a run of {entry.plan.model['name']} in its place."
 
 
 def _advice(entries: Sequence[Contestant], runs: Path | None) -> str:

@@ -200,7 +200,7 @@ def _summary_of(
     command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
     own = {"OMP_NUM_THREADS": str(threads)} if threads else {}
     done = _run(command, {**os.environ, **own})
-    if done.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    if done.returncode in (128 + each for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
         raise KeyboardInterrupt
     if done.returncode != 0:
         how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"

@@ -15,6 +15,7 @@ from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
+from zoo.system.environment import of_one_kind
 from zoo.system.memory import peak_memory
 from zoo.training.checksums import Damaged, unsealed_json, unsealed_text
 
@@ -170,7 +171,7 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
     if other:
         said.append(f"The run goes on with {', '.join(other)}: {may}")
     cores = os.cpu_count() or 1
-    if begun.device != now["device"]:
+    if not of_one_kind(begun.device, now["device"]):
         return said
     if threads_of(begun, begun.device) is None:
         said.append(
@@ -187,8 +188,9 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
 
 def threads_of(begun: Environment | None, device: str) -> int | None:
     """Return with how many threads a run goes on on a device; None: as many as torch has here."""
-    most = _THREADS * (os.cpu_count() or 1) if begun and begun.device == device else 0
-    return begun.threads if begun and begun.threads <= most else None
+    if begun is None or not of_one_kind(begun.device, device):
+        return None
+    return begun.threads if begun.threads <= _THREADS * (os.cpu_count() or 1) else None
 
 
 def read_result(folder: Path, seed: int) -> Result | None:

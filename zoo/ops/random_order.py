@@ -19,7 +19,7 @@ def drawn_seed() -> int | None:
     """Return a seed that the global generator draws; in a trace None: what it seeds draws it.
 
     Raises:
-        ZooError: a step is being recorded, whose replays would all have this seed.
+        ZooError: a call is being recorded, whose replays would all have this seed.
     """
     if torch.compiler.is_compiling():
         return None
@@ -38,7 +38,7 @@ Draw = Callable[[int | None], Tensor]
 def drawn(draw: Draw) -> tuple[Tensor, int | None]:
     """Return what is drawn with a seed of the global generator, and the seed.
 
-    Of a step that is recorded it is what `Draws` has ready, with no seed.
+    Of a call that is recorded it is what `Draws` has ready, with no seed.
     """
     draws = None if torch.compiler.is_compiling() else context().draws
     if draws is not None:
@@ -48,9 +48,9 @@ def drawn(draw: Draw) -> tuple[Tensor, int | None]:
 
 
 class Draws:
-    """What a step draws on the host, so that it can be drawn before the step instead.
+    """What a call draws on the host, so that it can be drawn before the call instead.
 
-    The step is taken once with `using(draws=...)`, and then recorded with it: the recording reads
+    The call is made once with `using(draws=...)`, and then recorded with it: the recording reads
     what was drawn, and `renew` draws all of it anew in its place, in the same order.
     """
 

@@ -25,10 +25,10 @@ class Context(NamedTuple):
             estimates of memory. Read by `attend_in_batches`, whose `recompute: auto` depends on it.
         torch_only: whether sums over neighbours are computed as on a GPU that DGL was not built
             for; set by estimates of memory. Read by `zoo.graphs.message_passing`.
-        draws: a `Draws`, which has ready what a recorded step draws; set by `CapturedStep`. Read by
+        draws: a `Draws`, which has ready what a recorded call draws; set by `Captured`. Read by
             `drawn`.
-        recording: whether a step is being recorded; set by `CapturedStep`. Read by `drawn_seed` and
-            `Draws`.
+        recording: whether a step or an evaluation is being recorded; set by `Captured`. Read by
+            `drawn_seed` and `Draws`.
     """
 
     identities: Tensor | None = None

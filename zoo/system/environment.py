@@ -93,6 +93,11 @@ def last_digits(device: torch.device) -> dict[str, Any]:
     }
 
 
+def of_one_kind(device: str, other: str) -> bool:
+    """Return whether devices are of one kind, such as `cuda:0` and `cuda:1` of two processes."""
+    return device.partition(":")[0] == other.partition(":")[0]
+
+
 @contextlib.contextmanager
 def using_threads(count: int | None) -> Iterator[None]:
     """Let torch use so many threads inside; None: as many as it does."""

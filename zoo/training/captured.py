@@ -54,8 +54,6 @@ class Captured:
         model: on a GPU.
     """
 
-    what = "evaluation"
-
     def __init__(self, function: Callable[[], Tensor], model: nn.Module):
         self.function, self.model = function, model
         self.stream = torch.cuda.Stream(next(model.parameters()).device)
@@ -113,7 +111,7 @@ class Captured:
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             raise ZooError(
-                f"this {self.what} cannot be recorded: {reason}. Leave `train.capture` out."
+                f"this training cannot be recorded: {reason}. Leave `train.capture` out."
             ) from error
         self.graph, self.at = graph, self._places()
 
@@ -138,8 +136,6 @@ class CapturedStep(Captured):
     Raises:
         ZooError: the optimiser has no such kernel.
     """
-
-    what = "training step"
 
     def __init__(
         self, step: Callable[[], Tensor], model: nn.Module, optimiser: torch.optim.Optimizer

@@ -64,9 +64,9 @@ class Steps:
         evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
             has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
             `batches`, as training does.
-        capture: whether a GPU is to record the step and the evaluation and replay them, see
-            `Captured`; None: those of a whole graph of at most `RECORDED` nodes, of a model without
-            code from elsewhere.
+        capture: whether a GPU is to record the step and the evaluation of the whole graph and
+            replay them, see `Captured`; None: of at most `RECORDED` nodes, and a model without code
+            from elsewhere. An evaluation that cannot be recorded is made as it is.
 
     Attributes:
         over: the mini-batch strategy of training.
@@ -185,7 +185,8 @@ class Steps:
     def evaluate(self) -> Score:
         """Run inference once; return the metric as a function of the part: train, val or test.
 
-        All processes have to call both; they get the first one's metric.
+        All processes have to call both; they get the first one's metric. It is asked for before the
+        next evaluation, which may write on the logits of this one.
         """
         if self.asked is None:
             return lambda part: process_group.of_first(0.0)

@@ -63,7 +63,7 @@ class Hooks(NamedTuple):
     """What the caller of `fit` does at fixed places of the training loop.
 
     Attributes:
-        watch: called after every epoch.
+        watch: called after every epoch, the model in training or in eval mode.
         arrange: `(the model's parameter groups, lr)` to the parameter groups of the optimiser.
         checkpoint: where training resumes from if it holds a state; it is offered the state after
             every epoch. None: no state is kept.
@@ -133,7 +133,8 @@ def fit(
         capture: record step and evaluation of a small graph once as CUDA graphs and replay them: a
             GPU is asked for one thing instead of hundreds. No step with `lamb`, nor of attention
             that itself draws inside of random batches; on a CPU the same as without. Left out, they
-            are recorded where they can be, of at most 100,000 nodes, without code from elsewhere.
+            are recorded of at most 100,000 nodes and a model without code from elsewhere, but an
+            evaluation neither `layerwise` nor of `inductive`.
 
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
