@@ -531,7 +531,10 @@ def test_a_training_is_asked_to_end_with_what_began_it(tmp_path, monkeypatch):
     assert kept.read_text() == "kept"
 
 
-@pytest.mark.parametrize("code,error", [(130, KeyboardInterrupt), (-9, ZooError), (2, ZooError)])
+@pytest.mark.parametrize(
+    "code,error",
+    [(130, KeyboardInterrupt), (129, KeyboardInterrupt), (-9, ZooError), (2, ZooError)],
+)
 def test_a_run_that_does_not_finish(tiny, monkeypatch, tmp_path, code, error):
     done = subprocess.CompletedProcess([], code, "")
     monkeypatch.setattr(launch, "_run", lambda *_: done)
