@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from zoo.config.shipped import recipe_folder
 from zoo.datasets.load import default_split
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
-from zoo.reports.recipe_pages import metric_of, outdated, pages, results_page, write_pages
+from zoo.reports.recipe_pages import outdated, pages, write_pages
+from zoo.reports.results import metric_of, results_page, results_picture
 
 MODELS = sorted(path.name for path in recipe_folder().iterdir() if path.is_dir())
 
@@ -49,6 +51,15 @@ def test_a_file_of_someone_else_is_kept(folder):
     with pytest.raises(ZooError, match="was not written by `zoo pages`"):
         write_pages(folder)
     assert (folder / "mlp" / "README.md").read_text() == "My notes."
+
+
+def test_results_are_written_beside_a_folder_of_documents_alone(folder):
+    (folder / "docs").mkdir()
+    recipes = folder / "recipes"
+    shutil.copytree(recipe_folder() / "mlp", recipes / "mlp")
+    write_pages(recipes)
+    assert "plots/results.svg" in (folder / "docs" / "results.md").read_text()
+    assert (folder / "docs" / "plots" / "results.svg").is_file() and not outdated(pages(recipes))
 
 
 def test_a_folder_without_a_page_is_found(folder):
@@ -152,8 +163,8 @@ def test_the_page_of_results_has_every_measurement(tmp_path):
     for model, scores in SCORES.items():
         assert [f"{each:.4f} ± 0.0100" in page for each in scores if each] == [
             True] * sum(map(bool, scores)), model  # fmt: skip
-    assert "| 0.9500 | 0.7000 ± 0.0200 | 0.8000 ± 0.0100 | -10.00 | 1 |  | FAIL |" in page
-    assert "- gcn-cora: not found, tried: other seeds." in page and page.count("PASS") == 10
+    assert "| 0.9500 | 0.7000 ± 0.0200 | 0.8000 ± 0.0100 | -10.00 | 1 |  | FAIL, " in page
+    assert "gcn-cora.yaml): not found, tried: other seeds." in page and page.count("PASS") == 10
     assert "gcn-pubmed" not in page and "11 recipes on 4 data sets" in page
     assert page.index("**0.9000 ± 0.0100**") < page.index("0.8000 ± 0.0100")  # karate or cora
 
@@ -162,7 +173,7 @@ def test_the_verdict_is_by_the_numbers_and_of_what_was_changed_there_is_none(tmp
     missed, *rest = measured(tmp_path)
     bare = missed.model_copy(update={"expect": missed.expect.model_copy(update={"missed": None})})
     page = results_page([bare, *rest])
-    assert page.count("| FAIL |") == 1 and "- gcn-cora: not said why." in page
+    assert page.count("| FAIL, ") == 1 and "gcn-cora.yaml): not said why." in page
     better = missed.verified.model_copy(update={"test": 0.96})
     page = results_page([missed.model_copy(update={"verified": better}), *rest])
     assert "FAIL" not in page and "Numbers that were missed" not in page
@@ -226,7 +237,7 @@ def test_of_several_recipes_of_a_model_the_plain_one_counts_in_the_ranks(tmp_pat
         for each in found
         if each.name.startswith("gcn-")
     ]
-    ranks = [results_page(each).partition("## Mean rank")[2].partition("## ")[0]
+    ranks = [results_page(each).partition("| mean rank |")[2].partition("## ")[0]
              for each in (found, [*lucky, *found])]  # fmt: skip
     assert ranks[0] == ranks[1] != ""
 
@@ -253,3 +264,48 @@ def test_what_is_asked_otherwise_is_a_table_of_its_own_and_unknown_metrics_have_
     found = results_page([far, near])
     split = default_split("chickenpox")
     assert f"## chickenpox, {split}\n" in found and f"## chickenpox, {split}, horizon 12" in found
+
+
+def panels(recipes):
+    """The texts of each panel of the picture and its marks, by title."""
+    drawing = ElementTree.fromstring(results_picture(recipes))
+    name = "{http://www.w3.org/2000/svg}"
+    found = {}
+    for each in drawing.iter(f"{name}g"):
+        title, *words = [text.text for text in each.iter(f"{name}text")]
+        found[title] = words, [path.get("class") for path in each.iter(f"{name}path")]
+    return found
+
+
+def test_the_picture_has_the_models_of_each_table_in_the_order_of_their_scores(tmp_path):
+    drawn = panels(measured(tmp_path))
+    assert len(drawn) == 5 and "mean rank, 3 data sets" in drawn
+    for place, name in enumerate(("cora", "citeseer", "actor", "karate")):
+        known = {model: own[place] for model, own in SCORES.items() if own[place]}
+        words, marks = next(each for title, each in drawn.items() if title.startswith(name))
+        names = [each for each in words if each in SCORES]
+        assert names == sorted(known, key=lambda model: -known[model])
+        assert marks.count("mark hollow any") == len(known)  # each has a published number
+        assert [each for each in marks if each[:6] == "mark c"] == [
+            "mark c0" if model == "sgformer" else "mark c1" for model in names
+        ]
+
+
+def test_the_picture_shows_how_far_a_score_is_from_the_published_one(tmp_path):
+    one, two = (each.model_copy(update={"expect": None}) for each in measured(tmp_path)[:5:4])
+    drawing = ElementTree.fromstring(results_picture([one, two]))
+    bars = [path.get("d") for path in drawing.iter() if "whisker" in (path.get("class") or "")]
+    (low, high), (other, _) = ([float(x) for x in re.findall(r"[ML]([\d.]+) ", bar)]
+                               for bar in bars)  # fmt: skip
+    own = (one.verified, two.verified)
+    apart = (own[0].test - own[1].test) / (2 * own[0].std)
+    assert (low - other) / (high - low) == pytest.approx(apart, abs=0.1)
+
+
+def test_what_the_program_itself_misses_and_what_would_have_ranked_higher_is_said(tmp_path):
+    found = measured(tmp_path)
+    better = found[0].verified.model_copy(update={"test": 0.94})
+    other = found[0].model_copy(update={"name": "gcn-cora-wide", "verified": better})
+    page = results_page([*found, other])
+    assert "| FAIL, the program misses it |" in page and "| PASS, the program misses it |" in page
+    assert "The best would be gcn-cora-wide for gcn-cora." in page

@@ -22,7 +22,7 @@ from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
-from zoo.reports.recipe_pages import metric_of, scored_on
+from zoo.reports.results import metric_of, scored_on
 from zoo.studies import STUDIES
 from zoo.training.fit import fit
 from zoo.weights.create import list_models

@@ -1,4 +1,7 @@
-"""The figures of a page: each a drawing, what it says in words, and the numbers in a table."""
+"""What a figure of a page is: a drawing, what it says in words, and the numbers in a table.
+
+And the figures of training: loss and validation score by epoch, of seeds and of runs.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zoo.reports.measures import Bin, Reliability
-from zoo.reports.svg import COLORS, DASHES, Frame, Point, element, frame, marks, path, text
-
-FEW = 10
-"""Answers below which a bin of a reliability diagram is drawn hollow."""
+from zoo.reports.history import END, ENDED, INTERRUPTED, PATIENCE, TRAINING, Curve
+from zoo.reports.svg import COLORS, DASHES, Frame, Point, frame, marks, path
 
 POINTS = 300
 """Points of a curve at most."""
+
+ROWS = 40
+"""Rows of the table of a curve at most."""
 
 
 class Key(NamedTuple):
@@ -67,100 +70,124 @@ def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
     return [points[each] for each in np.linspace(0, len(points) - 1, most).round().astype(int)]
 
 
-def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure: str,
-           note: str) -> Figure:  # fmt: skip
-    """Return the figure of scores in bins, a mark with its interval for each bin of each series."""
-    names = [each.name for each in next(iter(series.values()))]
-    known = [value for bins in series.values() for each in bins
-             for value in (each.score, each.low, each.high) if value is not None]  # fmt: skip
-    room = 16 if len(series) == 1 else 0
-    on = frame([-0.5, len(names) - 0.5], _ends(known, measure), exact=True, room=room)
-    parts = [on.drawn(label, measure, names)]
-    for index, bins in enumerate(series.values()):
-        shift = 0 if len(series) == 1 else (index / (len(series) - 1) - 0.5) * 0.5
-        told = [(place + shift, each) for place, each in enumerate(bins) if each.score is not None]
-        for place, each in told:
-            if each.low is not None and each.high is not None:
-                way = [(on.x(place), on.y(min(max(end, on.y.low), on.y.high)))
-                       for end in (each.low, each.high)]  # fmt: skip
-                parts.append(path(way, class_=f"whisker c{index % COLORS}"))
-        points = [(on.x(place), on.y(each.score)) for place, each in told]
-        parts.append(marks(index, points, 5, class_=f"mark c{index % COLORS}"))
-        if len(series) == 1:
-            parts += [text(f"{each.count:,}", on.x(place), on.y.start + 33, text_anchor="middle",
-                           class_="count") for place, each in enumerate(bins)]  # fmt: skip
-    said = " ".join(
-        f"{name}: " + ", ".join(f"{each.name}: {number(each.score)}" for each in bins) + "."
-        for name, bins in [*series.items()][:6]
+def seed_curves(curves: Sequence[Curve], metric: str) -> list[Figure]:
+    """Return the figures of loss and validation score, a line for each seed."""
+    losses = {f"seed {each.seed}": each.losses for each in curves}
+    scores = {f"seed {each.seed}": each.scores for each in curves if each.scores}
+    values = [value for line in losses.values() for _, value in line]
+    log = min(values) > 0 and max(values) > 50 * min(values)
+    scale = " (logarithmic)" if log else ""
+    found = [_lines(losses, "Training loss", f"loss{scale}", "Mean of an epoch.", log=log)]
+    if scores:
+        told = [each for each in curves if each.scores]
+        found.append(_scores(told, scores, metric))
+    return found
+
+
+def _scores(curves: Sequence[Curve], scores: Mapping[str, list[Point]], metric: str) -> Figure:
+    found = _lines(scores, "Validation score", metric, "")
+    on = _frame_of(scores)
+    parts, said = [found.drawing], []
+    for index, each in enumerate(curves):
+        end = each.scores[-1]
+        parts.append(marks(_STOPS[each.stop], [(on.x(each.last), on.y(end[1]))], 4.5,
+                           class_=f"stop c{index % COLORS}"))  # fmt: skip
+        if each.best is not None and each.best[0] > 0:
+            parts.append(marks(0, [(on.x(each.best[0]), on.y(each.best[1]))], 5,
+                               class_=f"best c{index % COLORS}"))  # fmt: skip
+        best = (
+            "none yet" if each.best is None else f"{number(each.best[1])} at epoch {each.best[0]}"
+        )
+        said.append(
+            f"Seed {each.seed}: best {best}, stopped after epoch {each.last} ({each.stop})."
+        )
+    used = {each.stop for each in curves}
+    keys = [Key("best epoch", None, 0), *(Key(f"stop: {each}", None, _STOPS[each])
+            for each in _STOPS if each in used)]  # fmt: skip
+    return found._replace(
+        drawing="".join(parts),
+        said=" ".join(said[:12]),
+        note="The weights of the best epoch are kept, and no later ones; test is measured there.",
+        keys=[*found.keys, *keys],
     )
-    rows = [
-        [each.name, *([name] if len(series) > 1 else []), f"{each.count:,}", number(each.score),
-         number(each.low), number(each.high)]
-        for name, bins in series.items() for each in bins
-    ]  # fmt: skip
-    columns = [label, *(["run"] if len(series) > 1 else []), "count", measure, "from", "to"]
-    keys = [Key(name, index, index) for index, name in enumerate(series)] if len(series) > 1 else []
-    return Figure(title, "".join(parts), on.height, said, note, keys, columns, rows)
 
 
-def _ends(known: Sequence[float], measure: str) -> list[float]:
-    """Return both ends of an axis: scores up to 1 keep that end where they come near it."""
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    room = 0.08 * (high - low) or 0.05
-    bounded = measure in ("accuracy", "roc-auc")
-    low = max(0.0, low - room) if bounded or low >= 0 else low - room
-    return [low, min(1.0, high + room) if bounded else high + room]
+_STOPS = {PATIENCE: 1, END: 3, INTERRUPTED: 7, ENDED: 7, TRAINING: 2}
+"""Why a seed stopped to the number of its mark."""
 
 
-def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
-    """Return the reliability diagram: how often answers of each probability are right."""
-    alone = len(series) == 1
-    on = frame([0, 1], [0, 1], height=330, exact=True, room=56 if alone else 0)
-    parts = [on.drawn("probability of the answer", "share that is right")]
-    parts.append(path([(on.x(0), on.y(0)), (on.x(1), on.y(1))], class_="ideal"))
-    for index, found in enumerate(series.values()):
-        points = [(on.x(float(a)), on.y(float(b)))
-                  for a, b in zip(found.confidence, found.right, strict=True)]  # fmt: skip
-        known = [point for point, count in zip(points, found.count, strict=True) if count]
-        parts.append(path(known, **style(index)))
-        for few in (True, False):
-            own = [point for point, count in zip(points, found.count, strict=True)
-                   if count and (count < FEW) == few]  # fmt: skip
-            kind = f"mark c{index % COLORS}{' hollow' if few else ''}"
-            parts.append(marks(index, own, 4.5, class_=kind) if own else "")
-    first = next(iter(series.values()))
-    if alone:
-        parts.append(histogram(first.count, on, on.height - 30, 30))
-    said = " ".join(f"{'' if alone else f'{name}: '}Expected calibration error "
-                    f"{_mean(found.errors)}." for name, found in series.items())  # fmt: skip
-    rows = [
-        [f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([name] if len(series) > 1 else []),
-         f"{found.count[low]:,}", number(found.confidence[low]), number(found.right[low])]
-        for name, found in series.items() for low in range(len(found.count))
-    ]  # fmt: skip
-    columns = ["bin", *(["run"] if len(series) > 1 else []), "count", "probability", "right"]
-    keys = [Key(f"{name}: {_mean(found.errors)}" if len(series) > 1 else name, index, index)
-            for index, (name, found) in enumerate(series.items())]  # fmt: skip
-    note = (
-        "On the dashed line probabilities are what they say; below it they promise too much. "
-        f"{said if alone else 'Beside the names: expected calibration error.'} Hollow: fewer than "
-        f"{FEW} answers.{' The bars count answers.' if alone else ''}"
+def _frame_of(lines: Mapping[str, Sequence[Point]], log: bool = False) -> Frame:
+    points = [point for line in lines.values() for point in line]
+    xs, ys = zip(*points, strict=True)
+    return frame([0, *xs], ys, log=log)
+
+
+def _lines(
+    lines: Mapping[str, Sequence[Point]], title: str, label: str, note: str, log: bool = False
+) -> Figure:
+    on = _frame_of(lines, log)
+    parts = [on.drawn("epoch", label)]
+    for index, line in enumerate(lines.values()):
+        parts.append(path([(on.x(x), on.y(y)) for x, y in thinned(line)], **style(index)))
+    said = ". ".join(
+        f"{name.capitalize()}: from {number(line[0][1])} to {number(line[-1][1])} in epoch "
+        f"{line[-1][0]:.0f}"
+        for name, line in [*lines.items()][:12]
     )
-    return Figure("Reliability", "".join(parts), on.height, said, note,
-                  keys if len(series) > 1 else [], columns, rows)  # fmt: skip
+    keys = [Key(name, index) for index, name in enumerate(lines)]
+    return Figure(title, "".join(parts), on.height, f"{said}.", note, keys,
+                  ["epoch", *lines], _table(lines))  # fmt: skip
 
 
-def _mean(errors: Sequence[float]) -> str:
-    spread = f" ± {np.std(errors, ddof=1):.3f}" if len(errors) > 1 else ""
-    return f"{np.mean(errors):.3f}{spread}"
+def _table(lines: Mapping[str, Sequence[Point]]) -> list[list[str]]:
+    """Return rows of epochs, few of them, and of each line its value there."""
+    known = [dict(line) for line in lines.values()]
+    epochs = sorted({epoch for each in known for epoch in each})
+    kept = [epoch for epoch, _ in thinned([(each, 0.0) for each in epochs], ROWS)]
+    return [[f"{epoch:.0f}", *(number(each.get(epoch)) for each in known)] for epoch in kept]
 
 
-def histogram(counts: np.ndarray, on: Frame, low: float, height: float) -> str:
-    """Return bars over the whole of the x axis of a frame, which stand at a place."""
-    width = (on.x.end - on.x.start) / len(counts)
-    return "".join(
-        element("rect", x=on.x.start + place * width + 1, width=width - 2,
-                y=low - height * count / max(counts), height=height * count / max(counts),
-                class_="bar")
-        for place, count in enumerate(counts)
-    )  # fmt: skip
+def run_curves(runs: Mapping[str, Sequence[Curve]], metric: str) -> list[Figure]:
+    """Return the figures of loss and validation score: the mean over the seeds of each run."""
+    figures = []
+    for title, label, read in (
+        ("Training loss of the runs", "loss", lambda each: each.losses),
+        ("Validation score of the runs", metric, lambda each: each.scores),
+    ):
+        bands = {name: _band([read(each) for each in curves]) for name, curves in runs.items()}
+        bands = {name: band for name, band in bands.items() if band}
+        if bands:
+            figures.append(_banded(bands, title, label, list(runs)))
+    return figures
+
+
+def _band(lines: Sequence[Sequence[Point]]) -> list[tuple[float, float, float, float]]:
+    """Return epoch, mean, least and most over the lines, as far as all of them go."""
+    known = [dict(line) for line in lines if line]
+    if not known:
+        return []
+    shared = sorted(set.intersection(*(set(each) for each in known)))
+    rows = [(epoch, [each[epoch] for each in known]) for epoch in shared]
+    return [(epoch, float(np.mean(own)), min(own), max(own)) for epoch, own in rows]
+
+
+def _banded(bands, title: str, label: str, names: list[str]) -> Figure:
+    ends = [row[each] for band in bands.values() for row in band for each in (2, 3)]
+    log = label == "loss" and min(ends) > 0 and max(ends) > 50 * min(ends)
+    on = frame([0, *(row[0] for band in bands.values() for row in band)],
+               ends, log=log)  # fmt: skip
+    parts = [on.drawn("epoch", f"{label} (logarithmic)" if log else label)]
+    lines = {}
+    for name, band in bands.items():
+        index, rows = names.index(name), thinned(band)
+        edge = [(on.x(row[0]), on.y(row[3])) for row in rows]
+        edge += [(on.x(row[0]), on.y(row[2])) for row in reversed(rows)]
+        parts.append(path(edge, class_=f"band c{index % COLORS}"))
+        parts.append(path([(on.x(row[0]), on.y(row[1])) for row in rows], **style(index)))
+        lines[name] = [(row[0], row[1]) for row in band]
+    said = ". ".join(f"{name}: from {number(line[0][1])} to {number(line[-1][1])}"
+                     for name, line in [*lines.items()][:12])  # fmt: skip
+    note = "Mean over the seeds, as far as all of them were trained; band: least and most of them."
+    keys = [Key(name, names.index(name)) for name in bands]
+    return Figure(title, "".join(parts), on.height, f"{said}.", note, keys,
+                  ["epoch", *lines], _table(lines))  # fmt: skip

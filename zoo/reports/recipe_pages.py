@@ -1,19 +1,22 @@
-"""Pages of recipes: the README.md of each model's folder, and of all that was measured."""
+"""Pages of recipes: the README.md of each model's folder, and with them that of all results."""
 
 import inspect
 import re
-import statistics
 from pathlib import Path
 
-from zoo.config import metrics
-from zoo.config.question import ASKED
-from zoo.config.recipe import Recipe, divide, word
-from zoo.datasets.files.labels import METRICS
-from zoo.datasets.load import default_split
-from zoo.datasets.load.named import known_metric
+from zoo.config.recipe import Recipe, word
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
 from zoo.registry import MODELS
+from zoo.reports.results import (
+    MADE,
+    PICTURE,
+    differences,
+    metric_of,
+    results_page,
+    results_picture,
+    table,
+)
 from zoo.system.files import write_whole
 from zoo.weights.create import list_models
 from zoo.weights.model_card import citation, summary
@@ -22,8 +25,6 @@ PAGE = "README.md"
 
 RESULTS = Path("docs") / "results.md"
 """The page of all results, beside the folder of recipes, where there is a folder of documents."""
-
-_MADE = "<!-- Written by `zoo pages` from recipes and docstrings: change those, not this page. -->"
 
 
 def write_pages(folder: Path) -> list[Path]:
@@ -38,7 +39,7 @@ def write_pages(folder: Path) -> list[Path]:
     """
     changed = outdated(pages(folder))
     for path in changed:
-        if path.exists() and _MADE not in path.read_text(encoding="utf-8"):
+        if path.exists() and MADE not in path.read_text(encoding="utf-8"):
             raise ZooError(f"{path} was not written by `zoo pages`; move it, and write them again.")
     for path, text in changed.items():
         write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
@@ -78,7 +79,9 @@ def pages(folder: Path) -> dict[Path, str]:
     made = {folder / model / PAGE: _model_page(model, each) for model, each in recipes.items()}
     results = folder.resolve().parent / RESULTS
     if results.parent.is_dir():
-        made[results] = results_page([each for group in recipes.values() for each in group])
+        every = [each for group in recipes.values() for each in group]
+        made[results] = results_page(every)
+        made[results.parent / PICTURE] = results_picture(every)
     return {folder / PAGE: _first_page(recipes), **made}
 
 
@@ -88,18 +91,18 @@ def _first_page(recipes: dict[str, list[Recipe]]) -> str:
         for model, each in recipes.items()
     ]
     parts = [
-        _MADE,
+        MADE,
         "# Recipes",
         "A folder for each model. `zoo train NAME` trains the recipe NAME.yaml, whatever folder it "
         "is in; `zoo list recipes` lists them all.",
-        _table(["model", "what", "paper", "recipes"], rows),
+        table(["model", "what", "paper", "recipes"], rows),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _model_page(model: str, recipes: list[Recipe]) -> str:
     parts = [
-        _MADE,
+        MADE,
         f"# {model}",
         summary(MODELS[model]),
         f"```text\n{_equations(model)}\n```",
@@ -108,11 +111,11 @@ def _model_page(model: str, recipes: list[Recipe]) -> str:
         "## Recipes",
         "*Expected* is what the source reports; *measured* is the test score of stored runs, mean "
         "± standard deviation over seeds, where there are any. `zoo reproduce NAME` compares them.",
-        _table(
+        table(
             ["recipe", "data set", "what", "metric", "expected", "source", "measured"],
             [_row(recipe) for recipe in recipes],
         ),
-        _differences(recipes),
+        differences(recipes),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -142,12 +145,6 @@ def _row(recipe: Recipe) -> list[str]:
     ]
 
 
-def _differences(recipes: list[Recipe]) -> str:
-    """Return a list of where recipes are not what their sources say, "" if all are."""
-    said = [f"- {each.name}: {' '.join(each.differs)}" for each in recipes if each.differs]
-    return "\n".join(["## Where they differ from their sources\n", *said]) if said else ""
-
-
 def _measured(recipe: Recipe) -> str:
     found = recipe.measured
     if found is None:
@@ -160,141 +157,3 @@ def _first_sentence(path: Path) -> str:
     """Return the comment that a recipe opens with, without its full stop."""
     first = path.read_text(encoding="utf-8").partition("\n")[0]
     return first.removeprefix("#").strip().removesuffix(".") if first.startswith("#") else ""
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["--"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, each))} |" for each in lines)
-
-
-def _cell(text: str) -> str:
-    """Keep a text in its cell."""
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def results_page(recipes: list[Recipe]) -> str:
-    """Return the page of what was measured, a table for each split of each data set."""
-    known = [each for each in recipes if each.measured]
-    groups: dict[str, list[Recipe]] = {}
-    for recipe in known:
-        groups.setdefault(scored_on(recipe), []).append(recipe)
-    names = {word(each.dataset) for each in known}
-    judged = [each for each in known if each.expect]
-    missed = [each for each in judged if not _passed(each)]
-    parts = [
-        _MADE,
-        "# Results",
-        f"{len(known)} recipes on {len(names)} data sets have been trained as they are shipped, "
-        f"{len(judged)} of them beside a published number: {len(judged) - len(missed)} are at most "
-        f"as far below it as their recipe allows, as a rule 1.5 points, {len(missed)} miss it: "
-        "what is known of why is at the end. `zoo reproduce NAME` repeats a row, `zoo reproduce "
-        "--all --write` all of them.",
-        "*Published* is the number in print, *program* what the authors' program comes to where it "
-        "was run again with the published command. *Measured* is the mean test score ± the "
-        "standard deviation over seeds, at the epoch of the best validation score. "
-        "*Difference* is that from the best row of the table, in points, of an error as it is. "
-        "The best is bold, whichever model it is. [How the defaults of models were chosen]"
-        "(tune.md#how-defaults-were-chosen).",
-        _ranks(groups),
-        *(_results(name, groups[name]) for name in sorted(groups)),
-        "## Numbers that were missed\n" if missed else "",
-        "\n".join(f"- {each.name}: {each.expect.missed or 'not said why.'}" for each in missed),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def scored_on(recipe: Recipe) -> str:
-    """Return what scores are of, data and split: those of others are no comparison."""
-    dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
-    name = word(dataset)
-    split = word(options.pop("split", None) or default_split(name) or "")
-    asked = [f"{key} {each}" for key, each in options.items() if (key, each) != ("horizon", 1)]
-    return ", ".join(each for each in (name, split, *asked) if each)
-
-
-def metric_of(recipe: Recipe) -> str | None:
-    """Return what a recipe is measured by, None where that is not known without its data."""
-    said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
-    asked = METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
-    return said or asked or known_metric(word(recipe.dataset))
-
-
-def _results(name: str, recipes: list[Recipe]) -> str:
-    metric = metric_of(recipes[0])
-    rows = sorted(recipes, key=lambda each: metrics.gain(metric, each.measured.test), reverse=True)
-    best = rows[0] if metric else None  # of an unknown one nobody knows whether more is better
-    less = f"Of `{metric}` less is better.\n\n" if metric in metrics.LOWER else ""
-    return f"## {name}\n\n{less}" + _table(
-        ["recipe", "published", "program", "measured", "difference", "seeds", "seconds", "reached"],
-        [_result(each, best) for each in rows],
-    )
-
-
-def _result(recipe: Recipe, best: Recipe | None) -> list[str]:
-    found, expect = recipe.measured, recipe.expect
-    score = f"{found.test:.4f} ± {found.std:.4f}"
-    state = "" if expect is None else "PASS" if _passed(recipe) else "FAIL"
-    return [
-        f"[{recipe.name}](../recipes/{word(recipe.model)}/{recipe.path.name})",
-        f"{expect.test:.4f}" if expect else "",
-        "{:.4f} ± {:.4f}".format(*expect.program) if expect and expect.program else "",
-        f"**{score}**" if best and found.test == best.measured.test else score,
-        _beside(found.test, best.measured.test, metric_of(recipe)) if best else "",
-        str(len(found.seeds)),
-        f"{found.seconds:,.0f} {found.gpu or ''}".strip() if found.seconds else "",
-        state,
-    ]
-
-
-def _passed(recipe: Recipe) -> bool:
-    scores = (recipe.measured.test, recipe.expect.test)
-    found, wanted = (metrics.gain(metric_of(recipe), each) for each in scores)
-    return metrics.is_reached(found - wanted, recipe.expect.within)
-
-
-def _beside(score: float, best: float, metric: str | None) -> str:
-    """Return the difference of two scores, if any: in points, of an error as it is."""
-    if score == best:
-        return ""
-    return f"{score - best:+.4f}" if metric in metrics.LOWER else f"{100 * (score - best):+.2f}"
-
-
-def _ranks(groups: dict[str, list[Recipe]]) -> str:
-    """Return the mean rank of each model over the data and splits on which all are measured.
-
-    Of a model's recipes on one of these that of the shortest name counts: to take the best by its
-    test score would favour models with many. Demšar, Statistical Comparisons of Classifiers over
-    Multiple Data Sets (JMLR 2006), section 3.2.2.
-    """
-    plain: dict[str, dict[str, float]] = {}
-    for name, recipes in groups.items():
-        for each in sorted(recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
-            if metric := metric_of(each):
-                scores = plain.setdefault(word(each.model), {})
-                scores.setdefault(name, metrics.gain(metric, each.measured.test))
-    models, common = metrics.largest_complete_part(plain, fewest=_FEWEST)
-    if not models:
-        return ""
-    from scipy import stats
-
-    scores = [[-plain[model][name] for name in common] for model in models]
-    places = dict(zip(models, stats.rankdata(scores, axis=0).tolist(), strict=True))
-    rows = [[model, *_interval(places[model])] for model in sorted(models, key=lambda each:
-            statistics.fmean(places[each]))]  # fmt: skip
-    apart = metrics.critical_difference(len(models), len(common))
-    return (
-        f"## Mean rank\n\nOf {len(models)} models on the {len(common)} data sets on which all of "
-        f"them are measured ({'; '.join(common)}); 1 is the best, ± half of the 95 % interval over "
-        "data sets (Student's t). Mean ranks that are less than the critical difference of "
-        f"{apart:.2f} apart may be so by chance (Nemenyi's test at 5 %). Of a model's recipes the "
-        "one of the shortest name counts, whichever scores best.\n\n"
-        + _table(["model", "mean rank", "±"], rows)
-    )
-
-
-_FEWEST = 3  # data sets that say something of a model in general
-
-
-def _interval(places: list[float]) -> list[str]:
-    found = metrics.paired_difference(places, [0.0] * len(places))
-    return [f"{found.mean:.2f}", "" if found.high is None else f"{found.high - found.mean:.2f}"]

@@ -14,7 +14,7 @@ from zoo.errors import ZooError
 from zoo.experiments.run_files import verdict
 from zoo.reports import sections
 from zoo.reports.answers import Found, answers_of
-from zoo.reports.curves import seed_curves
+from zoo.reports.figures import seed_curves
 from zoo.reports.history import History, read_history
 from zoo.reports.page import GENERATOR, facts, figures, page, paragraph, table
 from zoo.reports.several_runs import comparison_page

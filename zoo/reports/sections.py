@@ -10,10 +10,16 @@ from zoo.config.yaml_lines import recipe_text
 from zoo.datasets.files.labels import FORECASTING, REGRESSION
 from zoo.reports import measures
 from zoo.reports.answers import Answered, Found
-from zoo.reports.figures import Figure, binned, reliability_diagram
+from zoo.reports.figures import Figure
 from zoo.reports.history import History
 from zoo.reports.page import command, figures, folded, paragraph, table
-from zoo.reports.pictures import confusion_matrix, embedding, predictions
+from zoo.reports.pictures import (
+    binned,
+    confusion_matrix,
+    embedding,
+    predictions,
+    reliability_diagram,
+)
 from zoo.reports.svg import element, plain
 
 TARGETS = 3

@@ -11,7 +11,7 @@ from zoo.config.question import other_question
 from zoo.config.recipe import SAID, word
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
-from zoo.reports.curves import run_curves
+from zoo.reports.figures import run_curves
 from zoo.reports.history import History
 from zoo.reports.page import command, figures, page, paragraph, table
 
