@@ -152,6 +152,10 @@ def test_info_prints_what_a_model_is(zoo):
                  "sgformer-cora: Tuned again by validation"):  # fmt: skip
         assert word in done.stdout
     assert json.loads(zoo("info", "sgformer", "--json").stdout)["name"] == "sgformer"
+    done = zoo("info", "sgformer-cora")
+    assert done.returncode == 2 and "`zoo show sgformer-cora` prints it" in " ".join(
+        done.stderr.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -405,11 +409,9 @@ def test_a_model_alone_is_asked_for_its_data(zoo):
 
 
 def test_the_recipe_of_another_data_set_says_that_it_was_tuned_there(zoo):
-    said = " ".join(
-        zoo("train", "mlp-chameleon", "dataset=karate", "train.epochs=1").stderr.split()
-    )
-    assert "mlp-chameleon was tuned for chameleon: `zoo train mlp dataset=karate`" in said
+    said = " ".join(zoo("train", "mlp-actor", "dataset=karate", "train.epochs=1").stderr.split())
+    assert "mlp-actor was tuned for actor: `zoo train mlp dataset=karate`" in said
     assert "leaves out `features: row`; write `dataset.features=row`" in said
-    for silent in (["mlp-chameleon", "--quiet"], ["mlp"]):
+    for silent in (["mlp-actor", "--quiet"], ["mlp"]):
         said = zoo("train", *silent, "dataset=karate", "train.epochs=1").stderr
         assert "tuned for" not in said and "leaves out" not in said

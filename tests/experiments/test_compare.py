@@ -19,7 +19,7 @@ from zoo.cli.common import asked_kindly
 from zoo.errors import ZooError
 from zoo.experiments import compare as comparing
 from zoo.experiments import launch
-from zoo.experiments.compare import compare
+from zoo.experiments.compare import compare, others
 from zoo.experiments.contestants import BASELINES, BUDGET, SHARED, Contestant, contestants
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
@@ -252,11 +252,29 @@ def test_a_run_that_was_ended_goes_on(tiny, trained, tmp_path):
     assert row["test"] == run_recipe(tiny, runs=tmp_path / "whole")["test"]
 
 
+def test_what_was_interrupted_is_not_called_finished(tiny, tmp_path):
+    def end(seed, epoch):
+        raise KeyboardInterrupt
+
+    ended = run_recipe(tiny, runs=tmp_path, watch=end)
+    [row] = compare(contestants([ended["folder"]], baselines=False), runs=tmp_path)
+    assert [each.partition(":")[0] for each in others([row]) if "finished" in each.lower()] == []
+    assert any(each.startswith("Interrupted, not all seeds") for each in others([row]))
+
+
 def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):
     folder = Path(run_recipe(tiny, runs=tmp_path)["folder"])
     moved = folder.rename(folder.with_name("first"))
-    rows = compare(contestants([str(moved), str(moved)], baselines=False), runs=tmp_path)
-    assert [each["recipe"] for each in rows] == ["first", "first"]
+    other = shutil.copytree(moved, moved.with_name("second"))
+    rows = compare(contestants([str(moved), str(other)], baselines=False), runs=tmp_path)
+    assert sorted(each["recipe"] for each in rows) == ["first", "second"]
+
+
+def test_a_run_that_is_named_twice_is_one_row(tiny, tmp_path):
+    folder, told = run_recipe(tiny, runs=tmp_path)["folder"], []
+    entries = contestants([folder, str(tiny)], baselines=False)
+    [row] = compare(entries, runs=tmp_path, tell=told.append)
+    assert row["recipe"] == "tiny" and told == ["tiny is named twice and compared once."]
 
 
 def test_what_is_named_twice_is_compared_once():

@@ -205,3 +205,6 @@ def test_the_checksum_is_that_of_what_is_trained(tmp_path):
 def test_a_row_is_a_line(row, line, capsys):
     result_tables.reproduction({"recipe": "one", **row})
     assert capsys.readouterr().out == f"{line}\n"
+    result_tables.reproduction({"recipe": "one", **row, "differs": ["Wider.", "Longer."]})
+    said = "         differs: Wider.\n         differs: Longer.\n"
+    assert capsys.readouterr().out == f"{line}\n{said}"

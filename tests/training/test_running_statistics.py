@@ -70,3 +70,11 @@ def test_evaluation_agrees_with_training_from_the_fifth_epoch_on(name, data):
 def test_with_the_statistics_of_torch_it_does_not(data, monkeypatch):
     monkeypatch.setattr(BatchNorm, "forward", nn.BatchNorm1d.forward)
     assert max(gaps("gcn", data)[4:]) > 0.2
+
+
+@pytest.mark.parametrize("name", ["gine", "graphgps"])
+def test_deeper_sums_lag_by_a_little_and_with_those_of_torch_by_much(name, data, monkeypatch):
+    monkeypatch.setitem(STILL, name, {"dropout": 0.0})
+    assert max(gaps(name, data)[4:]) <= 0.1
+    monkeypatch.setattr(BatchNorm, "forward", nn.BatchNorm1d.forward)
+    assert max(gaps(name, data)[4:]) > 0.4

@@ -256,7 +256,8 @@ def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
         main()
     found = json.loads(capsys.readouterr().out)
     assert found["test here"] == pytest.approx(found["test"], abs=0.5e-4)
-    assert found["licence"].endswith("CC BY 4.0 (UCI)")
+    assert found["licence"] == "weights not stated; data CC BY 4.0 (UCI)"
+    assert zoo.load("gcn-digits").about.licence.startswith("weights MIT, as the zoo")
     damaged = shutil.copytree(shelf, tmp_path / "damaged")
     (damaged / "small-digits" / "config.json").write_text("{}")
     fresh.setenv("ZOO_WEIGHTS", str(damaged))
@@ -266,6 +267,13 @@ def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
     with pytest.raises(ZooError, match="ZOO_WEIGHTS names .* there is no index.json"):
         zoo.load("small-digits")
     assert zoo.load("gcn-digits").about.data == "digits"  # what comes with the zoo needs no other
+
+
+def test_without_its_data_the_rest_is_said_all_the_same(fresh, capsys):
+    fresh.setenv("ZOO_OFFLINE", "1")
+    assert called("load", "mlp-cora", "--evaluate") == 2
+    said = capsys.readouterr()
+    assert "test       0." in said.out and "the test score was not measured: " in said.err
 
 
 @pytest.fixture
@@ -341,6 +349,17 @@ def test_the_command_writes_runs(run, tmp_path, capsys, monkeypatch):
     assert (tmp_path / "to" / row["name"] / "README.md").is_file()
 
 
+def test_the_command_counts_what_it_wrote_alone(run, tmp_path, capsys):
+    assert called("publish", run, "--to", tmp_path / "to") == 0
+    [file] = (tmp_path / "to").glob("*/model.safetensors")
+    said = f"1 set of weights, {file.stat().st_size:,} bytes, written to {tmp_path / 'to'}."
+    assert said in capsys.readouterr().err
+    assert called("publish", run, "--to", tmp_path / "none", "--largest", 10) == 0
+    said = capsys.readouterr().err
+    assert "left out, larger than 10 bytes" in said and "`zoo load" not in said
+    assert f"0 sets of weights, 0 bytes, written to {tmp_path / 'none'}." in said
+
+
 def test_a_name_is_that_of_one_run_and_of_the_weights_of_the_zoo(
     run, tmp_path, capsys, monkeypatch
 ):
@@ -400,6 +419,19 @@ def test_a_wrong_answer_of_a_server_leaves_the_index_of_before(server, shelf, fr
         for each in (weights_index._index, weights_index._latest):
             each.cache_clear()
         assert zoo.load("small-digits").about.data == "digits"
+    finally:
+        (shelf / "index.json").write_text(known)
+
+
+def test_a_wrong_index_of_a_server_is_called_by_its_address(server, shelf, fresh):
+    fresh.setenv("ZOO_WEIGHTS", server[0])
+    known = (shelf / "index.json").read_text()
+    try:
+        (shelf / "index.json").write_text("{")
+        with pytest.raises(
+            ZooError, match=rf"{server[0]}/index.json is damaged .*zoo publish --to"
+        ):
+            zoo.load("small-digits")
     finally:
         (shelf / "index.json").write_text(known)
 

@@ -202,6 +202,10 @@ def info(name: str) -> dict[str, Any]:
         ZooError: no model has this name.
     """
     known = list_models()
+    if name in recipe_names():
+        model = word(load_recipe(name).model)
+        raise ZooError(f"{name} is a recipe: `zoo show {name}` prints it, `zoo info {model}` what "
+                       f"{model} is, and its recipes.")  # fmt: skip
     if name not in known:
         raise ZooError(unknown("model", name, known))
     model = MODELS[name]

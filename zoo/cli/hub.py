@@ -54,7 +54,7 @@ def load(
         str, typer.Argument(metavar="NAME", help="Of `zoo list models --pretrained`, or a folder.")
     ],
     evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Measure the test score too, where the data is here.")
+        bool, typer.Option("--evaluate", help="Measure the test score here too.")
     ] = False,
     unverified: Unverified = False,
     imports: Imports = None,
@@ -87,14 +87,20 @@ def load(
         "licence": about.licence,
         "card": str(folder / CARD),
     }
+    missing = None
     if evaluate:
-        data = dataset_of_run(folder)
-        found["test here"] = evaluate_part(model, None, "test", trained_on=data)["score"]
+        try:
+            data = dataset_of_run(folder)
+            found["test here"] = evaluate_part(model, None, "test", trained_on=data)["score"]
+        except ZooError as error:  # what the weights are is said all the same
+            missing = error
     if as_json:
         typer.echo(json.dumps(found))
     else:
         for key, each in found.items():
             console.say(f"{key:<10} {_shown(each)}")
+    if missing:
+        raise ZooError(f"the test score was not measured: {missing}")
 
 
 @app.command()
@@ -149,13 +155,14 @@ def publish(
         done = f"{row['bytes']:,} bytes, {row['bits']} bits" if row["left_out"] is None else "-"
         said = f"{row['name']}: {row['metric']} {figure(row['test'])}, {done}"
         console.remark(said if row["left_out"] is None else f"{said}; left out, {row['left_out']}")
+    written = [each for each in found if each["left_out"] is None]
     if as_json:
         typer.echo(json.dumps(found))
     else:
-        held = [each for each in found if each["left_out"] is None]
-        size = sum(each["bytes"] for each in held)
-        console.remark(f"{len(held)} weights, {size:,} bytes, are in {to}.")
-    for name in (each["name"] for each in found if each["name"] in index() and to != PRETRAINED):
+        size = sum(each["bytes"] for each in written)
+        weights = "1 set" if len(written) == 1 else f"{len(written)} sets"
+        console.remark(f"{weights} of weights, {size:,} bytes, written to {to}.")
+    for name in (each["name"] for each in written if each["name"] in index() and to != PRETRAINED):
         console.remark(f"{name} means the zoo's own weights; `zoo load {to / name}` loads these.")
 
 

@@ -59,10 +59,12 @@ def start(found) -> None:
 def rate(rate: float, as_usual: bool) -> None:
     """Print the learning rate of a fine-tuning that was given none, and why it is that one."""
     why = (
-        ": lower ones, warm-up and frozen layers were no better by validation where GCN and "
+        "lower ones, warm-up and frozen layers were no better by validation where GCN and "
         "SGFormer went from one Twitch graph to others (docs/transfer.md)"
+        if as_usual
+        else "no other was tried where layers are frozen or slower; train.lr=0.001 sets one"
     )
-    remark(f"rate {rate:g}, that of the weights' own training{why if as_usual else ''}")
+    remark(f"rate {rate:g}, that of the weights' own training: {why}")
 
 
 def score(found: dict[str, Any]) -> None:
@@ -115,7 +117,7 @@ def comparison(found: list[dict[str, Any]]) -> None:
             name,
             str(each["test"]["runs"]),
             f"{each['epochs']:.0f}",
-            "as loaded" if each["best_epoch"] < 0 else f"{each['best_epoch'] + 1:.0f}",
+            "as loaded" if each["best_epoch"] == -1 else f"{each['best_epoch'] + 1:.0f}",
             f"{each['parameters']:,}",
             _milliseconds(each),
             _gigabytes(each),
@@ -143,7 +145,7 @@ def verdict(
 
 
 def reproduction(row: dict[str, Any]) -> None:
-    """Print a line of a recipe that was trained, or why it was not."""
+    """Print a line of a recipe that was trained, or why it was not, and where it differs."""
     said = {"too long": f"takes {row.get('hours', 0):.1f} hours", "no data": "its data is not here"}
     if "test" in row:
         spread = f" ± {figure(row['std'])}" if row["std"] is not None else ""
@@ -153,6 +155,8 @@ def reproduction(row: dict[str, Any]) -> None:
         told = said.get(row["state"]) or row["sentence"]
     color = {"PASS": "green", "FAIL": "red", "error": "red"}.get(row["state"], "yellow")
     out.print(f"[{color}]{row['state']:<8}[/] {plain(row['recipe'])}: {plain(told)}")
+    for each in row.get("differs", ()):
+        out.print(f"{'':9}differs: {plain(each)}")
 
 
 def estimate(found) -> None:

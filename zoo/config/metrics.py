@@ -111,9 +111,12 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     >>> found = paired_difference([0.8, 0.9, 0.7], [0.7, 0.7, 0.4])
     >>> round(found.mean, 4), round(found.low, 4), round(found.high, 4), found.noise
     (0.2, -0.0484, 0.4484, True)
+    >>> paired_difference([354 / 360, 339 / 360], [355 / 360, 338 / 360]).mean  # not -5.55e-17
+    0.0
     """
     apart = [one - other for one, other in zip(scores, others, strict=True)]
     mean = statistics.fmean(apart)
+    mean = 0.0 if abs(mean) < _ALIKE else mean
     alike = max(apart) - min(apart) < _ALIKE <= abs(mean)
     if len(apart) < 2 or alike:
         return Difference(mean, None, None, None)

@@ -182,6 +182,11 @@ class _Dumper(yaml.SafeDumper):
         """Write equal lists out each time: aliases are not read."""
         return True
 
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:
+        """Write a list of sentences one below the other."""
+        told = any(isinstance(each, str) and " " in each for each in sequence)
+        return super().represent_sequence(tag, sequence, False if told else flow_style)
+
     def choose_scalar_style(self) -> str:
         """Escape unusual line ends: PyYAML writes them as they are and reads them as spaces."""
         return super().choose_scalar_style() if self.event.value.isprintable() else '"'

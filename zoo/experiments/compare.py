@@ -69,6 +69,9 @@ def compare(
                 continue
             kept = None if again or all(each["named"] for each in rows) else runs
             raise ZooError(f"{error} {_advice(entries, kept)}") from None
+        if summary["folder"] in (each["folder"] for each in rows):
+            tell(f"{summary['recipe']} is named twice and compared once.")
+            continue
         rows.append({**_row(entry, summary), "read": known is not None})
     for each in missing:
         tell(each)
@@ -79,7 +82,7 @@ def compare(
         if names.count(each["recipe"]) > 1:
             each["recipe"] = Path(each["folder"]).name
     first = rows[0]
-    rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
+    rows.sort(key=lambda each: round(-gain(each["metric"], each["test"]["mean"]), 12))
     return [
         {
             **each,
@@ -217,7 +220,9 @@ def others(found: list[Row]) -> Iterator[str]:
     without = "and so without a difference"
     unpaired = [each for each in rest if each["difference"] is None]
     remarks = {
-        "Read from finished runs": [each for each in found if each["read"]],
+        "Read from finished runs": [
+            each for each in found if each["read"] and not each["interrupted"]
+        ],
         "Trained by other code of the zoo": [each for each in found if not each["same_code"]],
         **_changed(found),
         f"On other splits than {best}, or fewer, {without}": [

@@ -250,13 +250,14 @@ def of_training(about: About, spec: Spec | None) -> Spec:
         )
     spec = spec or (about.recipe or {}).get("dataset")
     if not isinstance(spec, str | dict):
-        raise ZooError("nothing is known of what the weights were trained on; write --data GRAPH.")
+        raise ZooError("what the weights were trained on is not known; write --data GRAPH, which "
+                       "`zoo evaluate` takes.")  # fmt: skip
     name = spec if isinstance(spec, str) else spec.get("path") or spec.get("name")
     if name in DATASETS:
         return spec
     lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
     if not own_files(spec):
-        raise ZooError(f"{lost}; write --data GRAPH.")
+        raise ZooError(f"{lost}; write --data GRAPH, which `zoo evaluate` takes, or put it back.")
     if other := other_files(spec, about):
         raise ZooError(
             f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH, or put "

@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec
+from zoo.config.shipped import recipe_names
 from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.load import DATASETS
 from zoo.datasets.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
@@ -76,7 +78,7 @@ def publish(
             left_out = f"all together would be larger than {together:,} bytes"
         about = model.about
         if left_out is None:
-            own = _write(model, folder / name)
+            own = _write(model, folder / name, name)
             entries = _known(path) | {name: own}  # others may have published there meanwhile
             plain = {key: each.model_dump(exclude_none=True) for key, each in entries.items()}
             text = json.dumps(dict(sorted(plain.items())), indent=2) + "\n"
@@ -100,9 +102,9 @@ def _check_place(place: Path) -> None:
             ) from None
 
 
-def _write(model: Model, place: Path) -> Entry:
+def _write(model: Model, place: Path, name: str) -> Entry:
     """Write weights beside those of before, and put them in their place when they are whole."""
-    about = model.about.model_copy(update={"licence": _licence(model.about.data)})
+    about = model.about.model_copy(update={"licence": _licence(name, model.about.data)})
     with draft_folder(place) as draft:
         save(model, draft, about)
         own = _entry(draft, model)
@@ -183,8 +185,11 @@ def _finite(weight: Tensor) -> bool:
     return bool(weight.isfinite().all())
 
 
-def _licence(data: str | None) -> str:
-    return f"weights MIT, as the zoo; data {LICENCES.get(data or '', 'not stated')}"
+def _licence(name: str, data: str | None) -> str:
+    """Return the licence of the zoo's own recipes; whose weights others are, nobody here knows."""
+    own = name in recipe_names() and data in DATASETS
+    weights = "MIT, as the zoo" if own else "not stated"
+    return f"weights {weights}; data {LICENCES.get(data or '', 'not stated')}"
 
 
 def _entry(folder: Path, model: Model) -> Entry:

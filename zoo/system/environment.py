@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -127,10 +128,14 @@ def installed_version(package: str) -> str | None:
     """Return the version of an installed package, of torch with its build; None where missing."""
     if package == "torch":  # its metadata need not say +cpu or +cu130
         return torch.__version__
-    try:
+    with contextlib.suppress(PackageNotFoundError):
         return version(package)
-    except PackageNotFoundError:
-        return None
+    if package == "graph-transformer-zoo":  # a checkout that is not installed
+        with contextlib.suppress(OSError, KeyError, tomllib.TOMLDecodeError):
+            text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+            project = tomllib.loads(text)["project"]
+            return project["version"] if project["name"] == package else None
+    return None
 
 
 @functools.cache  # of the process, as the code that it has read

@@ -200,7 +200,11 @@ def _latest(address: str, path: Path) -> Path:
     draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
         download(address, draft, largest=LONGEST)
-        read_index(draft)
+        try:
+            read_index(draft)
+        except ZooError as error:
+            why = str(error).replace(str(draft), address).partition(": copy")[0]
+            raise ZooError(f"{why}: it is to be as `zoo publish --to FOLDER` wrote it.") from None
         draft.replace(path)
     except ZooError:
         if not path.is_file():
