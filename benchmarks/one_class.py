@@ -2,9 +2,9 @@
 
     python benchmarks/one_class.py [--seeds 5]
 
-Rows of sum 1 are small beside the bias of the first map, so that layer norm, which divides each
-node by its own deviation, leaves all nodes nearly alike. Rows ten times as large, and batch norm,
-which takes from each column what all nodes share, are the proof of it: the features say the same.
+Rows of sum 1 are small beside the bias of the first map, so that all nodes are nearly alike, which
+layer norm, node by node, does not mend. Rows ten times as large say the same without being small,
+and batch norm takes from each column what all nodes share.
 """
 
 import argparse
@@ -29,7 +29,7 @@ CASES = {  # factor of the rows of sum 1, None for features as they come; and no
     "row, no norm": (1.0, "none"),
     "row, batch norm": (1.0, "batch"),
     "ten times row, layer norm": (10.0, "layer"),
-    "raw, layer norm": (None, "layer"),
+    "as they come, layer norm": (None, "layer"),
 }
 
 

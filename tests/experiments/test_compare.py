@@ -271,7 +271,7 @@ def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):
 
 
 def test_a_run_that_is_named_twice_is_one_row(tiny, tmp_path):
-    folder, told = run_recipe(tiny, runs=tmp_path)["folder"], []
+    folder, told = os.path.relpath(run_recipe(tiny, runs=tmp_path)["folder"]), []
     entries = contestants([folder, str(tiny)], baselines=False)
     [row] = compare(entries, runs=tmp_path, tell=told.append)
     assert row["recipe"] == "tiny" and told == ["tiny is named twice and compared once."]

@@ -291,7 +291,7 @@ def test_the_picture_has_the_models_of_each_table_in_the_order_of_their_scores(t
         ]
 
 
-def test_the_picture_shows_how_far_a_score_is_from_the_published_one(tmp_path):
+def test_the_picture_shows_how_far_scores_are_apart(tmp_path):
     one, two = (each.model_copy(update={"expect": None}) for each in measured(tmp_path)[:5:4])
     drawing = ElementTree.fromstring(results_picture([one, two]))
     bars = [path.get("d") for path in drawing.iter() if "whisker" in (path.get("class") or "")]

@@ -5,6 +5,7 @@ run leaves the others alone. A finished run is read, not repeated, and one that 
 """
 
 import contextlib
+import os
 import shlex
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +70,7 @@ def compare(
                 continue
             kept = None if again or all(each["named"] for each in rows) else runs
             raise ZooError(f"{error} {_advice(entries, kept)}") from None
-        if summary["folder"] in (each["folder"] for each in rows):
+        if any(os.path.samefile(summary["folder"], each["folder"]) for each in rows):
             tell(f"{summary['recipe']} is named twice and compared once.")
             continue
         rows.append({**_row(entry, summary), "read": known is not None})

@@ -257,7 +257,7 @@ def of_training(about: About, spec: Spec | None) -> Spec:
         return spec
     lost = f"the weights were trained on {name!r}, and where it lies is not said with them"
     if not own_files(spec):
-        raise ZooError(f"{lost}; write --data GRAPH, which `zoo evaluate` takes, or put it back.")
+        raise ZooError(f"{lost}; write --data GRAPH, as of `zoo evaluate`, or put {name} back.")
     if other := other_files(spec, about):
         raise ZooError(
             f"{lost}: {other[0]} is another file, its SHA-256 differs. Write --data PATH, or put "

@@ -78,7 +78,7 @@ def publish(
             left_out = f"all together would be larger than {together:,} bytes"
         about = model.about
         if left_out is None:
-            own = _write(model, folder / name, name)
+            own = _write(model, folder / name)
             entries = _known(path) | {name: own}  # others may have published there meanwhile
             plain = {key: each.model_dump(exclude_none=True) for key, each in entries.items()}
             text = json.dumps(dict(sorted(plain.items())), indent=2) + "\n"
@@ -102,9 +102,9 @@ def _check_place(place: Path) -> None:
             ) from None
 
 
-def _write(model: Model, place: Path, name: str) -> Entry:
+def _write(model: Model, place: Path) -> Entry:
     """Write weights beside those of before, and put them in their place when they are whole."""
-    about = model.about.model_copy(update={"licence": _licence(name, model.about.data)})
+    about = model.about.model_copy(update={"licence": _licence(place.name, model.about.data)})
     with draft_folder(place) as draft:
         save(model, draft, about)
         own = _entry(draft, model)

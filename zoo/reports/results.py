@@ -1,7 +1,7 @@
 """The page and the picture of all that was measured, made of the recipes."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from zoo.config import metrics
@@ -55,10 +55,12 @@ def results_page(recipes: list[Recipe]) -> str:
         "was run again with the published command. *Measured* is the mean test score ± the "
         "standard deviation over seeds, at the epoch of the best validation score. "
         "*Difference* is that from the best row of the table, in points, of an error as it is. "
-        "The best is bold, whichever model it is. Recipes without a published number take settings "
-        "that were chosen by validation, or those of a model's defaults, which were chosen by "
-        "their mean rank over seven graphs ([how](tune.md#how-defaults-were-chosen)).",
-        f"![Scores of every model on every data set, with published numbers]({PICTURE})",
+        "The best is bold, whichever model it is. The defaults of models, where a recipe says "
+        "nothing else, were as a rule chosen by their mean rank over seven graphs "
+        "([how](tune.md#how-defaults-were-chosen)).",
+        f"![Scores of the models on each data set, with published numbers]({PICTURE.as_posix()})",
+        "*Of each model the recipe of the shortest name, on data with two models or more; "
+        "intervals of ranks end at the first and at the last.*",
         _ranks(groups),
         *(_results(name, groups[name]) for name in sorted(groups)),
         _list("Numbers that were missed", [(each, [each.expect.missed or "not said why."])
@@ -207,7 +209,7 @@ def _ranks(groups: dict[str, list[Recipe]]) -> str:
     )
 
 
-def _better(groups: dict[str, list[Recipe]], models, common: list[str]) -> str:
+def _better(groups: dict[str, list[Recipe]], models: Collection[str], common: list[str]) -> str:
     """Return which recipes would have counted for more, in words."""
     said = []
     for name in common:
@@ -240,7 +242,7 @@ def results_picture(recipes: list[Recipe]) -> str:
             at = f"translate({place * PANEL} {y:g})"
             parts.append(element("g", panel(title, lines), transform=at))
         y += max(len(lines) for _, lines in beside) * LINE + 2.2 * TOP
-    said = "Scores of every model on every data set, with published numbers"
+    said = "Scores of the models on each data set, with published numbers"
     return document(MADE, said, "".join(parts), COLUMNS * PANEL, y)
 
 
@@ -263,8 +265,8 @@ def _panels(groups: dict[str, list[Recipe]]) -> list[tuple[str, list[Line]]]:
             ends = found.test - found.std, found.test + found.std
             lines.append(Line(model, found.test, *ends, int(model not in attend), published))
         lines.sort(key=lambda line: -metrics.gain(metric, line.value))
-        less = f": {metric}, less is better" if metric in metrics.LOWER else ""
-        panels += [(name + less, lines)] if len(lines) > 1 else []
+        less = ", less is better" if metric in metrics.LOWER else ""
+        panels += [(f"{name}: {metric}{less}", lines)] if len(lines) > 1 else []
     return panels
 
 

@@ -202,9 +202,11 @@ def _latest(address: str, path: Path) -> Path:
         download(address, draft, largest=LONGEST)
         try:
             read_index(draft)
-        except ZooError as error:
-            why = str(error).replace(str(draft), address).partition(": copy")[0]
-            raise ZooError(f"{why}: it is to be as `zoo publish --to FOLDER` wrote it.") from None
+        except ZooError:
+            raise ZooError(
+                f"{address} is damaged, or no index: it is to be as `zoo publish --to FOLDER` "
+                "wrote it."
+            ) from None
         draft.replace(path)
     except ZooError:
         if not path.is_file():
