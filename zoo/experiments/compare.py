@@ -70,7 +70,9 @@ def compare(
                 continue
             kept = None if again or all(each["named"] for each in rows) else runs
             raise ZooError(f"{error} {_advice(entries, kept)}") from None
-        if any(os.path.samefile(summary["folder"], each["folder"]) for each in rows):
+        if os.path.realpath(summary["folder"]) in {
+            os.path.realpath(each["folder"]) for each in rows
+        }:
             tell(f"{summary['recipe']} is named twice and compared once.")
             continue
         rows.append({**_row(entry, summary), "read": known is not None})
