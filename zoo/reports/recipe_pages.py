@@ -11,7 +11,6 @@ from zoo.registry import MODELS
 from zoo.reports.results import (
     MADE,
     PICTURE,
-    differences,
     metric_of,
     results_page,
     results_picture,
@@ -115,7 +114,7 @@ def _model_page(model: str, recipes: list[Recipe]) -> str:
             ["recipe", "data set", "what", "metric", "expected", "source", "measured"],
             [_row(recipe) for recipe in recipes],
         ),
-        differences(recipes),
+        _differences(recipes),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -143,6 +142,12 @@ def _row(recipe: Recipe) -> list[str]:
         expect.source if expect else "",
         _measured(recipe),
     ]
+
+
+def _differences(recipes: list[Recipe]) -> str:
+    """Return a list of where recipes are not what their sources say, "" if all are."""
+    said = [f"- {each.name}: {' '.join(each.differs)}" for each in recipes if each.differs]
+    return "\n".join(["## Where they differ from their sources\n", *said]) if said else ""
 
 
 def _measured(recipe: Recipe) -> str:

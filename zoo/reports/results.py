@@ -30,12 +30,6 @@ def _cell(words: str) -> str:
     return " ".join(words.split()).replace("|", "\\|")
 
 
-def differences(recipes: list[Recipe]) -> str:
-    """Return a list of where recipes are not what their sources say, "" if all are."""
-    said = [f"- {each.name}: {' '.join(each.differs)}" for each in recipes if each.differs]
-    return "\n".join(["## Where they differ from their sources\n", *said]) if said else ""
-
-
 def results_page(recipes: list[Recipe]) -> str:
     """Return the page of what was measured, a table for each split of each data set."""
     groups = _groups(recipes)
