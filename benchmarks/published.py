@@ -352,6 +352,7 @@ def baselines_sgformer(flags: Flags, dataset: str) -> Settings:
 
 PROGRAMS: dict[str, Callable[[Flags, str], Settings]] = {
     "sgformer-medium": sgformer_medium,
+    "sgformer-medium-before": sgformer_medium,
     "sgformer-medium-difformer": sgformer_medium_difformer,
     "sgformer-large": sgformer_large,
     "sgformer-100M": sgformer_100m,
