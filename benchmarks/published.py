@@ -85,8 +85,8 @@ def sgformer_medium(flags: Flags, dataset: str) -> Settings:
         "model.alpha": flags["alpha"] if "ours_use_residual" in flags else 1.0,
         "model.use_weight": False,
         "model.activation": False,
-        "model.norm": "none",
-        "model.graph_norm": "none",
+        "model.norm.name": "none",
+        "model.graph_norm.name": "none",
         "train.loss": "one-hot" if "deezer" in dataset else "task",
     }
 
@@ -104,7 +104,7 @@ def sgformer_medium_difformer(flags: Flags, dataset: str) -> Settings:
         "model.alpha": 0.5,
         "model.use_weight": True,
         "model.use_graph": True,
-        "model.norm": "layer",
+        "model.norm.name": "layer",
     }
 
 
@@ -124,8 +124,8 @@ def sgformer_large(flags: Flags, dataset: str) -> Settings:
         "model.use_weight": True,
         "model.use_init": "gnn_use_init" in flags,
         "model.activation": False,
-        "model.norm": "layer",
-        "model.graph_norm": "batch",
+        "model.norm.name": "layer",
+        "model.graph_norm.name": "batch",
     }
 
 
@@ -159,7 +159,7 @@ def nodeformer(flags: Flags, dataset: str) -> Settings:
         "model.temperature": 0.25,
         "model.epsilon": 1e-6,
         "model.dropout": flags.get("dropout", 0.0),
-        "model.norm": "layer",
+        "model.norm.name": "layer",
         "model.residual": True,
         "model.activation": "use_act" in flags,
         "model.jumping_knowledge": "use_jk" in flags,
@@ -182,7 +182,7 @@ def difformer(flags: Flags, dataset: str) -> Settings:
         "model.use_weight": "use_weight" in flags,
         "model.use_source": False,
         "model.use_graph": True,
-        "model.norm": "layer",
+        "model.norm.name": "layer",
     }
 
 
@@ -228,7 +228,7 @@ def polynormer(flags: Flags, dataset: str) -> Settings:
         "model.dropout": flags["dropout"],
         "model.global_dropout": flags.get("global_dropout"),
         "model.norm_first": "pre_ln" in flags,
-        "model.norm": "none",
+        "model.norm.name": "none",
         "train.loss": "one-hot" if dataset == "questions" else _of_two_logits(dataset),
     }
 
@@ -247,7 +247,7 @@ def polynormer_large(flags: Flags, dataset: str) -> Settings:
         "model.input_dropout": flags.get("in_dropout", 0.15),
         "model.dropout": flags.get("dropout", 0.5),
         "model.norm_first": "pre_ln" in flags,
-        "model.norm": "batch",
+        "model.norm.name": "batch",
     }
 
 
@@ -276,7 +276,7 @@ def _stack(flags: Flags) -> Settings:
         "model.dim": flags["hidden_channels"],
         "model.layers": flags["local_layers"],
         "model.dropout": flags["dropout"],
-        "model.norm": next((norm[each] for each in norm if each in flags), "none"),
+        "model.norm.name": next((norm[each] for each in norm if each in flags), "none"),
         "model.residual": "res" in flags,
     }
 
@@ -343,8 +343,8 @@ def baselines_sgformer(flags: Flags, dataset: str) -> Settings:
         "model.alpha": 0.5,
         "model.use_weight": False,
         "model.activation": False,
-        "model.norm": "layer",
-        "model.graph_norm": "batch",
+        "model.norm.name": "layer",
+        "model.graph_norm.name": "batch",
         "model.attention_weight_decay": flags.get("weight_decay", 5e-4),
         "train.loss": "one-hot" if dataset == "questions" else _of_two_logits(dataset),
     }
@@ -416,7 +416,7 @@ def _flat(data: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
         yield above + key, value
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
-        elif key in ("propagation", "batching", "optimizer", "schedule"):
+        elif key in ("propagation", "batching", "optimizer", "schedule", "norm", "graph_norm"):
             yield f"{above}{key}.name", value
 
 

@@ -11,13 +11,10 @@ which epoch on it stays within two points of the best of its curve so far and to
 import argparse
 import tempfile
 from pathlib import Path
-from unittest import mock
 
 import matplotlib.pyplot as plt
-from torch import nn
 
 import zoo
-from zoo.nn import BatchNorm
 
 PLOT = Path(__file__).parent.parent / "docs" / "plots" / "running-statistics.png"
 AT = (0, 4, 19, 49, 79, 99, 149)
@@ -27,15 +24,11 @@ COLORS = {"torch's": "#D55E00", "corrected": "#0072B2"}
 def curve(graph: str, epochs: int, corrected: bool) -> list[float]:
     """Return the validation accuracy after every epoch."""
     found: list[float] = []
-    theirs = mock.patch.object(BatchNorm, "forward", nn.BatchNorm1d.forward)
-    recipe = zoo.load_recipe(f"sgformer-{graph}", [f"train.epochs={epochs}", "seeds=[0]"])
+    theirs = [] if corrected else ["model.graph_norm={name: batch, statistics: torch}"]
+    settings = [f"train.epochs={epochs}", "seeds=[0]", *theirs]
+    recipe = zoo.load_recipe(f"sgformer-{graph}", settings)
     with tempfile.TemporaryDirectory() as folder:
-        given = {"runs": folder, "watch": lambda seed, epoch: found.append(epoch.val)}
-        if corrected:
-            zoo.run_recipe(recipe, **given)
-        else:
-            with theirs:
-                zoo.run_recipe(recipe, **given)
+        zoo.run_recipe(recipe, runs=folder, watch=lambda seed, epoch: found.append(epoch.val))
     return found
 
 

@@ -1,9 +1,10 @@
 """Norms: batch norm's running statistics have no start of their own."""
 
+import pytest
 import torch
 from torch import nn
 
-from zoo.nn.layers import BatchNorm
+from zoo.nn.layers import BatchNorm, build_norm
 
 
 def batches(count, *, scale=1e-3, seed=0):
@@ -68,8 +69,19 @@ def test_in_the_limit_they_are_those_of_torch():
     torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=1e-9, atol=0)
 
 
-def test_a_single_node_passes_through():
-    norm, _ = trained(BatchNorm(3).double(), batches(2))
+def test_with_the_statistics_of_torch_it_is_the_norm_of_torch():
+    given = list(batches(3))
+    theirs, expected = trained(nn.BatchNorm1d(3).double(), given)
+    ours, out = trained(build_norm({"name": "batch", "statistics": "torch"}, 3).double(), given)
+    assert torch.equal(out, expected)
+    assert torch.equal(ours.eval()(given[0]), theirs.eval()(given[0]))
+    state = ours.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in theirs.state_dict().items())
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+def test_a_single_node_passes_through(corrected):
+    norm, _ = trained(BatchNorm(3, corrected).double(), batches(2))
     before = {key: value.clone() for key, value in norm.state_dict().items()}
     x = next(batches(1))[:1]
     assert torch.equal(norm.train()(x), norm.eval()(x))

@@ -1,6 +1,6 @@
 """What several models are built from: norms, feed-forward, graph convolutions."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,15 @@ def _layer(dim: int) -> nn.Module:
     return nn.LayerNorm(dim)
 
 
-def _batch(dim: int) -> nn.Module:
-    """Batch norm over the nodes."""
-    return BatchNorm(dim)
+def _batch(dim: int, *, statistics: Literal["corrected", "torch"] = "corrected") -> nn.Module:
+    """Batch norm over the nodes.
+
+    Args:
+        dim: columns.
+        statistics: running ones that follow the first steps, or `torch`'s, which begin with a mean
+            of 0 and a variance of 1, as those of published programs do.
+    """
+    return BatchNorm(dim, corrected=statistics == "corrected")
 
 
 NORMS = Table("norm", {"none": _none, "layer": _layer, "batch": _batch})
@@ -69,13 +75,24 @@ class BatchNorm(nn.BatchNorm1d):
     steps before them, and from step 91 on they are torch's. (Corrected for the start alone, as
     Adam's moments are, they still lag ten steps behind.) A single node passes through the running
     statistics instead of failing.
+
+    Args:
+        dim: columns.
+        corrected: False: with torch's start and steps, for programs whose best epoch is among the
+            first twenty.
     """
+
+    def __init__(self, dim: int, corrected: bool = True):
+        super().__init__(dim)
+        self.corrected = corrected
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x (N, dim) normalised per column."""
         if not (self.training and len(x) > 1):
             running = self.running_mean, self.running_var
             return functional.batch_norm(x, *running, self.weight, self.bias, eps=self.eps)
+        if not self.corrected:
+            return super().forward(x)
         mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
         out = functional.batch_norm(
             x, mean, variance, self.weight, self.bias, training=True, momentum=1.0, eps=self.eps

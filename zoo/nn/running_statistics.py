@@ -17,7 +17,7 @@ class RunningStatistics:
 
     The running statistics of each `BatchNorm` follow all batches of a step, one after the other as
     in one process: what each batch tells is sent to all. Other buffers of fractions, such as those
-    of `torch.nn.BatchNorm1d`, become their mean over the processes that have a batch.
+    with torch's start, become their mean over the processes that have a batch.
 
     Args:
         model: on any device.
@@ -27,7 +27,8 @@ class RunningStatistics:
 
     def __init__(self, model: nn.Module, together: int | None):
         self._together = together if process_group.count() > 1 else None
-        norms = [each for each in model.modules() if isinstance(each, BatchNorm)]
+        found = (each for each in model.modules() if isinstance(each, BatchNorm))
+        norms = [each for each in found if each.corrected]
         self._norms = norms if self._together else []
         followed = {id(each) for norm in self._norms for each in _state(norm)}
         self._others = [
