@@ -81,7 +81,7 @@ def test_with_the_statistics_of_torch_it_is_the_norm_of_torch():
 
 @pytest.mark.parametrize("corrected", [True, False])
 def test_a_single_node_passes_through(corrected):
-    norm, _ = trained(BatchNorm(3, corrected).double(), batches(2))
+    norm, _ = trained(BatchNorm(3, corrected=corrected).double(), batches(2))
     before = {key: value.clone() for key, value in norm.state_dict().items()}
     x = next(batches(1))[:1]
     assert torch.equal(norm.train()(x), norm.eval()(x))

@@ -80,10 +80,11 @@ class BatchNorm(nn.BatchNorm1d):
         dim: columns.
         corrected: False: with torch's start and steps, for programs whose best epoch is among the
             first twenty.
+        options: of `torch.nn.BatchNorm1d`.
     """
 
-    def __init__(self, dim: int, corrected: bool = True):
-        super().__init__(dim)
+    def __init__(self, dim: int, *, corrected: bool = True, **options):
+        super().__init__(dim, **options)
         self.corrected = corrected
 
     def forward(self, x: Tensor) -> Tensor:
