@@ -34,6 +34,7 @@ SECTIONS = {
     "docs/own-graphs.md: A shop",
     "docs/predict.md: Fine-tune",
     "docs/samples.md: The graph",
+    "docs/start.md: First steps",
     "docs/train.md: A recipe of your own",
     "docs/tracking.md: # Trackers",
     "docs/train.md: Several processes, and graphs that are large",

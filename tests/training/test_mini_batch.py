@@ -84,7 +84,7 @@ def test_what_is_drawn_around_seeds_is_bounded_and_comes_again(data):
 
 def test_every_neighbour_is_drawn_as_often_as_any_other():
     star = canonical([(0, each) for each in range(1, 9)], nodes=9)  # its own loop is no neighbour
-    counts, draws = torch.zeros(9), 3000
+    counts, draws = torch.zeros(9), 1000
     for seed in range(draws):
         nodes, _ = neighbourhood(star, torch.tensor([0]), [4], seed)
         assert len(nodes) == 5
@@ -236,7 +236,7 @@ def test_every_kind_of_batches_trains(name, evaluate, data, split):
     torch.manual_seed(0)
     standard = dataclasses.replace(data, x=data.x[:, 1:])
     model = create_model("sgformer", 3, 3, dim=16, attention={"name": "rba", "size": 16})
-    found = fit(model, TrainingData(standard, split, pick(TASKS, data.task)), epochs=30,
+    found = fit(model, TrainingData(standard, split, pick(TASKS, data.task)), epochs=20,
                 batching=BATCHES[name], evaluate=evaluate)  # fmt: skip
     assert found.test > 0.45  # chance is 0.33, with a standard deviation of 0.05
 
