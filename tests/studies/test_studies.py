@@ -132,7 +132,6 @@ def test_it_is_written_down(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_the_command(tmp_path):
     words = ["study", "rba-theory", "--quick", "--out", str(tmp_path), "--json"]
     done = run_preloaded(["-m", "zoo", *words], tmp_path)
