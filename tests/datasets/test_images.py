@@ -133,7 +133,7 @@ def test_images_and_drawn_graphs_are_checked():
     assert found["size"].values == {"samples": 1797, "nodes": 16 * 1797}
     assert "ratio-70-10-20 deals the labelled samples" in found["split"].found
     found = {each.name: each for each in check_data(load_data("digits"))}
-    assert found["size"].values == {"nodes": 1797, "edges": 6310, "rows": 6310}
+    assert found["size"].values == {"nodes": 1797, "edges": 6309, "rows": 6309}
 
 
 def test_mnist(real_graph):

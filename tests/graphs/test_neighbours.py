@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
@@ -61,13 +62,25 @@ def test_equal_nodes_are_neighbours_and_never_their_own():
     assert len(edges) == 3 * 24 and all(i != j and i % 3 == j % 3 for i, j in edges)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_of_equal_distances_the_lower_number_is_nearer(k, threads):
+    """Whole numbers, of which most have several neighbours at one distance, many beyond k."""
+    points = np.random.default_rng(0).integers(0, 2, (1100, 6)).astype(np.float32)
+    far = (points**2).sum(1) + (points**2).sum(1)[:, None] - 2 * points @ points.T
+    np.fill_diagonal(far, np.inf)
+    with threadpool_limits(threads):
+        found = neighbours.nearest(points, k, "euclidean")
+    assert np.array_equal(found, far.argsort(axis=1, kind="stable")[:, :k])
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_most_of_the_nearest_are_found_in_cells(monkeypatch, metric):
     """And all of them where all cells are looked into."""
     x = torch.from_numpy(np.random.default_rng(1).normal(size=(1500, 8)).astype(np.float32))
     monkeypatch.setattr(neighbours, "CELLS", 10)
     points = x.numpy()
-    exact = neighbours._exact(points, 10, metric)
+    exact = neighbours.nearest(points, 10, metric)
     found = neighbours._approximate(points, 10, metric)
     shared = [len({*one} & {*other}) for one, other in zip(exact, found, strict=True)]
     assert 0.9 * 10 * len(x) < sum(shared) < 10 * len(x)
@@ -87,7 +100,7 @@ def test_where_the_search_is_approximate(monkeypatch):
 
 def test_neighbours_are_looked_for_once(monkeypatch):
     wanted = made({"name": "knn", "k": 4})
-    monkeypatch.setattr(neighbours, "_exact", None)
+    monkeypatch.setattr(neighbours, "nearest", None)
     assert made({"name": "knn", "k": 4}) == wanted
     with pytest.raises(TypeError):
         made({"name": "knn", "k": 3})
@@ -114,6 +127,7 @@ def test_a_data_set_gets_the_graph():
     near = load_graph("digits").with_graph({"name": "knn", "metric": "euclidean"}).graph
     own = load_graph("digits").graph  # five nearest, euclidean
     assert torch.equal(torch.stack(near.edges()), torch.stack(own.edges()))
+    assert own.num_edges() == 14_415  # with any number of threads
 
 
 @pytest.mark.parametrize(

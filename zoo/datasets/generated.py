@@ -11,6 +11,7 @@ from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import CLASSIFICATION
 from zoo.datasets.from_objects import FEATURES
 from zoo.errors import ZooError
+from zoo.graphs.neighbours import nearest
 
 
 def digits(*, neighbours: Count = 5, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
@@ -26,13 +27,12 @@ def digits(*, neighbours: Count = 5, features: Annotated[Spec, FEATURES] = "raw"
         ZooError: more neighbours than there are other images.
     """
     from sklearn.datasets import load_digits
-    from sklearn.neighbors import kneighbors_graph
 
     pixels, labels = load_digits(return_X_y=True)
     if neighbours >= len(labels):
         raise ZooError(f"digits: neighbours: {neighbours}, but there are {len(labels)} images.")
-    near = kneighbors_graph(pixels, neighbours).tocoo()
-    edges = np.stack([near.row, near.col], axis=1)
+    near = nearest(pixels, neighbours, "euclidean")
+    edges = np.stack([np.repeat(np.arange(len(labels)), neighbours), near.ravel()], axis=1)
     return make_dataset(
         "digits", GraphArrays(edges, labels, pixels / 16), task=CLASSIFICATION, features=features
     )

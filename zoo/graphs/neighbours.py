@@ -19,7 +19,7 @@ from zoo.system.cache import cached
 from zoo.system.files import user_path
 from zoo.system.memory import available_memory
 
-VERSION = 1
+VERSION = 2
 """Part of the key of every cached file: raise it when the numbers change."""
 
 EXACT = 50_000
@@ -31,6 +31,9 @@ Search = Literal["auto", "exact", "approximate"]
 CELLS = 32
 """Cells in which the neighbours of a node are looked for."""
 
+_SPARE = 8  # neighbours that are looked at beyond those asked for, as some may be as near
+_DIGITS = 6  # of distances, as shares of the row's largest; those beyond may be rounding
+_TINY = 1e-30
 _ROWS = 1024  # nodes whose neighbours are looked for between two steps of the progress bar
 _SAMPLE = 256  # nodes whose neighbours within a radius are counted before all are listed
 
@@ -72,7 +75,7 @@ def knn(
             f"{k + 1:,}, or, where a model is to be trained, write a smaller k."
         )
     exact = search == "exact" or (search == "auto" and len(points) <= EXACT)
-    find = _exact if exact else _approximate
+    find = nearest if exact else _approximate
     found = cached(
         "nearest neighbours",
         [VERSION, k, metric, exact],
@@ -163,16 +166,40 @@ def _points(x: Tensor, word: str) -> np.ndarray:
     return np.ascontiguousarray(x.float().numpy())
 
 
-def _exact(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
-    """Return the nearest others of each row, (N, k) int64, comparing all pairs."""
+def nearest(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
+    """Return the nearest others of each row, (N, k) int64, comparing all pairs.
+
+    The answer is the same for any number of threads. Of others at one euclidean distance, to the
+    sixth digit of the row's largest, those of lower numbers are nearer: by itself scikit-learn
+    leaves this to the order in which its threads end.
+
+    Args:
+        points: (N, F) fp32 or fp64.
+        k: less than N.
+        metric: of the distance.
+    """
     from sklearn.neighbors import NearestNeighbors
 
-    index = NearestNeighbors(n_neighbors=k + 1, metric=metric).fit(points)
-    found = [
-        _without(rows, index.kneighbors(points[rows], return_distance=False))
-        for rows in _watched(len(points))
-    ]
-    return np.concatenate(found)
+    index = NearestNeighbors(metric=metric).fit(points)
+
+    def find(rows: np.ndarray, count: int) -> np.ndarray:
+        far, found = index.kneighbors(points[rows], min(count, len(points)))
+        far = (far / np.maximum(far[:, -1:], _TINY)).round(_DIGITS)
+        order = np.lexsort((found, far))
+        far, found = (np.take_along_axis(each, order, axis=1) for each in (far, found))
+        near = _without(rows, found)[:, :k]
+        cut = far[:, k] == far[:, -1]  # some at this distance may have been left out
+        if count < len(points) and cut.any():
+            near[cut] = find(rows[cut], 4 * count)
+        return near
+
+    if metric == "cosine":  # which one thread ranks
+        whole = (
+            _without(rows, index.kneighbors(points[rows], k + 1, return_distance=False))
+            for rows in _watched(len(points))
+        )
+        return np.concatenate([*whole])
+    return np.concatenate([find(rows, k + 1 + _SPARE) for rows in _watched(len(points))])
 
 
 def _approximate(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
