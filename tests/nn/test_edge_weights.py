@@ -124,12 +124,12 @@ def test_canonical_weights():
         for duplicates in ("mean", "sum", "max")
         for direction in ("both", "in", "out", "separate")
     }
-    # In order: 0-0, 0-1, 1-0, 1-1, 1-2, 2-1, 2-2, 3-3; a self-loop is 1.
-    assert found["mean", "both"].edata[WEIGHT].tolist() == [1, 2, 2, 1, 5, 5, 1, 1]
-    assert found["sum", "both"].edata[WEIGHT].tolist() == [1, 4, 4, 1, 5, 5, 1, 1]
-    assert found["max", "both"].edata[WEIGHT].tolist() == [1, 3, 3, 1, 5, 5, 1, 1]
-    assert found["sum", "in"].edata[WEIGHT].tolist() == [1, 1, 3, 1, 5, 0, 1, 1]
-    assert found["sum", "out"].edata[WEIGHT].tolist() == [1, 3, 1, 1, 0, 5, 1, 1]
+    # In order: 0-0, 0-1, 1-0, 1-1, 1-2, 2-1, 2-2, 3-3; a self-loop that is added is 1.
+    assert found["mean", "both"].edata[WEIGHT].tolist() == [1, 2, 2, 1, 5, 5, 7, 1]
+    assert found["sum", "both"].edata[WEIGHT].tolist() == [1, 4, 4, 1, 5, 5, 7, 1]
+    assert found["max", "both"].edata[WEIGHT].tolist() == [1, 3, 3, 1, 5, 5, 7, 1]
+    assert found["sum", "in"].edata[WEIGHT].tolist() == [1, 1, 3, 1, 5, 0, 7, 1]
+    assert found["sum", "out"].edata[WEIGHT].tolist() == [1, 3, 1, 1, 0, 5, 7, 1]
     both = torch.stack([found["sum", each].edata[WEIGHT] for each in ("in", "out")], dim=1)
     assert torch.equal(found["sum", "separate"].edata[WEIGHT], both)
     bare = zoo.canonical([[0, 1]], nodes=2, direction="in")
@@ -160,7 +160,8 @@ def test_self_loops_do_not_change_what_other_edges_weigh():
             own = None if kinds is None else kinds[kept]
             made = zoo.canonical(rows[kept], nodes=4, weights=walk[kept], relations=own)
             found.append(made.edata[WEIGHT])
-        assert torch.equal(*found)
+        assert torch.equal(*(each[1:] for each in found))  # all but that loop
+        assert found[0][0].flatten()[0] == 0.25 and (found[1][0] == 1).all()
         back = made.edge_ids(*made.edges()[::-1])
         assert torch.equal(found[0], found[0][back])
 
@@ -293,3 +294,35 @@ def test_a_model_that_was_asked_in_inference_mode_can_be_trained(name):
         assert model.eval()(made, x).logits.isfinite().all()
         assert model(fresh, more).logits.isfinite().all()
     model.train()(made, x).logits.sum().backward()
+
+
+def test_a_self_loop_keeps_its_weight():
+    """As PyG's GCNConv has it; nodes without one get a loop of weight 1."""
+    edges = np.array([[0, 0], [0, 1], [1, 2], [2, 2], [2, 2]])
+    weights = np.array([50.0, 1, 1, 2, 4])
+    wanted = {"mean": 3.0, "sum": 6.0, "max": 4.0}
+    for duplicates, of_two in wanted.items():
+        for direction in ("both", "in", "out"):
+            made = zoo.canonical(edges, nodes=4, weights=weights, duplicates=duplicates,
+                              direction=direction)  # fmt: skip
+            a = torch.zeros(4, 4)
+            a[made.edges()[::-1]] = made.edata["weight"]
+            assert a.diagonal().tolist() == [50, 1, of_two, 1]
+    a = torch.tensor([[50.0, 1, 0, 0], [1, 1, 1, 0], [0, 1, 3, 0], [0, 0, 0, 1]])
+    scale = a.sum(1).rsqrt()
+    x = torch.randn(4, 2)
+    made = zoo.canonical(edges, nodes=4, weights=weights)
+    torch.testing.assert_close(gcn(made, x), scale[:, None] * (a @ (scale[:, None] * x)))
+    again = zoo.canonical(made)
+    assert torch.equal(again.edata["weight"], made.edata["weight"])
+    nothing = zoo.canonical(edges[:2], nodes=2, weights=np.array([0.0, 0]))
+    assert gcn(nothing, x[:2]).isfinite().all()  # a loop that weighs nothing is none
+
+
+def test_a_self_loop_keeps_its_kind_and_its_features():
+    edges, kinds = np.array([[0, 0], [0, 1], [1, 1]]), np.array([0, 1, 1])
+    told = {"weights": np.array([5.0, 2, 3]), "relations": kinds}
+    made = zoo.canonical(edges, nodes=3, **told, edge_features=np.array([[7.0], [8], [9]]))
+    loops = made.edges()[0] == made.edges()[1]
+    assert made.edata["weight"][loops].tolist() == [[5, 1], [1, 3], [1, 1]]
+    assert made.edata["feature"][loops].flatten().tolist() == [7, 9, 0]

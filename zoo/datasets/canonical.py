@@ -38,7 +38,7 @@ def canonical(
     Edges are in order of source and target, so that the same graph always gives the same numbers,
     and a DGL graph that is canonical comes back equal. Time and memory are linear in nodes and
     edges. Weights and directions become edge data `weight`: with a direction, an edge that leads
-    the other way has the weight 0. A self-loop has the weight 1.
+    the other way has the weight 0. A self-loop keeps its weight above 0; else it has the weight 1.
 
     Args:
         source: a DGL graph, or edges (E, 2) of node numbers, in any order and direction.
@@ -49,8 +49,8 @@ def canonical(
             only; `out`: against them; `separate`: (E, 2) weights, of the two apart.
         relations: (E,) the kind of each edge, 0 to K-1, for (E, K) weights, of the kinds apart.
         edge_features: (E, F) numbers, which become edge data `feature`: the mean of the rows of an
-            edge, those that lead the other way where none lead its own; 0 of a self-loop. None:
-            those of a given graph, if it has some.
+            edge, those that lead the other way where none lead its own; 0 of a self-loop that is
+            added. None: those of a given graph, if it has some.
 
     Returns:
         A new DGLGraph on the CPU, with the node data of a given graph.
@@ -198,7 +198,8 @@ def _canonical(
         along, against = _keys(source, target, nodes), _keys(target, source, nodes)
         keys = _keys(tails, tips, nodes)
         found = _weights(keys, along, against, given, duplicates, direction)
-        found[tails == tips] = 1
+        loops = tails == tips
+        found[loops] = np.where(found[loops] > 0, found[loops], 1)
         graph.edata[WEIGHT] = torch.from_numpy(found)
     return remember(graph)
 
@@ -213,7 +214,7 @@ def _with_features(
     tails, tips = (each.numpy() for each in graph.edges())
     nodes, found = graph.num_nodes(), np.zeros((graph.num_edges(), features.shape[1]), np.float64)
     keys = _keys(tails, tips, nodes)
-    empty = tails != tips
+    empty = np.ones(len(keys), bool)
     for start, end in ((source, target), (target, source)):
         at = np.searchsorted(keys, _keys(start, end, nodes))
         ones = np.ones(len(at))
@@ -260,11 +261,11 @@ def _weights(
             for column, own in zip(values.T, ~np.isnan(values.T), strict=True)
         ]
         return np.stack(apart, axis=1)
-    if direction == "both":
-        rows = np.concatenate([along, against])
-        return _combined(keys, rows, np.concatenate([values, values]), duplicates)
-    ways = {"in": [along], "out": [against], "separate": [along, against]}[direction]
-    found = [_combined(keys, rows, values, duplicates) for rows in ways]
+    between = along != against
+    both = np.concatenate([along, against[between]]), np.concatenate([values, values[between]])
+    there, back = (along, values), (against, values)
+    ways = {"both": [both], "in": [there], "out": [back], "separate": [there, back]}[direction]
+    found = [_combined(keys, *rows, duplicates) for rows in ways]
     return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
 
