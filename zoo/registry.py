@@ -169,6 +169,28 @@ class Model(nn.Module):
         hidden = self.features(graph, x)
         return Output(self.head(hidden))
 
+    def answer_in_units(self, mean: Tensor, deviation: Tensor) -> None:
+        """Have the head answer in the units of targets, which it learns as if standardised.
+
+        Whatever calls the head, its output o (N, T) becomes mean + o * deviation, in fp32 at least.
+
+        Args:
+            mean: of the targets, (T,).
+            deviation: of the targets, (T,), above 0.
+        """
+        first = self.units is None
+        self.head.register_buffer("target_mean", mean, persistent=False)
+        self.head.register_buffer("target_deviation", deviation, persistent=False)
+        if first:
+            self.head.register_forward_hook(_in_units)
+
+    @property
+    def units(self) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of the targets that the head answers in, (T,) each; None: as is."""
+        known = dict(self.head.named_buffers(recurse=False))
+        names = ("target_mean", "target_deviation")
+        return tuple(known[each] for each in names) if names[0] in known else None
+
     def rows(self, graph: Any, x: Tensor) -> int:
         """Return how many rows of logits it owes for what it is given: one for each node."""
         return len(x)
@@ -202,6 +224,11 @@ class Model(nn.Module):
             own = list(module.parameters(recurse=False))
             module.training &= not own or any(each.requires_grad for each in own)
         return self
+
+
+def _in_units(head: nn.Module, _, output: Tensor) -> Tensor:
+    wide = output.to(torch.promote_types(output.dtype, torch.float32))
+    return head.target_mean + wide * head.target_deviation
 
 
 def register_model(name: str) -> Callable[[type[Model]], type[Model]]:

@@ -81,6 +81,9 @@ def score(found: dict[str, Any]) -> None:
     )
     if found.get("baselines"):
         _baselines(found)
+    elif found.get("beside"):
+        told = ", ".join(f"{name} {figure(each)}" for name, each in found["beside"].items())
+        out.print(f"{plain(told)}, in the unit of what is predicted", soft_wrap=True)
     if found.get("per_class"):
         classes(found["per_class"])
 

@@ -111,6 +111,9 @@ class About(BaseModel):
     labels: list[str] | None = Field(None, description="names of the classes, or of the targets")
     languages: list[str] | None = Field(None, description="that a text is translated from and to")
     transform: Spec = Field("raw", description="what is done to the features first")
+    target: Annotated[list[list[float]], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="of `train.target: standard`: means and deviations of the targets"
+    )
     moments: list[list[float]] | None = Field(
         None, description="of `features: standard`: means and deviations of the training graph"
     )

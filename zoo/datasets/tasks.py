@@ -72,9 +72,10 @@ def node_multilabel() -> Task:
 def node_regression() -> Task:
     """Numbers for each node: mean squared error, mean R² (1 - error / variance) of the targets.
 
-    Nothing is standardised: the loss has the unit of the targets, squared.
+    Beside R² the mean absolute error, in the unit of the targets.
     """
-    return _task(REGRESSION, losses.squared_error, r_squared, _same)
+    task = _task(REGRESSION, losses.squared_error, r_squared, _same)
+    return dataclasses.replace(task, beside={MAE: mean_absolute_error})
 
 
 def graph_classification() -> Task:
@@ -139,6 +140,40 @@ def with_loss(task: Task, loss: Loss) -> Task:
         raise ZooError(f"`loss: {loss}` is for classes, and the task is {task.name}; leave it out.")
     own = {"cross-entropy": _cross_entropy, "one-hot": losses.one_hot_cross_entropy}[loss]
     return dataclasses.replace(task, loss=own, outputs=_same)
+
+
+Target = Literal["standard", "raw"]
+
+
+def target_scale(task: Task, y: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return mean and deviation of the targets of training, (T,) fp32 each; None of classes.
+
+    Args:
+        task: what they are for.
+        y: (n,) or (n, T), NaN where unknown. The deviation of one that never changes is 1.
+    """
+    if task.name != REGRESSION:
+        return None
+    y = y.double().reshape(len(y), -1)
+    known = ~y.isnan()
+    count = known.sum(dim=0).clamp(min=1)
+    mean = y.nan_to_num().sum(dim=0) / count
+    spread = ((y - mean).square().masked_fill(~known, 0).sum(dim=0) / count).sqrt()
+    same = spread <= 1e-6 * mean.abs()  # rounding of fp32
+    return mean.float(), spread.masked_fill(same | (spread == 0), 1).float()
+
+
+def in_units(task: Task, mean: Tensor, deviation: Tensor) -> Task:
+    """Return a task of numbers whose loss is that of standardised targets, (T,) each.
+
+    Predictions and targets that it is given, and its metrics, are in the units of the user.
+    """
+
+    def loss(logits: Tensor, y: Tensor) -> Tensor:
+        y = y.reshape(len(y), -1)
+        return task.loss((logits.float() - mean) / deviation, (y - mean) / deviation)
+
+    return dataclasses.replace(task, loss=loss)
 
 
 def smoothed(task: Task, amount: float) -> Task:
@@ -227,12 +262,13 @@ def mean_squared_error(logits: Tensor, y: Tensor) -> float:
 
 @_on_cpu
 def mean_absolute_error(logits: Tensor, y: Tensor) -> float:
-    """Return the mean of |logits - y|, both (B, T), where y is known: it is NaN elsewhere."""
+    """Return the mean of |logits - y|, (B, T), y or (B,), where y is known: it is NaN elsewhere."""
     return _errors(logits, y).abs().mean().item()
 
 
 def _errors(logits: Tensor, y: Tensor) -> Tensor:
     _check_finite(logits)
+    y = y.reshape(len(y), -1)
     known = ~y.isnan()
     if not known.any():
         raise ZooError("none of the values that a score is asked for is known; use another split.")

@@ -128,6 +128,7 @@ def evaluate_part(
         "unit": data.unit,
         "metric": data.metric,
         "score": found.task.metric(logits, y),
+        "beside": {name: measure(logits, y) for name, measure in found.task.beside.items()},
         "seen": seen,
         "per_class": per_class(found.task.name, logits, y, class_names(about, data)),
     }

@@ -13,7 +13,7 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.options import Count, NonNegative, Number, Positive, Rate, Spec, pick
-from zoo.datasets.tasks import Loss, smoothed, with_loss
+from zoo.datasets.tasks import Loss, Target, in_units, smoothed, target_scale, with_loss
 from zoo.errors import ZooError
 from zoo.ops.precision import products_in
 from zoo.registry import Model
@@ -98,6 +98,7 @@ def fit(
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
     loss: Loss = "task",
     label_smoothing: Rate = 0.0,
+    target: Target = "standard",
     inductive: bool = False,
     capture: bool | None = None,
 ) -> Fit:
@@ -128,6 +129,9 @@ def fit(
         loss: what is minimised: that of the `task`; or, with a logit for each class, the
             `cross-entropy` of a softmax, or the binary cross entropy of `one-hot` labels.
         label_smoothing: share of each label that is spread over all classes, in the loss.
+        target: of regression: `standard` learns numbers as if they had mean 0 and deviation 1 among
+            the training nodes; what is predicted and measured is in their own units. `raw`: the
+            loss is of the numbers as they are.
         inductive: train on the training nodes alone; validation and test nodes are seen, together
             with these, when they are measured and not before.
         capture: record step and evaluation of a small graph once as CUDA graphs and replay them: a
@@ -140,6 +144,7 @@ def fit(
         ZooError: the loss is not finite, or an option is wrong.
     """
     on = on._replace(task=smoothed(with_loss(on.task, loss), label_smoothing))
+    on = _in_units(model, on, device) if target == "standard" else on
     on = training_alone(on) if inductive else on
     model.to(device)
     _check_room(model, torch.device(device))
@@ -185,6 +190,16 @@ def fit(
     finally:
         steps.forget()  # what is recorded keeps its memory, and knows the steps that know it
     return state.finish(interrupted)
+
+
+def _in_units(model: Model, on: TrainingData, device: torch.device | str) -> TrainingData:
+    """Have a model answer in the units of its targets: those of its weights, if they know some."""
+    units = model.units or target_scale(on.task, on.data.y[on.split.train])
+    if units is None:
+        return on
+    units = tuple(each.to(device) for each in units)
+    model.answer_in_units(*units)
+    return on._replace(task=in_units(on.task, *units))
 
 
 def _check_room(model: Model, device: torch.device) -> None:

@@ -15,7 +15,7 @@ from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.weights.folder import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, listed
+from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, listed
 
 Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]
 """`(parameter groups of the model, learning rate)` to the groups of the optimiser."""
@@ -70,9 +70,12 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
             f"{name}; write `model: {{name: {stored.model}, ...}}` as in its config.json."
         )
     try:
-        report = carry_over(model, stored.state, _same_parts(model, about, stored))
+        parts = _same_parts(model, about, stored)
+        report = carry_over(model, stored.state, parts)
     except ZooError as error:
         raise ZooError(f"start_from: {how.weights}: {error}") from None
+    if "head" in parts:
+        in_units_of(model, stored.about)
     trained = [key for key, _ in model.named_parameters()]
     frozen = _frozen(trained, how.freeze, report.fresh)
     for key, weight in model.named_parameters():

@@ -43,7 +43,9 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
             '`@register_model("a-name")` above the class.'
         )
     about, text = about or model.about, model.tokenizer
-    about = about.model_copy(update={"tokenizer": text and sha256(text.encode()).hexdigest()})
+    units = model.units and [each.tolist() for each in model.units]
+    digest = text and sha256(text.encode()).hexdigest()
+    about = about.model_copy(update={"tokenizer": digest, "target": units})
     # Cloned: safetensors refuses tensors that share memory.
     state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
     if any(each.dtype in (torch.float64, torch.bfloat16) for each in state.values()):

@@ -79,11 +79,20 @@ def rebuild(
     else:
         model = make(stored.model, **config)
         if "stem" in same:  # it reads what it has read
-            answer = {} if "head" in same else dict.fromkeys(("task", "metric", "labels"))
+            of_head = ("task", "metric", "labels", "target")
+            answer = {} if "head" in same else dict.fromkeys(of_head)
             model.about = stored.about.model_copy(update={"scores": None, **answer})
             model.tokenizer = stored.tokenizer
     carry_over(model, stored.state, same)
+    if "head" in same:
+        in_units_of(model, stored.about)
     return model
+
+
+def in_units_of(model: Any, about: About) -> None:
+    """Have a model whose head has been loaded answer in the units that its weights have learnt."""
+    if about.target is not None:
+        model.answer_in_units(*map(torch.tensor, about.target))
 
 
 @contextlib.contextmanager
