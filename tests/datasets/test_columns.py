@@ -1,7 +1,9 @@
 """Columns of tables: text, dates, kinds of things and gaps, learnt of training nodes alone."""
 
+import functools
 import json
 
+import networkx
 import numpy as np
 import pandas
 import pyarrow
@@ -14,10 +16,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import zoo
-from zoo import ZooError, load_graph
+from zoo import ZooError
 from zoo.config.learnt_columns import CategoryColumn, DateColumn, HashedColumn, TextColumn
+from zoo.datasets.load import load_data
 from zoo.datasets.splits import split_of
 from zoo.experiments.run import run_recipe
+
+load_graph = functools.partial(zoo.load_graph, numbers="raw")  # cells as they stand
 
 WORDS = ["river boat water", "train rail station", "forest tree leaf", "rail water tree"]
 OPTIONS = {
@@ -136,13 +141,38 @@ def test_a_prepared_table_has_learnt_of_its_training_nodes(options, zoo, tmp_pat
     columns = [f"{key}={value}" for key, value in {**OPTIONS, "numbers": "standard"}.items()]
     zoo("data", "prepare", "g", "mine", *columns, *options)
     assert "all nodes" not in caplog.text
-    prepared, own = load_graph("mine"), load_graph(path, **OPTIONS, numbers="standard")
+    prepared, own = load_data("mine"), load_graph(path, **OPTIONS, numbers="standard")
     own = own.trained_on(torch.arange(20))
     assert prepared.feature_names == own.feature_names
     torch.testing.assert_close(torch.as_tensor(prepared.x), own.x)
     frame.drop(columns="split").to_csv(tmp_path / "g" / "nodes.csv", index=False)
     zoo("data", "prepare", "g", "other", *columns, *options)
     assert "are those of all nodes, the test's too" in caplog.text
+
+
+def test_numbers_are_standardised_by_the_training_nodes_unless_told_otherwise(tmp_path):
+    """All but columns of yes and no, which stay; a gap is left out of mean and deviation."""
+    frame = pandas.DataFrame({
+        "id": range(6), "income": [1e5, 3e5, 2e5, 9e9, 9e9, np.nan], "year": [2000, 2010] * 3,
+        "rare": [0, 0, 1, 0, 0, 0], "same": 7, "label": list("ababab"),
+    })  # fmt: skip
+    path, train = write(tmp_path / "g", frame), torch.arange(3)
+    data = zoo.load_graph(path, missing="mean").trained_on(train)
+    wanted = StandardScaler().fit(frame[["income", "year"]][:3]).transform(
+        frame[["income", "year"]].fillna(2e5)
+    )  # fmt: skip
+    assert np.allclose(data.x[:, :2], wanted, rtol=1e-5)
+    assert data.x[:, 2].tolist() == [0, 0, 1, 0, 0, 0] and not data.x[:, 3].any()
+    assert zoo.load_graph(path, missing="mean", numbers="raw").x[0].tolist() == [1e5, 2000, 0, 7]
+
+
+def test_attributes_of_networkx_are_standardised_too():
+    graph = networkx.path_graph(4)
+    for node in graph:
+        graph.nodes[node].update(pay=50_000 + 1_000 * node, label=node % 2)
+    data = zoo.Dataset.from_networkx(graph)
+    assert data.x.flatten().tolist() == pytest.approx([-1.3416, -0.4472, 0.4472, 1.3416], abs=1e-4)
+    assert zoo.Dataset.from_networkx(graph, numbers="raw").x[1].tolist() == [51_000]
 
 
 def test_a_column_that_is_constant_but_for_rounding_is_not_blown_up(tmp_path):

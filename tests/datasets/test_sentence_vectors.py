@@ -85,7 +85,8 @@ def test_a_table_reads_its_texts_by_them(model, tmp_path):
         {"id": range(5), "about": TEXTS, "n": range(5), "label": [0, 1] * 2 + [1]}
     )
     table.to_csv(tmp_path / "own.csv", index=False)
-    data = load_graph(str(tmp_path / "own.csv"), text="about", language_model=str(model))
+    told = {"text": "about", "language_model": str(model), "numbers": "raw"}
+    data = load_graph(str(tmp_path / "own.csv"), **told)
     assert data.x.shape == (5, 9) and data.feature_names[0] == "about[0]" and data.learnt is None
     assert torch.equal(data.x[:, :8], torch.from_numpy(sentence_vectors(TEXTS, str(model))))
 

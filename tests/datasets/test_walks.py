@@ -91,7 +91,7 @@ WALKS = {
         "dates=joined", "numbers=standard", "time_column=joined", "split=time-70-10-20",
     ],
     customers: ["label=segment", "text=title", "one_hot=town", "missing=mean", "numbers=standard"],
-    social: ["label=club"],
+    social: ["label=club", "numbers=raw"],
     pyg: ["features=standard", "relations=separate"],
     hetero: ["features=standard"],
 }  # fmt: skip

@@ -9,11 +9,14 @@ import torch
 from preloaded import run_preloaded
 
 import zoo
+from zoo.datasets.splits import split_of
+from zoo.datasets.tasks import TASKS, in_units, target_scale
 from zoo.errors import ZooError
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
 from zoo.experiments.run_files import read_summary, verdict
+from zoo.inference.evaluate import evaluate_part
 from zoo.weights.load import read_weights
 
 SMALL = {
@@ -300,3 +303,85 @@ def test_a_class_without_a_label_in_training_is_told(tmp_path, caplog, many):
     run_recipe(recipe, runs=tmp_path / "runs")
     told = [each for each in caplog.messages if "no label of training is of" in each]
     assert len(told) == 1 and ("of 1, which" if many else "of 1, 2, which") in told[0]
+
+
+def numbers(path, shift=50_000.0, scale=1_000.0, targets=1):
+    """Nodes whose number to predict is a sum of features, in units of its own."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(80, 3)).astype(np.float32)
+    y = shift + scale * np.stack([x @ [1, 0.5, -1], -x[:, 0]], axis=1)[:, :targets].squeeze()
+    np.savez(path, edges=np.zeros((0, 2), np.int64), node_labels=y, node_features=x,
+             task=np.array("node-regression"))  # fmt: skip
+    return str(path)
+
+
+def test_numbers_in_units_of_their_own_are_learnt_and_answered_in_them(tmp_path):
+    """`train.target: standard`: the same R² whatever the unit, and predictions in it."""
+    recipe = {"model": {"name": "mlp", "dim": 16}, "seeds": [0],
+              "train": {"epochs": 150, "lr": 0.01}}  # fmt: skip
+    found = {}
+    for name, units in {"plain": (0.0, 1.0), "euros": (50_000.0, 1_000.0)}.items():
+        data = {"dataset": numbers(tmp_path / f"{name}.npz", *units)}
+        found[name] = run_recipe({**recipe, **data}, runs=tmp_path / "runs")
+    assert found["euros"]["test"]["mean"] == pytest.approx(found["plain"]["test"]["mean"], abs=5e-3)
+    assert found["euros"]["test"]["mean"] > 0.9
+    raw = {**recipe, "train": {**recipe["train"], "target": "raw"}}
+    raw["dataset"] = str(tmp_path / "euros.npz")
+    assert run_recipe(raw, runs=tmp_path / "runs")["test"]["mean"] < -100
+    model, data = zoo.load(found["euros"]["folder"]), zoo.load_graph(tmp_path / "euros.npz")
+    mean, deviation = model.about.target
+    train = split_of(data, "ratio-60-20-20", 0).train
+    assert mean == pytest.approx([data.y[train].double().mean().item()], rel=1e-6)
+    assert deviation == pytest.approx([data.y[train].double().std(correction=0).item()], rel=1e-5)
+    answers = zoo.predict(model, data).values
+    assert (answers.squeeze() - data.y).abs().mean() < 300
+    measured = evaluate_part(model, str(tmp_path / "euros.npz"), "all")
+    assert measured["beside"]["mae"] == pytest.approx(
+        (answers.squeeze() - data.y).abs().mean().item(), rel=1e-5
+    )  # fmt: skip
+    zoo.save(model, tmp_path / "again")
+    assert torch.equal(zoo.predict(zoo.load(tmp_path / "again"), data).values, answers)
+    tuned = {**recipe, "train": {"epochs": 1, "lr": 1e-6}, "dataset": str(tmp_path / "euros.npz"),
+             "start_from": found["euros"]["folder"] + "/seed-0"}  # fmt: skip
+    tuned = run_recipe(tuned, runs=tmp_path / "runs")
+    assert tuned["test"]["mean"] == pytest.approx(found["euros"]["test"]["mean"], abs=1e-3)
+    assert zoo.load(tuned["folder"]).about.target == model.about.target
+
+
+def test_several_targets_have_a_unit_each_and_gaps_are_left_out():
+    y = torch.tensor([[1e6, 0.001], [3e6, torch.nan], [torch.nan, 0.003]])
+    mean, deviation = target_scale(TASKS["node-regression"](), y)
+    assert mean.tolist() == pytest.approx([2e6, 0.002])
+    assert deviation.tolist() == pytest.approx([1e6, 0.001], rel=1e-4)
+    task = in_units(TASKS["node-regression"](), mean, deviation)
+    off = torch.tensor([[2e6, 0.001], [3e6, 5.0], [0.0, 0.003]])  # one deviation in one of four
+    assert task.loss(off, y).item() == pytest.approx(0.25, rel=1e-4)
+    assert target_scale(TASKS["node-classification"](), torch.tensor([0, 1])) is None
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_classifier_that_answers_one_class_only_is_told(tmp_path, caplog, scaled):
+    random = np.random.default_rng(0)
+    y = np.array(([1] + [0] * 9) * 10)
+    x = (random.normal(size=(100, 2)) + 4 * y[:, None]) * (1 if scaled else 1e-9)
+    np.savez(tmp_path / "rare.npz", edges=np.zeros((0, 2), np.int64), node_labels=y,
+             node_features=x, label_names=np.array(["usual", "rare"]))  # fmt: skip
+    recipe = {"dataset": {"name": str(tmp_path / "rare.npz"), "split": "stratified"},
+              "model": "mlp", "train": {"epochs": 60, "lr": 0.05}, "seeds": [0]}  # fmt: skip
+    run_recipe(recipe, runs=tmp_path / "runs")
+    told = "seed 0 scores just what always answering usual would" in caplog.text
+    assert told is not scaled
+
+
+@pytest.mark.parametrize(("told", "said"), [({}, True), ({"numbers": "raw"}, False)])
+def test_what_is_done_to_numbers_of_a_table_is_said_once(tmp_path, caplog, told, said):
+    lines = [f"{50_000 + 100 * i},{i % 2},{'ab'[i % 2]}" for i in range(30)]
+    (tmp_path / "own.csv").write_text("\n".join(["income,told,label", *lines]))
+    recipe = {"dataset": {"name": str(tmp_path / "own.csv"), **told}, "model": "mlp",
+              "train": {"epochs": 1}, "seeds": [0, 1]}  # fmt: skip
+    run_recipe(recipe, runs=tmp_path / "runs")
+    standard = (
+        "numbers of own are standardised by the training nodes (income); `dataset.numbers=raw`"
+    )
+    apart = "features of own lie apart in scale"
+    assert caplog.text.count(standard) == said and caplog.text.count(apart) == (not said)

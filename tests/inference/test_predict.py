@@ -461,7 +461,7 @@ def test_rows_without_a_value_are_read_by_what_training_has_taught(tmp_path):
     (tmp_path / "old.csv").write_text(head + "\n".join([*rows, ",,,a"]) + "\n")
     (tmp_path / "new.csv").write_text(f"{head},,the and,\n,,,\n")
     spec = {"name": str(tmp_path / "old.csv"), "missing": "mean", "dates": ["since"],
-            "text": ["about"]}  # fmt: skip
+            "text": ["about"], "numbers": "raw"}  # fmt: skip
     recipe = {"dataset": spec, "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}
     model = zoo.load(zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"])
     new = zoo.load_graph({**spec, "name": str(tmp_path / "new.csv")})
@@ -513,6 +513,7 @@ def test_a_table_of_training_is_divided_as_then_until_it_changes(tmp_path, comma
     dataset = {"name": str(table), "split": {"name": "ratio", "train": 70, "val": 10, "test": 20}}
     recipe = {"dataset": dataset, "model": {"name": "mlp", "dim": 4}, "train": {"epochs": 2}}
     [row] = (run := zoo.run_recipe(recipe, runs=tmp_path / "runs"))["seeds"]
+    caplog.clear()
 
     def found(part):
         words = ("evaluate", run["folder"], "--data", str(table), "--part", part, "--json")
@@ -617,6 +618,7 @@ def test_a_copy_is_divided_as_then_and_seen_wherever_it_lies(tmp_path, monkeypat
 
 def test_nodes_of_training_are_known_in_a_graph_that_has_grown(tmp_path, caplog):
     run, _ = trained(tmp_path, folder := grown(tmp_path / "own", range(60)))
+    caplog.clear()
     bigger = grown(tmp_path / "bigger", range(-5, 60))
     data = zoo.load_graph(folder, columns="age,size")
     test = split_of(data, "ratio-60-20-20", 0).test.tolist()

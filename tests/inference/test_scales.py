@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 import torch
@@ -54,14 +55,15 @@ def test_weights_of_a_table_refuse_what_is_in_another_scale(tmp_path, caplog):
     model, folder = trained(spec, tmp_path / "runs")
     new = {"name": write(tmp_path / "new", 30, seed=1)}
     assert score(model, folder, new) == 1
-    raw = prepared({**new, "one_hot": "town"}, tmp_path / "raw.npz")
+    raw = prepared({**new, "one_hot": "town", "numbers": "raw"}, tmp_path / "raw.npz")
     with pytest.raises(zoo.ZooError, match="raw holds its features as they are.*reads income by"):
         score(model, folder, raw)
     with pytest.raises(zoo.ZooError, match="own holds its features by a scale of its own"):
         score(model, folder, prepared({**new, **STANDARD}, tmp_path / "own.npz"))
     data = zoo.load_graph(spec).with_columns(model.about.columns)
     assert zoo.evaluate(model, dataclasses.replace(data, columns=None)) == 1  # the same scale
-    plain, folder = trained({"name": new["name"], "columns": ["income"]}, tmp_path / "runs")
+    as_is = {"name": new["name"], "columns": ["income"], "numbers": "raw"}
+    plain, folder = trained(as_is, tmp_path / "runs")
     assert plain.about.columns is None and "a scale of their own" not in caplog.text
     income = prepared({**new, "columns": ["income"], "numbers": "standard"}, tmp_path / "one.npz")
     score(plain, folder, income)
@@ -105,6 +107,19 @@ def test_what_was_learnt_of_kinds_of_nodes_is_found_in_their_tables(tmp_path):
     assert isinstance(data.columns, KindColumns)
     wanted = zoo.predict(model, zoo.load_graph(path)).values
     assert torch.equal(zoo.predict(model, data).values, wanted)
+
+
+def test_weights_that_learnt_of_no_column_read_numbers_as_they_stand(tmp_path):
+    """As those that were trained before numbers of NetworkX were standardised."""
+    graph = networkx.path_graph(40)
+    for node in graph:
+        graph.nodes[node].update(pay=node % 2 * 2.0 + 5, label=node % 2)
+    networkx.write_graphml(graph, tmp_path / "g.graphml")
+    path = str(tmp_path / "g.graphml")
+    model, _ = trained({"name": path, "numbers": "raw"}, tmp_path / "runs")
+    assert model.about.columns is None
+    wanted = zoo.predict(model, zoo.load_graph(path, numbers="raw")).values
+    assert torch.equal(zoo.predict(model, zoo.load_graph(path)).values, wanted)
 
 
 def test_what_is_no_list_of_columns_is_refused(tmp_path):

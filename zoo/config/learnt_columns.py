@@ -124,6 +124,12 @@ def scales(columns: Sequence[LearntColumn] | None) -> list[LearntColumn]:
     return [each for each in learnt if each.kind != "number" or each.shift is not None]
 
 
+def unscaled(columns: Sequence[LearntColumn]) -> list[LearntColumn]:
+    """Return the columns with numbers as they stand, as weights read them that learnt of none."""
+    plain = {"shift": None, "spread": None, "fill": None, "indicator": False}
+    return [each.model_copy(update=plain) if each.kind == "number" else each for each in columns]
+
+
 def as_options(columns: Sequence[LearntColumn]) -> dict[str, str]:
     """Return `numbers` and `missing`, options of a table, as they were where this was learnt."""
     numbers = [each for each in columns if each.kind == "number"]
@@ -133,5 +139,5 @@ def as_options(columns: Sequence[LearntColumn]) -> dict[str, str]:
         gaps.add("refuse" if each.fill is None else "indicator" if each.indicator else filled)
     missing = next((each for each in ("indicator", "mean", "zero") if each in gaps), None)
     standard = any(each.shift is not None for each in numbers)
-    told = {"numbers": "standard" if standard else None, "missing": missing}
+    told = {"numbers": "standard" if standard else "raw" if numbers else None, "missing": missing}
     return {option: word for option, word in told.items() if word is not None}

@@ -1,6 +1,7 @@
 """The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from zoo.contract import check_encoding
 from zoo.datasets.canonical import canonical, graph_of
 from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
-from zoo.datasets.files.labels import METRICS, check_task, classes_of, infer_task
+from zoo.datasets.files.labels import CLASSIFICATION, METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, transformed
 from zoo.datasets.tables.feature_columns import FeatureColumns
@@ -25,6 +26,8 @@ from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import GRAPHS, MADE
 from zoo.system.memory import available_memory
+
+_LOG = logging.getLogger(__name__)
 
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""
@@ -252,6 +255,9 @@ def make_dataset(
     Raises:
         ZooError: the arrays do not fit together, or the labels not the task.
     """
+    if task == CLASSIFICATION and arrays.labels.ndim == 2:
+        _LOG.warning("%s: its labels have exactly one 1 in each row, and are read as classes; "
+                     "`task: node-multilabel` keeps them apart.", name)  # fmt: skip
     arrays = check_arrays(arrays._replace(task=task))
     x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
     check_task(arrays.labels, task)

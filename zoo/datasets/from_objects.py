@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -18,6 +19,7 @@ from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.matrices import from_scipy
 from zoo.datasets.files.node_kinds import of_dgl
 from zoo.datasets.tables.columns import Columns, Names
+from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.dgl import DGLGraph
 
@@ -36,6 +38,25 @@ def row(x: Tensor) -> Tensor:
 def standard(x: Tensor) -> Tensor:
     """Give each column of x (N, F) mean 0 and variance 1; constant columns become zero."""
     return _standardised(x, _moments(x))
+
+
+FAR, APART = 10, 100
+"""Sizes of features beyond which they are hard to learn from as they are; and how many times the
+typical one the largest may be."""
+
+
+def lie_apart(mean: np.ndarray, spread: np.ndarray) -> bool:
+    """Return whether features of these means and deviations (F,) are to be standardised.
+
+    That is if one is large, `FAR` from 0 by its root mean square; or `APART` times as large as the
+    median; or as far from 0 as `APART` of its deviations. Constant columns do not count.
+    """
+    mean, spread = (each[spread > 0].astype(np.float64) for each in (mean, spread))
+    if not len(mean):
+        return False
+    size = np.hypot(mean, spread)
+    most = size.max()
+    return bool(most > FAR or most > APART * np.median(size) or (abs(mean) > APART * spread).any())
 
 
 FEATURES = Table("features", {"raw": raw, "row": row, "standard": standard})
@@ -179,6 +200,7 @@ class FromObjects:
         text: Names | None = None,
         dates: Names | None = None,
         missing: Missing = "refuse",
+        numbers: Numbers = "standard",
         weight: str | None = None,
         weights: Weights = None,
         edge_features: Names | None = None,
@@ -188,7 +210,7 @@ class FromObjects:
     ) -> Self:
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
         choice = Columns(None, label, None, columns, one_hot, None, task, text, dates,
-                         missing=missing)  # fmt: skip
+                         missing=missing, numbers=numbers)  # fmt: skip
         arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
 

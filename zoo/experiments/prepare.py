@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from zoo.canonical_form import WEIGHT
+from zoo.config.learnt_columns import scales, unscaled
 from zoo.config.metadata import About, path_name
 from zoo.config.options import pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
+from zoo.datasets.from_objects import lie_apart
 from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import Split, check_parts, split_files, split_of
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
@@ -37,6 +39,7 @@ from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
+from zoo.weights.transfer import listed
 
 
 class Prepared(NamedTuple):
@@ -93,6 +96,7 @@ def prepare(plan: Plan) -> Prepared:
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
+    _warn_of_scales(plan, data)
     encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
     if encoded.inputs == 0:
         raise ZooError(
@@ -124,6 +128,35 @@ def _warn(plan: Plan, data: Dataset) -> None:
             )
 
 
+def _warn_of_scales(plan: Plan, data: Dataset) -> None:
+    """Say which numbers of a table are standardised unasked, or that a matrix ought to be."""
+    warn, spec = logging.getLogger(__name__).warning, plan.recipe.dataset
+    named = spec if isinstance(spec, dict) else {}
+    columns = getattr(data, "columns", None)
+    scaled = [each.name for each in scales(data.learnt) if each.kind == "number"] if columns else []
+    if scaled and "numbers" not in named:
+        warn(
+            f"numbers of {data.name} are standardised by the training nodes "
+            f"({listed(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
+        )
+    if columns is None and own_files(plan.dataset) and _far(data):
+        warn(
+            f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
+            "they are; `dataset.features=standard` standardises them."
+        )
+
+
+def _far(data: Dataset) -> bool:
+    """Return whether features as they stand, of some nodes, should be standardised."""
+    x = getattr(data, "x", None)
+    if not isinstance(x, Tensor) or not x.is_floating_point() or data.transform != "raw":
+        return False
+    if x.numel() == 0:
+        return False
+    some = x[:: max(1, len(x) // 10_000)].double()
+    return lie_apart(some.mean(dim=0).numpy(), some.std(dim=0, correction=0).numpy())
+
+
 def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
     """Return data in the tokens, columns, kinds of edges of the weights to begin with, if any.
 
@@ -137,10 +170,12 @@ def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
         return data
     stored = read_folder(folder, unverified=plan.start_from["unverified"])
     if data.tokenizer is None:
-        if stored.about.columns is None:
-            return data
+        learnt = stored.about.columns
+        if learnt is None and data.feature_names == tuple(stored.about.feature_names or ()):
+            learnt = unscaled(data.columns.learnt())
         with contextlib.suppress(ZooError):
-            return dataclasses.replace(data.with_columns(stored.about.columns), columns=None)
+            if learnt is not None:
+                return dataclasses.replace(data.with_columns(learnt), columns=None)
         return data
     cut = {TRANSLATION: pairs.in_tokens_of, SEQUENCES: texts.in_tokens_of}[data.task]
     text = stored.tokenizer

@@ -4,6 +4,7 @@ A recipe is resolved once and its graph read once. A run leaves a folder behind 
 run, on what, and what came of it, see `zoo.experiments.run_folder`; one that was killed goes on.
 """
 
+import logging
 import math
 import shlex
 import shutil
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from zoo.config.recipe import Recipe, recipe_text
-from zoo.datasets.splits import PARTS, Split
+from zoo.datasets.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
@@ -291,6 +292,12 @@ def _train(
     weights = sum(each.numel() for each in model.parameters())
     own = {"parameters": weights, "split_sha256": split.sha256}
     scores = {part: getattr(result, part) for part in PARTS}
+    if (always := constant_answer(prepared.task, prepared.data, split, scores)) is not None:
+        logging.getLogger(__name__).warning(
+            f"seed {seed} scores just what always answering {always} would: it has learnt nothing "
+            "that tells the classes apart; more epochs, scaled features, an encoding or another "
+            "learning rate may."
+        )
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
     model.tokenizer = prepared.data.tokenizer and prepared.data.tokenizer.text
     return {"seed": seed, **result._asdict(), **own}, model

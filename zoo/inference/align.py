@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.canonical_form import WEIGHT, derived
-from zoo.config.learnt_columns import scales
+from zoo.config.learnt_columns import scales, unscaled
 from zoo.config.metadata import About
 from zoo.config.options import Count, pick, value_problems
 from zoo.config.recipe import word
@@ -67,6 +67,8 @@ def _read(model: Model, data: Dataset) -> Dataset:
             logging.getLogger(__name__).warning("%s: %s.", data.name, each)
         data = data.with_columns(about.columns)
     else:
+        if about.columns is None and data.columns is not None:
+            data = data.with_columns(unscaled(data.columns.learnt()))
         _check_scales(about, data)
     data = _in_order(data, about.feature_names)
     data = _edges_in_order(data, about.edge_feature_names)

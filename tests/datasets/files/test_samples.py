@@ -121,7 +121,7 @@ def test_telegrams(real_graph):
 def test_a_table_without_edges(tmp_path):
     path = tmp_path / "samples.csv"
     path.write_text("height,label\n1,a\n2,b\n3,\n")
-    data = load_graph(path)
+    data = load_graph(path, numbers="raw")
     assert data.x.tolist() == [[1], [2], [3]] and data.y.tolist() == [0, 1, -1]
     assert data.graph.num_edges() == data.graph.num_nodes() == 3 and data.ids is None
     path.write_text("id,height,label\nx,1,a\ny,2,b\n")

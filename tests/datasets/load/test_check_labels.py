@@ -7,6 +7,7 @@ import pytest
 
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import NO_EDGES
+from zoo.datasets.load import read_graph
 from zoo.datasets.load.check_in_memory import check_graph
 
 NODES = 12
@@ -27,6 +28,55 @@ def masks(*orders):
     """Splits whose parts are every third node, in these orders of the parts."""
     return {part: np.stack([np.arange(NODES) % 3 == order.index(part) for order in orders])
             for part in ("train", "val", "test")}  # fmt: skip
+
+
+def test_one_hot_rows_are_read_as_classes_and_told():
+    labels = np.eye(3)[np.arange(NODES) % 3]
+    found = findings(arrays(labels))
+    assert "task=node-multilabel" in found["one-hot labels"].fix
+    assert found["classes"].values == {"0": 4, "1": 4, "2": 4}
+    assert "one-hot labels" not in findings(arrays(labels, task="node-multilabel"))
+    labels[0] = [1, 1, 0]
+    assert findings(arrays(labels))["labels"].values["task"] == "node-multilabel"
+
+
+def test_columns_that_alone_tell_the_label_are_named():
+    y = np.arange(60) % 3
+    random = np.random.default_rng(0)
+    x = np.stack([random.normal(size=60), y == 1, 10.0 * y, np.arange(60)], axis=1)
+    own = {"feature_names": ("noise", "is dog", "code", "number"), "label_names": ("a", "dog", "c")}
+    graph = GraphArrays(NO_EDGES, y, x.astype(np.float32), **own)
+    found = findings(graph)["columns that tell the label"]
+    assert found.values == {"is dog": ["dog"], "code": ["a", "dog", "c"]}
+    assert found.verdict == "look" and "code tells a, dog, c" in found.found
+    few = GraphArrays(NO_EDGES, y[:12], x[:12].astype(np.float32))  # four of each: by chance
+    assert "columns that tell the label" not in findings(few)
+
+
+def test_words_of_a_table_that_tell_the_label_are_named(tmp_path):
+    lines = [f"n{i},{'xyz'[i % 3]}{i % 2},{'uv'[i % 2]},{'abc'[i % 3]}" for i in range(60)]
+    (tmp_path / "own.csv").write_text("\n".join(["id,copy,other,label", *lines]))
+    graph = read_graph({"name": str(tmp_path / "own.csv"), "one_hot": ["copy", "other", "id"]})
+    assert findings(graph)["columns that tell the label"].values == {"copy": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("x", "look"),
+    [
+        (np.array([[50_000.0], [60_000]]), True),
+        (np.array([[0.2, 50_000], [1.9, 60_000]]), True),  # two columns
+        (np.array([[2000.0, 1], [2020, 0]]), True),  # years
+        (np.array([[1000.0], [1000.5]]), True),
+        (np.array([[1e21], [3e21]]), True),
+        (np.array([[0.5, 3], [0.1, 1]]), False),
+        (np.array([[7.0], [7]]), False),  # told of as constant
+    ],
+)
+def test_features_far_from_0_and_1_are_told(x, look):
+    rows = np.tile(x, (6, 1)).astype(np.float32)
+    found = findings(GraphArrays(NO_EDGES, np.arange(NODES) % 2, rows))["features"]
+    assert found.verdict == ("look" if look else "good")
+    assert not look or "`features: standard`" in found.fix
 
 
 IN_ORDER = ("train", "val", "test")

@@ -73,14 +73,17 @@ def write_tables(folder, suffix=".csv", nodes=NODES, edges=EDGES):
 # Tables
 
 
+RAW = {"numbers": "raw"}  # cells as they stand
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
 def test_a_folder_of_tables(suffix, tmp_path):
     folder = write_tables(tmp_path / "mine", suffix)
-    data = load_graph(folder)
+    data = load_graph(folder, **RAW)
     is_the_graph(data)
     assert data.name == "mine"
     nodes, edges = folder / f"nodes{suffix}", folder / f"edges{suffix}"
-    is_the_graph(load_graph({"name": str(nodes), "edges": str(edges)}))
+    is_the_graph(load_graph({"name": str(nodes), "edges": str(edges), **RAW}))
 
 
 def test_every_header_may_have_another_name(tmp_path):
@@ -92,7 +95,7 @@ def test_every_header_may_have_another_name(tmp_path):
     edges.to_csv(tmp_path / "friends.csv", index=False, sep=";")
     spec = {"name": str(tmp_path / "people.csv"), "edges": str(tmp_path / "friends.csv"),
             "separator": ";", "id": "who", "label": "kind", "split_column": "part",
-            "source": "from", "target": "to", "weights": "ignore"}  # fmt: skip
+            "source": "from", "target": "to", "weights": "ignore", **RAW}  # fmt: skip
     data = load_graph({**spec, "columns": ["score", "age"]})
     assert np.array_equal(data.x.numpy(), X[:, ::-1]) and data.feature_names == ("score", "age")
     assert data.y.tolist() == Y and data.split == "benchmark"
@@ -123,7 +126,7 @@ def test_fractions_with_a_comma(tmp_path):
     NODES.to_csv(folder / "nodes.csv", index=False, sep=";", decimal=",")
     edges.assign(weight=0.5).to_csv(folder / "edges.csv", index=False, sep=";", decimal=",")
     assert "0,5" in (folder / "edges.csv").read_text()
-    spec = {"name": str(folder), "separator": ";"}
+    spec = {"name": str(folder), "separator": ";", **RAW}
     is_the_graph(load_graph({**spec, "decimal": "comma", "weights": "ignore"}))
     weighted = load_graph({**spec, "decimal": "comma", "weight": "weight"}).graph
     assert 0.5 in weighted.edata[WEIGHT].tolist()
@@ -241,7 +244,7 @@ def test_columns_of_parquet_that_csv_has_not(tmp_path):
         label=pandas.Categorical(NODES["label"]),
     )
     nodes = nodes[nodes["id"] != "nobody"].sort_values("id", ascending=False)
-    data = load_graph(write_tables(tmp_path / "mine", ".parquet", nodes))
+    data = load_graph(write_tables(tmp_path / "mine", ".parquet", nodes), **RAW)
     assert data.feature_names == ("vector[0]", "vector[1]", "flag")  # and not pandas' own index
     assert data.x.tolist() == [[4 - each, 1, each % 2 == 0] for each in range(5)]
     assert data.labels == ("ant", "cat", "dog") and data.ids.tolist() == IDS[::-1]
@@ -259,7 +262,7 @@ def test_parquet_as_polars_writes_it(text, tmp_path):
     parquet.write_table(pyarrow.table(rows), tmp_path / "nodes.parquet")
     parquet.write_table(pyarrow.table(edges), tmp_path / "edges.parquet")
     for told in ({}, {"vectors": "v"}):
-        data = load_graph(tmp_path, **told)
+        data = load_graph(tmp_path, **told, **RAW)
         is_the_graph(data, names=False)
         assert data.feature_names == ("v[0]", "v[1]") and data.labels == ("ant", "cat", "dog")
     words = pyarrow.array([["a", "b"]] * 5, pyarrow.large_list(pyarrow.string()))
@@ -329,11 +332,11 @@ def test_pyg(tmp_path):
 @pytest.mark.parametrize("kind", [networkx.Graph, networkx.DiGraph, networkx.MultiGraph])
 def test_networkx(kind, tmp_path):
     graph = attributed(kind)
-    is_the_graph(Dataset.from_networkx(graph, label="kind"))
+    is_the_graph(Dataset.from_networkx(graph, label="kind", **RAW))
     networkx.write_graphml(graph, tmp_path / "mine.graphml")
-    is_the_graph(load_graph(tmp_path / "mine.graphml", label="kind"))
+    is_the_graph(load_graph(tmp_path / "mine.graphml", label="kind", **RAW))
     networkx.write_gml(graph, tmp_path / "mine.gml")
-    is_the_graph(load_graph(tmp_path / "mine.gml", label="kind"))
+    is_the_graph(load_graph(tmp_path / "mine.gml", label="kind", **RAW))
     with pytest.raises(ZooError, match="kind.*one_hot"):
         load_graph(tmp_path / "mine.gml")
     networkx.set_edge_attributes(graph, 0.5, "closeness")
@@ -346,7 +349,7 @@ def test_scalars_of_numpy_and_nodes_of_any_kind_in_networkx():
     for place, node in enumerate(graph):
         graph.nodes[node].update(age=np.float32(place), old=np.bool_(place > 2), n=np.int64(place))
         graph.nodes[node]["label"] = np.str_("ab"[place % 2])
-    data = Dataset.from_networkx(graph)
+    data = Dataset.from_networkx(graph, **RAW)
     assert data.ids.tolist() == ["(0, 1)", "(0, 1, 2)", "a", "2", "2.5"]
     assert data.feature_names == ("age", "n", "old") and data.labels == ("a", "b")
     assert data.x.tolist() == [[place, place, place > 2] for place in range(5)]
@@ -360,7 +363,8 @@ def test_matrices(tmp_path):
     for name in ("mine.npz", "mine.mtx"):
         bare = load_graph(tmp_path / name)
         assert pairs(bare) == BOTH and bare.x.shape == (5, 0) and bare.y.tolist() == [-1] * 5
-        is_the_graph(load_graph(tmp_path / name, nodes=str(tmp_path / "nodes.csv")), ids=False)
+        told = {"nodes": str(tmp_path / "nodes.csv"), **RAW}
+        is_the_graph(load_graph(tmp_path / name, **told), ids=False)
     sparse.save_npz(tmp_path / "mine.npz", (matrix() * 0.5).tocsr())
     with pytest.raises(ZooError, match="weights: ignore"):
         load_graph(tmp_path / "mine.npz")
@@ -432,7 +436,7 @@ def test_a_check_says_that_edges_have_no_direction(tmp_path):
 @pytest.mark.parametrize("duplicates", ["mean", "sum"])
 @pytest.mark.parametrize("direction", ["both", "in", "out", "separate"])
 def test_an_edge_without_direction_leads_both_ways(direction, duplicates, tmp_path):
-    wanted = torch.tensor([[1, 2, 7], [2, 1, 3], [7, 3, 1.0]])
+    wanted = torch.tensor([[5, 2, 7], [2, 1, 3], [7, 3, 1.0]])  # one has a loop of its own
     if direction == "separate":
         wanted = torch.stack([wanted, wanted], dim=-1)
     for read in undirected(tmp_path):
@@ -445,7 +449,7 @@ def test_an_edge_without_direction_leads_both_ways(direction, duplicates, tmp_pa
         if data.edge_dim:
             features = torch.zeros(3, 3)
             features[source, target] = data.graph.edata["feature"][:, 0]
-            assert torch.equal(features, torch.tensor([[0, 2, 7], [2, 0, 3], [7, 3, 0.0]]))
+            assert torch.equal(features, torch.tensor([[5, 2, 7], [2, 0, 3], [7, 3, 0.0]]))
 
 
 def test_the_other_half_of_a_matrix_may_have_the_other_sign(tmp_path):
@@ -531,7 +535,7 @@ def test_a_number_to_predict_may_be_minus_one():
 
 
 def test_names_survive_preparing(tmp_path):
-    parts = read_graph(write_tables(tmp_path / "mine"))
+    parts = read_graph({"name": str(write_tables(tmp_path / "mine")), **RAW})
     write_prepared(parts, tmp_path / "kept.npz")
     is_the_graph(load_graph(tmp_path / "kept.npz"))
     numbers = NODES.assign(label=[1.5, -1, None, 3, 0.25])

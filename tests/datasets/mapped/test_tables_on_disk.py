@@ -28,7 +28,8 @@ def test_times_and_groups_are_kept(tmp_path):
     assert data.groups.tolist() == wanted.groups.tolist()
     again = read_graph(tmp_path / "disk")
     assert np.array_equal(again.times, wanted.times) and len(again.groups) == ROWS
-    prepare_on_disk({"name": spec["name"], "columns": "x"}, tmp_path / "bare")
+    bare = {"name": spec["name"], "columns": "x", "numbers": "raw"}
+    prepare_on_disk(bare, tmp_path / "bare")
     assert load_graph(tmp_path / "bare").times is None
     assert '"learnt"' not in (tmp_path / "bare" / "meta.json").read_text()
 

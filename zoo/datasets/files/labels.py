@@ -58,8 +58,23 @@ def alike(
 
 
 def infer_task(labels: np.ndarray) -> str:
-    """Return the task that labels are for: one class per node (N,), or many targets (N, T)."""
-    return MULTILABEL if labels.ndim == 2 else CLASSIFICATION
+    """Return the task that labels are for: one class per node, (N,) or one-hot, or many targets."""
+    return MULTILABEL if labels.ndim == 2 and one_hot(labels) is None else CLASSIFICATION
+
+
+def one_hot(labels: np.ndarray) -> np.ndarray | None:
+    """Return the classes (N,) of which labels (N, C) are one-hot rows, -1 where a row is all NaN.
+
+    None where they are not: a row has no 1 or several, or a class has no row.
+    """
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "iufb":
+        return None
+    known = ~np.isnan(labels.astype(np.float32, copy=False)).all(axis=1)
+    rows = labels[known]
+    once = ((rows == 0) | (rows == 1)).all(axis=1) & ((rows == 1).sum(axis=1) == 1)
+    if not len(rows) or not once.all() or not (rows == 1).any(axis=0).all():
+        return None
+    return np.where(known, (labels == 1).argmax(axis=1), -1)
 
 
 def check_labels(labels: np.ndarray, task: str | None = None) -> np.ndarray:
@@ -89,6 +104,8 @@ def check_labels(labels: np.ndarray, task: str | None = None) -> np.ndarray:
         )
     if task == REGRESSION:
         return _check_numbers(labels)
+    if task == CLASSIFICATION and (classes := one_hot(labels)) is not None:
+        labels = classes
     return _check_classes(labels) if labels.ndim == 1 else _check_targets(labels)
 
 

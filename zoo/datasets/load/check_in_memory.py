@@ -19,8 +19,17 @@ from zoo.datasets.files.graph_arrays import (
     check_room,
     check_rows,
 )
-from zoo.datasets.files.labels import REGRESSION, check_labels, check_task, infer_task
-from zoo.datasets.load.check_labels import APART, check_balance, check_splits
+from zoo.datasets.files.labels import (
+    BINARY,
+    CLASSIFICATION,
+    REGRESSION,
+    check_labels,
+    check_task,
+    infer_task,
+    one_hot,
+)
+from zoo.datasets.from_objects import lie_apart
+from zoo.datasets.load.check_labels import APART, check_balance, check_leaks, check_splits
 from zoo.errors import Finding, refused_by
 
 _TELLING = 8
@@ -55,6 +64,10 @@ def check_graph(arrays: GraphArrays) -> list[Finding]:
     if names:  # the rest is told without them
         arrays = arrays._replace(label_names=None, feature_names=None)
     found = [*ids, *edges, *names]
+    if task == CLASSIFICATION and (classes := one_hot(arrays.labels)) is not None:
+        arrays = arrays._replace(labels=classes)
+        text, fix = "a 1 in each row, read as its class", "`task=node-multilabel` keeps them apart"
+        found.append(Finding("one-hot labels", "look", text, fix))
     shape = None if edges else shape_of(arrays)
     if shape:
         found += check_shape(shape) + ([_direction(arrays)] if shape.pattern.nnz else [])
@@ -66,6 +79,8 @@ def check_graph(arrays: GraphArrays) -> list[Finding]:
     if shape and not any(each.verdict == "fix" for each in found) and arrays.features.shape[1]:
         found.append(_repeated(arrays, shape))
     found += labels or check_balance(arrays, task)
+    if not labels and task in (CLASSIFICATION, BINARY):
+        found += check_leaks(arrays)
     if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
         found += check_homophily(shape, arrays.labels)
     return found + check_splits(arrays, task)
@@ -113,7 +128,8 @@ def check_shape(shape: Shape) -> list[Finding]:
               "an edge counts once, however often it is there; of weights `duplicates` says what "
               "they become, and of features the mean is taken", {"repeated": shape.repeated}),
         none_of("self-loops", shape.loops, f"{shape.loops:,}",
-              "every node gets one here in any case", {"loops": shape.loops}),
+              "their weights and features are kept; every other node gets one, of weight 1",
+              {"loops": shape.loops}),
         Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
                 values=spread),
     ]  # fmt: skip
@@ -134,12 +150,12 @@ def _direction(arrays: GraphArrays) -> Finding:
 
 
 def _weights(arrays: GraphArrays) -> list[Finding]:
-    """Look at weights of edges: their range, and how they compare with a self-loop's 1."""
+    """Look at weights of edges: their range, and how they compare with an added self-loop's 1."""
     if refused := refused_by("weights", lambda: check_weights(arrays.weights, len(arrays.edges))):
         return refused
     low, middle, high = np.quantile(arrays.weights, [0, 0.5, 1]).tolist()
     text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / APART < middle < APART
-    fix = "a node's loop to itself weighs 1: divide the column by its median" if far else ""
+    fix = "the loops that are added weigh 1: divide the column by its median" if far else ""
     values = {"least": low, "median": middle, "most": high}
     return [Finding("weights", "look" if far else "good", text, fix, values)]
 
@@ -223,12 +239,13 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
     some = finite.any(axis=0)
     low, high = np.nanmin(known[:, some], axis=0), np.nanmax(known[:, some], axis=0)
     constant = [names[each] for each in np.flatnonzero(some)[low == high]]
-    spread = np.nanstd(known[:, some].astype(np.float64), axis=0)
+    known = known[:, some].astype(np.float64)
+    mean, spread = np.nanmean(known, axis=0), np.nanstd(known, axis=0)
     values = {"features": count, "least": float(low.min(initial=np.inf)),
               "most": float(high.max(initial=-np.inf))}  # fmt: skip
     text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
     refused = refused_by("features", lambda: check_features(arrays.features, len(arrays.labels)))
-    found = [] if refused and finite.all() else [scales(text, spread, values)]
+    found = [] if refused and finite.all() else [scales(text, mean, spread, values)]
     if gaps.any() or infinite.any():
         refused = []
     if gaps.any():
@@ -272,10 +289,9 @@ def homophily(share: float, ends: np.ndarray) -> Finding:
     return Finding("homophily", "good", text, values={"share": share, "chance": chance})
 
 
-def scales(text: str, spread: np.ndarray, values: dict[str, Any]) -> Finding:
-    """Look at the spreads (F,) of features: whether some vary much more than others."""
-    wide = spread[spread > 0]
-    if len(wide) and wide.max() > APART * np.median(wide):
-        fix = "scales lie apart: try `features: standard`, of tables `numbers: standard`"
+def scales(text: str, mean: np.ndarray, spread: np.ndarray, values: dict[str, Any]) -> Finding:
+    """Look at means and deviations (F,) of features: whether they are near 0 and 1."""
+    if lie_apart(mean, spread):
+        fix = "scales lie apart, or far from 0 and 1: train with `features: standard`"
         return Finding("features", "look", text, fix, values)
     return Finding("features", "good", text, values=values)

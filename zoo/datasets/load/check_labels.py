@@ -1,7 +1,10 @@
 """What `zoo data check` says of labels and splits; see `check_in_memory`."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
+from scipy import sparse
 
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import PARTS, check_masks
@@ -18,6 +21,9 @@ _BARE = "training needs some in each part: train with another, `split: ratio-60-
 
 _ENOUGH = 10
 """Labelled nodes of which each part gets some."""
+
+_LOOKED_AT = 20_000_000
+"""Numbers of which each column is looked at."""
 
 _FEW = 5
 """Labelled nodes of a class below which a random split may leave it out of a part."""
@@ -58,6 +64,50 @@ def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[F
     return [*found, Finding("classes", "look" if few else "good", text, fix, values)]
 
 
+def check_leaks(arrays: GraphArrays) -> list[Finding]:
+    """Name columns of features that alone tell a class from all others, as a copy of it would.
+
+    The numbers of a class lie in an interval without those of others; or its words are its own,
+    and few. Classes of fewer than `_ENOUGH` nodes may do so by chance.
+    """
+    known = arrays.labels >= 0
+    classes, counts = np.unique(arrays.labels[known], return_counts=True)
+    classes = classes[(counts >= _ENOUGH) & (known.sum() - counts >= _ENOUGH)]
+    names = arrays.label_names or range(int(arrays.labels.max(initial=0)) + 1)
+    told: dict[str, list[str]] = {}
+    for name, values in _columns(arrays):
+        values, labels = values[known], arrays.labels[known]
+        for each in classes:
+            if _tells(values[labels == each], values[labels != each]):
+                told.setdefault(name, []).append(str(names[each]))
+    if not told:
+        return []
+    text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*told.items()][:5])
+    text = f"of {len(told):,} alone: {text}"
+    fix = "if they are known after the label only, or made of it, leave them out, `columns: [...]`"
+    return [Finding("columns that tell the label", "look", text, fix, told)]
+
+
+def _columns(arrays: GraphArrays) -> Iterator[tuple[str, np.ndarray]]:
+    """Give the columns (N,) of features by name, those of a table as they stand there."""
+    for name, values in getattr(arrays.columns, "values", {}).items():
+        yield from [(name, values)] if values.ndim == 1 else ()
+    x = arrays.features
+    if arrays.columns is None and not sparse.issparse(x) and x.size <= _LOOKED_AT:
+        names = arrays.feature_names or [f"column {each}" for each in range(x.shape[1])]
+        yield from zip(names, x.T, strict=True)
+
+
+def _tells(own: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether values of a class, numbers or words, are never those of others."""
+    if own.dtype.kind == "U":
+        words = np.unique(own)
+        return len(words) <= len(own) / 2 and not np.isin(others, words).any()
+    if np.isnan(own).any():
+        return False
+    return not ((others >= own.min()) & (others <= own.max())).any()
+
+
 def _known(labels: np.ndarray) -> np.ndarray:
     return ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
 
@@ -84,9 +134,10 @@ def _target_spread(targets: np.ndarray) -> list[Finding]:
     if (std == 0).any():
         fix = "a target is the same for all nodes: there is nothing to learn"
         return [Finding("targets", "fix", text, fix, values)]
-    far = bool((std > APART).any() or (std < 1 / APART).any() or (abs(mean) > APART * std).any())
-    fix = "nothing is rescaled here: bring targets near mean 0 and spread 1 yourself" if far else ""
-    return [Finding("targets", "look" if far else "good", text, fix, values)]
+    if (std < 1e-5 * abs(mean)).any():
+        fix = "they differ beyond the digits of float32: take a number away from all of them"
+        return [Finding("targets", "look", text, fix, values)]
+    return [Finding("targets", "good", text, values=values)]
 
 
 def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:

@@ -140,9 +140,10 @@ def check_rows(folder: Path, meta: Meta) -> list[Finding]:
         squares += np.square(x, dtype=np.float64).sum(axis=0)
     spread = np.sqrt(np.maximum(squares / meta.nodes - np.square(total / meta.nodes), 0))
     spread[low == high] = 0
+    mean = total / meta.nodes + shift
     values = {"features": width, "least": float(low.min()), "most": float(high.max())}
     text = f"{width:,}, from {values['least']:g} to {values['most']:g}"
-    found = [scales(f"{text}, fp{8 * int(meta.arrays['features'].type[2:])}", spread, values)]
+    found = [scales(f"{text}, fp{8 * int(meta.arrays['features'].type[2:])}", mean, spread, values)]
     constant = np.flatnonzero(low == high)
     if len(constant):
         names = meta.feature_names or [f"column {each}" for each in range(width)]

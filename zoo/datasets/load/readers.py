@@ -27,6 +27,7 @@ from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.tables.columns import Columns, Names
+from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.tables import read_node_table, read_tables
@@ -53,6 +54,7 @@ def read_scipy(
     nodes: str | None = None,
     label: Names | None = None,
     labels: Labels = "use",
+    numbers: Numbers = "standard",
     weights: Weights = None,
 ) -> GraphArrays:
     """Read an adjacency matrix that `scipy.sparse.save_npz` has written.
@@ -63,6 +65,8 @@ def read_scipy(
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
         labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
+        numbers: of the table: `standard` gives them mean 0 and deviation 1, by the training nodes;
+            `raw` leaves them as they are.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     from scipy import sparse
@@ -70,7 +74,9 @@ def read_scipy(
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             check_member(archive, name)
-    return from_scipy(sparse.load_npz(path), _nodes(nodes, label, labels, task), weights, task)
+    return from_scipy(
+        sparse.load_npz(path), _nodes(nodes, label, labels, numbers, task), weights, task
+    )
 
 
 def read_matrix_market(
@@ -80,6 +86,7 @@ def read_matrix_market(
     nodes: str | None = None,
     label: Names | None = None,
     labels: Labels = "use",
+    numbers: Numbers = "standard",
     weights: Weights = None,
 ) -> GraphArrays:
     """Read an adjacency matrix in the Matrix Market format.
@@ -90,10 +97,12 @@ def read_matrix_market(
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
         labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
+        numbers: of the table: `standard` gives them mean 0 and deviation 1, by the training nodes;
+            `raw` leaves them as they are.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
     adjacency, symmetric = read_coordinates(path)
-    arrays = from_scipy(adjacency, _nodes(nodes, label, labels, task), weights, task)
+    arrays = from_scipy(adjacency, _nodes(nodes, label, labels, numbers, task), weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
 
 
@@ -109,6 +118,7 @@ def read_graphml(
     text: Names | None = None,
     dates: Names | None = None,
     missing: Missing = "refuse",
+    numbers: Numbers = "standard",
     unknown: str | int | None = None,
     weight: str | None = None,
     weights: Weights = None,
@@ -127,6 +137,8 @@ def read_graphml(
         text: attributes of text among them, whose terms become columns (TF-IDF).
         dates: attributes that are dates among them, such as 2024-03-31.
         missing: what becomes of numbers and dates that a node has not.
+        numbers: `standard` gives numbers mean 0 and deviation 1, by the training nodes; attributes
+            of 0 and 1 stay as they are. `raw`: all do.
         unknown: what stands for a label that is not known.
         weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
@@ -135,7 +147,7 @@ def read_graphml(
     import networkx
 
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     missing=missing, unlabelled=labels == "ignore")  # fmt: skip
+                     missing=missing, numbers=numbers, unlabelled=labels == "ignore")  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     return from_networkx(networkx.read_graphml(path), choice, of_edges)
 
@@ -152,6 +164,7 @@ def read_gml(
     text: Names | None = None,
     dates: Names | None = None,
     missing: Missing = "refuse",
+    numbers: Numbers = "standard",
     unknown: str | int | None = None,
     weight: str | None = None,
     weights: Weights = None,
@@ -170,6 +183,8 @@ def read_gml(
         text: attributes of text among them, whose terms become columns (TF-IDF).
         dates: attributes that are dates among them, such as 2024-03-31.
         missing: what becomes of numbers and dates that a node has not.
+        numbers: `standard` gives numbers mean 0 and deviation 1, by the training nodes; attributes
+            of 0 and 1 stay as they are. `raw`: all do.
         unknown: what stands for a label that is not known.
         weight: the attribute of edges that is their weight, 1 where one has none.
         weights: `ignore` reads the graph without attributes of edges.
@@ -178,7 +193,7 @@ def read_gml(
     import networkx
 
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     missing=missing, unlabelled=labels == "ignore")  # fmt: skip
+                     missing=missing, numbers=numbers, unlabelled=labels == "ignore")  # fmt: skip
     try:
         graph = networkx.read_gml(path)
     except networkx.NetworkXError as error:
@@ -250,11 +265,11 @@ def _is_scipy(path: Path) -> bool:
 
 
 def _nodes(
-    path: str | None, label: Names | None, labels: Labels, task: str | None
+    path: str | None, label: Names | None, labels: Labels, numbers: Numbers, task: str | None
 ) -> GraphArrays | None:
     if path is None:
         return None
-    choice = Columns(label=label, task=task, unlabelled=labels == "ignore")
+    choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
     return read_node_table(user_path(path), choice, Written())
 
 

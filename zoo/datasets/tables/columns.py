@@ -45,7 +45,7 @@ class Columns:
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
         language_model: folder of one, whose vectors stand for columns of text; None: terms.
-        numbers: `standard` gives numbers mean 0 and deviation 1.
+        numbers: `standard` gives numbers mean 0 and deviation 1; `raw` leaves them.
         time_column: when each node came: dates, or numbers.
         group_column: which group each node is of.
         date_format: how dates are written; None: by the looks of the first.
@@ -67,7 +67,7 @@ class Columns:
     vectors: Names | None = None
     missing: Missing = "refuse"
     terms: int = 1000
-    numbers: Numbers = "raw"
+    numbers: Numbers = "standard"
     time_column: str | None = None
     group_column: str | None = None
     language_model: str | None = None

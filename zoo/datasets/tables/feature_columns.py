@@ -44,7 +44,7 @@ class FeatureColumns:
         kinds: by name what each is.
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
-        numbers: `standard` gives them mean 0 and deviation 1.
+        numbers: `standard` gives them mean 0 and deviation 1, but for those of 0 and 1.
         training: False where they may be read by what others have taught: of a column without any
             value nothing is learnt then, and it is not refused.
     """
@@ -153,16 +153,29 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
         told["indicator"] = how.missing == "indicator" and bool(gaps.any())
     if how.numbers == "standard":
         whole = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
-        told |= {"shift": whole.mean(axis=0).tolist(), "spread": _spread(whole).tolist()}
-        if not np.isfinite([*told["shift"], *told["spread"]]).all():  # refused in the check too
-            told = {}
+        told |= _scale(whole)
     return NumberColumn(kind="number", name=name, width=width, **told)
+
+
+def _scale(rows: np.ndarray) -> dict[str, list[float]]:
+    """Return `shift` and `spread` of columns (N, k), gaps left out; nothing where none needs them.
+
+    Columns of 0 and 1 stay as they are: standardised, a rare yes would be a large number.
+    """
+    gaps = np.isnan(rows)
+    if gaps.all(axis=0).any():  # refused elsewhere
+        return {}
+    told = (gaps | np.isin(rows, (0, 1))).all(axis=0)
+    if told.all():
+        return {}
+    shift = np.where(told, 0.0, np.nanmean(rows, axis=0))
+    return {"shift": shift.tolist(), "spread": np.where(told, 1.0, _spread(rows)).tolist()}
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
     """Return the deviation of values along their first axis, 1 where it is that of rounding."""
-    spread = values.std(axis=0)
-    return np.where(spread > 1e-12 * np.abs(values.mean(axis=0)), spread, 1.0)
+    spread = np.nanstd(values, axis=0)
+    return np.where(spread > 1e-12 * np.abs(np.nanmean(values, axis=0)), spread, 1.0)
 
 
 def _rows(values: np.ndarray) -> np.ndarray:

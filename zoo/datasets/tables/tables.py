@@ -63,7 +63,7 @@ def read_tables(
     vectors: Names | None = None,
     missing: Missing = "refuse",
     terms: Count = 1000,
-    numbers: Numbers = "raw",
+    numbers: Numbers = "standard",
     time_column: str | None = None,
     group_column: str | None = None,
     language_model: str | None = None,
@@ -78,7 +78,7 @@ def read_tables(
 ) -> GraphArrays:
     """Read a table of nodes, and a table of edges; of several kinds `nodes-<kind>`, `edges-<name>`.
 
-    Once or twice is the same edge; self-loops are of no account.
+    Once or twice is the same edge. Nodes get a self-loop, of weight 1, where the table has none.
 
     Args:
         path: a folder with `nodes` and `edges` in CSV or Parquet, or the table of nodes.
@@ -98,7 +98,8 @@ def read_tables(
         missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
             where in a column of its own, `mean` is that of the training nodes.
         terms: the most terms of a column of text, the most frequent first.
-        numbers: `standard` gives numbers the mean 0 and deviation 1 of the training nodes.
+        numbers: `standard` gives numbers mean 0 and deviation 1, by the training nodes; columns of
+            0 and 1 stay as they are. `raw`: all do.
         time_column: column of nodes: when each came, a date or a number, for `split: time`.
         group_column: column of nodes: what each belongs to, for `split: group`.
         language_model: folder of one in the layout of Hugging Face: its vectors of the columns of
