@@ -11,6 +11,7 @@ import functools
 import hashlib
 import inspect
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ from zoo.datasets.split_words import (
     Known,
     Masks,
     benchmark,
+    folds,
     grouped,
+    has_classes,
     in_time,
     labelled,
     listed,
@@ -47,8 +50,14 @@ from zoo.datasets.split_words import (
     stratified,
 )
 from zoo.datasets.tasks import Task
-from zoo.errors import Problem, ZooError
+from zoo.errors import Problem, ZooError, brief
 from zoo.system.files import user_path
+
+FOLDS = r"folds-([2-9]|[1-9]\d{1,8})"
+"""The words of as many folds."""
+
+_CROSS_VALIDATION = re.compile(r"(stratified)?k?-?folds?|(k?folds?-?)?cv|cross-?validation", re.I)
+"""What cross-validation is called elsewhere, without a number."""
 
 _OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
 
@@ -83,12 +92,35 @@ def _of_each_class(count: int) -> Callable[..., Indices]:
     return _fixed(per_class, what, train=count, val=1000, test=None)
 
 
+@functools.cache
+def _in_folds(count: int) -> Callable[..., Indices]:
+    first = (folds.__doc__ or "").partition("\n")[0]
+    return _fixed(folds, first.replace("into folds", f"into {count} folds"), count=count)
+
+
+class Splits(Table):
+    """The table of splits, which has a word for any number of folds, `folds-7`."""
+
+    def __contains__(self, word: object) -> bool:
+        """Return whether a word is that of a split."""
+        folded = isinstance(word, str) and re.fullmatch(FOLDS, word)
+        return super().__contains__(word) or bool(folded)
+
+    def __missing__(self, word: str) -> Callable[..., Indices]:
+        """Return the split of a word that stands for a number of folds."""
+        if found := re.fullmatch(FOLDS, word):
+            return _in_folds(int(found[1]))
+        raise KeyError(word)
+
+
 _PLANETOID = "Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does."
 
-SPLITS = Table(
+SPLITS = Splits(
     "split",
     {
         "benchmark": benchmark,
+        "folds": folds,
+        **{f"folds-{count}": _in_folds(count) for count in (5, 10)},
         "group": grouped,
         "ids": listed,
         "per-class": per_class,
@@ -178,7 +210,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     """Return the split of a data set; raise ZooError where it is none for data of its kind."""
     of_times = data.splits or data.times is not None
     words = data.splits or [each for each in SPLITS if of_times or each not in TIME_SPLITS]
-    if word(spec) in SPLITS and word(spec) not in words:
+    refused = word(spec) not in words if data.splits or word(spec) in TIME_SPLITS else False
+    if word(spec) in SPLITS and refused:
         fix = f"leave `split: {word(spec)}` out, or choose from {', '.join(words)}."
         if data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
@@ -212,14 +245,9 @@ def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
     Raises:
         ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
     """
-    scored = task.name in (BINARY, MULTILABEL, REGRESSION)  # others need a label, no more
     for seed, split in splits.items():
-        for part in PARTS if scored else ():
-            y = data.y[getattr(split, part)]
-            try:
-                task.metric(torch.zeros(len(y), task.outputs(data.classes)), y)
-            except ZooError as error:
-                raise ZooError(f"with seed {seed}, {part}: {error}") from None
+        own = {part: data.y[getattr(split, part)] for part in PARTS}
+        check_scores(task, own, data.classes, f"with seed {seed}, ")
     for seed, split in splits.items():
         if unseen := _unseen(task, data, split):
             named = [str((data.labels or range(data.classes))[each]) for each in unseen]
@@ -228,6 +256,42 @@ def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
                 "validation or test ask for: nothing can learn that."
             )
             return
+
+
+def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: str = "") -> None:
+    """Refuse a part that has no score.
+
+    Args:
+        task: what is scored.
+        parts: the labels of each part.
+        classes: how many classes, or targets, there are.
+        where: what an error begins with.
+
+    Raises:
+        ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
+    """
+    if task.name not in (BINARY, MULTILABEL, REGRESSION):  # others need a label, no more
+        return
+    for part, y in parts.items():
+        try:
+            task.metric(torch.zeros(len(y), task.outputs(classes)), y)
+        except ZooError as error:
+            raise ZooError(f"{where}{part}: {error}") from None
+
+
+def warn_of_small_classes(data: Any, spec: Spec) -> None:
+    """Warn of classes that have fewer members than there are folds."""
+    options = resolved(SPLITS, spec)
+    if not options["name"].startswith("folds") or not has_classes(data.y.numpy()):
+        return
+    count = options.get("count") or int(options["name"].removeprefix("folds-"))
+    sizes = np.bincount(data.y[data.y >= 0].numpy())
+    if few := [each for each in np.flatnonzero(sizes) if sizes[each] < count]:
+        names = [str((data.labels or range(len(sizes)))[each]) for each in few[:5]]
+        logging.getLogger(__name__).warning(
+            f"{', '.join(names)} of {data.name} {'has' if len(few) == 1 else 'have'} fewer "
+            f"labelled {data.unit} than there are folds, {count}: some test parts have none."
+        )
 
 
 def _unseen(task: Task, data: Any, split: Split) -> list[int]:
@@ -251,6 +315,8 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Return what is wrong with the word and options of a split, without looking at a graph."""
     found = problems(SPLITS, spec, path)
     name = spec.get("name") if isinstance(spec, Mapping) else spec
+    if isinstance(name, str) and (meant := _folds_meant(name)):
+        return [Problem(found[0].path, f"no split is called {brief(name)}; {meant}")]
     if isinstance(name, str) and name not in SPLITS:
         return [Problem(found[0].path, f"{found[0].message} {_OTHER_NUMBERS}")]
     if found:
@@ -261,6 +327,20 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
         return []
     total = f"{' + '.join(f'{each:g}' for each in shares)} = {sum(shares):g}"
     return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
+
+
+def _folds_meant(name: str) -> str | None:
+    """Return what to write for a word of cross-validation, `5-fold` or `kfold`; None of others."""
+    if name in SPLITS:
+        return None
+    said = name.replace("_", "-").replace(" ", "-")
+    count = re.search(r"\d+", said)
+    left = re.sub(r"(^\d+-?)|(-?\d+$)", "", said)
+    if not _CROSS_VALIDATION.fullmatch(left):
+        return None
+    if count and int(count[0]) < 2:
+        return "there are two folds at least, `folds-2`; did you mean 'folds-5'?"
+    return f"did you mean 'folds-{int(count[0]) if count else 5}'?"
 
 
 def _hash(parts: Indices) -> str:

@@ -19,7 +19,13 @@ from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.load import load_data, own_files
-from zoo.datasets.splits import Split, check_parts, split_files, split_of
+from zoo.datasets.splits import (
+    Split,
+    check_parts,
+    split_files,
+    split_of,
+    warn_of_small_classes,
+)
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
@@ -90,6 +96,7 @@ def prepare(plan: Plan) -> Prepared:
     try:
         splits = [split_of(data, plan.split, seed) for seed in seeds]
         check_parts(task, data, dict(zip(seeds, splits, strict=True)))
+        warn_of_small_classes(data, plan.split)
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
