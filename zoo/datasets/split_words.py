@@ -36,6 +36,7 @@ class Known(NamedTuple):
         times: (N,), NaN where unknown; None: rows are in the order of times, or have none.
         groups: (N,) text, "" where a node is of none; None where there are none.
         ids: (N,) what nodes are called; None: by their numbers.
+        kinds: (N,) text, the kind of each node; None: all are of one.
     """
 
     y: np.ndarray
@@ -44,6 +45,7 @@ class Known(NamedTuple):
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
     ids: np.ndarray | None = None
+    kinds: np.ndarray | None = None
 
 
 def benchmark(known: Known, *, index: Number | None = None) -> Indices:

@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     empty_parts,
 )
+from zoo.datasets.known_nodes import DAMAGE, NODES, UNLABELLED, read_known
 from zoo.datasets.split_words import (
     ROUNDING,
     SHARES,
@@ -92,6 +93,76 @@ def _of_each_class(count: int) -> Callable[..., Indices]:
     return _fixed(per_class, what, train=count, val=1000, test=None)
 
 
+KEPT = "kept"
+"""The split in which nodes keep their parts."""
+
+
+def kept(known: Known, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-20-20") -> Indices:
+    """Leave nodes that a run had in their parts, and deal the new ones: for a graph that grows.
+
+    Nodes are known by their ids; those without ids by their numbers. One that had no label then is
+    new; one that had one and was in no part stays in none.
+
+    Args:
+        run: the folder of a seed of the run, `runs/NAME/seed-0`.
+        new: the split of nodes that are new; of fewer than it needs `ratio-60-20-20`.
+
+    Raises:
+        ZooError: the folder does not say which nodes the run had, or they have no ids here.
+    """
+    before = parts_then(known, run)
+    nodes = labelled(known.y)
+    fresh = nodes[before[nodes] == UNLABELLED]
+    if word(new) == "group" and known.groups is not None:  # which stay whole
+        of_group = {group: part for group, part in zip(known.groups, before.tolist(), strict=True)
+                    if group and part < len(PARTS)}  # fmt: skip
+        before[fresh] = [of_group.get(each, UNLABELLED) for each in known.groups[fresh]]
+        fresh = nodes[before[nodes] == UNLABELLED]
+    dealt: Indices = dict.fromkeys(PARTS, fresh[:0])
+    if len(fresh):
+        y = np.full_like(known.y, np.nan if known.y.dtype.kind == "f" else -1)
+        y[fresh] = known.y[fresh]
+        try:
+            dealt = pick(SPLITS, new, known._replace(y=y))
+        except ZooError:
+            if word(new) == "group" and len({*known.groups[fresh]}) < len(PARTS):
+                dealt = {**dealt, "train": fresh}
+            elif len(fresh) > _FEW:
+                raise
+            else:
+                dealt = ratio(known._replace(y=y))
+    return {
+        part: np.concatenate([nodes[before[nodes] == number], dealt[part]])
+        for number, part in enumerate(PARTS)
+    }
+
+
+def parts_then(known: Known, run: str) -> np.ndarray:
+    """Return the part (N,) that each node was of in a run, as `zoo.datasets.known_nodes` does.
+
+    Raises:
+        ZooError: as `kept`.
+    """
+    folder = user_path(run)
+    try:
+        then = read_known(folder)
+    except DAMAGE as error:
+        raise ZooError(
+            f"split kept: {folder.parent / NODES} does not say which nodes seed "
+            f"{folder.name.removeprefix('seed-')} had ({error}); write `run: RUN/seed-0`, the "
+            "folder of a seed of a run on a graph of your own, or another split."
+        ) from None
+    places = then.places(known.ids, known.kinds, len(known.y))
+    if places is None or then.parts is None:
+        lost = "the parts of nodes" if then.parts is None else "ids, on both sides or on none,"
+        raise ZooError(f"split kept: {run} and these data need {lost}; write another split.")
+    return np.where(places >= 0, then.parts[places], UNLABELLED)
+
+
+_FEW = 20
+"""New nodes up to which a split may need more than there are."""
+
+
 @functools.cache
 def _in_folds(count: int) -> Callable[..., Indices]:
     first = (folds.__doc__ or "").partition("\n")[0]
@@ -123,6 +194,7 @@ SPLITS = Splits(
         **{f"folds-{count}": _in_folds(count) for count in (5, 10)},
         "group": grouped,
         "ids": listed,
+        KEPT: kept,
         "per-class": per_class,
         "per-class-20": _fixed(per_class, _PLANETOID, train=20),
         **{f"per-class-{count}": _of_each_class(count) for count in (10, 50, 100, 200, 400)},
@@ -159,6 +231,7 @@ def make_split(
     times: np.ndarray | None = None,
     groups: np.ndarray | None = None,
     ids: np.ndarray | None = None,
+    kinds: np.ndarray | None = None,
     unit: str = "nodes",
 ) -> Split:
     """Split the labelled nodes of a graph into training, validation and test.
@@ -173,6 +246,7 @@ def make_split(
         times: (N,) of the nodes, NaN where unknown.
         groups: (N,) what group each node is of, "" where it is of none.
         ids: (N,) what each node is called.
+        kinds: (N,) text, the kind of each node; None: all are of one.
         unit: what is split, in words.
 
     Raises:
@@ -186,7 +260,7 @@ def make_split(
             f"none of the {unit} has a label, so that there is nothing to learn from; label some, "
             "or name what holds the labels (of a table its column: `label: COLUMN`)."
         )
-    dealt = pick(SPLITS, spec, Known(y.cpu().numpy(), masks, seed, times, groups, ids))
+    dealt = pick(SPLITS, spec, Known(y.cpu().numpy(), masks, seed, times, groups, ids, kinds))
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
     for part, later in (("train", "val"), ("val", "test")) if overlap else ():
         parts[part] = parts[part][parts[part] < parts[later].min(initial=len(y)) - overlap]
@@ -221,7 +295,15 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     if word(spec) == "benchmark":
         check_own_split(data)
     known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
+    known["kinds"] = getattr(data, "kinds", None)
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
+
+
+def known_of(data: Any, seed: int = 0) -> Known:
+    """Return what the nodes of a data set are divided by."""
+    kinds = getattr(data, "kinds", None)
+    y = data.y.cpu().numpy()
+    return Known(y, data.masks, seed, data.times, data.groups, data.ids, kinds)
 
 
 def check_own_split(data: Any) -> None:
@@ -322,6 +404,8 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     if found:
         return found
     options = resolved(SPLITS, spec)
+    if options["name"] == KEPT:
+        return split_problems(options["new"], (*path, "new"))
     shares = [options[part] for part in PARTS] if options["name"] in SHARES else []
     if sum(shares) <= 100 + ROUNDING:
         return []
