@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,10 @@ def test_schema_is_json(zoo):
     assert file["properties"]["name"] == word and not file["additionalProperties"]
     assert {"label", "columns", "direction", "edge_features"} <= set(file["properties"])
     assert file["properties"]["split"] == {"$ref": "#/$defs/split"} and "split" in schema["$defs"]
+    [word, named] = schema["$defs"]["split"]["anyOf"][-2:]  # of any number of folds
+    for each, known in (("folds-7", True), ("folds-12", True), ("folds-1", False)):
+        assert bool(re.fullmatch(word["pattern"].strip("^$"), each)) == known
+    assert named["properties"]["name"] == word and "seed" in named["properties"]
 
 
 def test_doctor_finds_this_machine_in_order(zoo):

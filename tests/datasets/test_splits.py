@@ -28,7 +28,7 @@ def sizes(split):
     return [len(getattr(split, part)) for part in PARTS]
 
 
-OF_TABLES = ("group", "ids")  # these need a column, or files
+OF_TABLES = ("group", "ids", "kept")  # these need a column, files, or a run
 
 SPECS = [*(word for word in SPLITS if word not in OF_TABLES), {"name": "benchmark", "index": 1},
          {"name": "per-class", "train": 5},
@@ -233,8 +233,10 @@ def test_what_is_misspelt_is_found_without_a_graph(spec, keys, words):
 
 
 def test_every_word_is_a_split_by_itself():
-    assert not [found for word in SPLITS for found in split_problems(word, ()) if word != "ids"]
+    words = set(SPLITS) - {"ids", "kept"}
+    assert not [found for word in words for found in split_problems(word, ())]
     assert [each.path for each in split_problems("ids", ())] == [("train",), ("val",), ("test",)]
+    assert [each.path for each in split_problems("kept", ())] == [("run",)]
 
 
 WRITTEN_OUT = {
@@ -248,6 +250,8 @@ WRITTEN_OUT = {
         f"per-class-{count}": {"name": "per-class", "train": count, "val": 1000, "test": None}
         for count in (10, 50, 100, 200, 400)
     },
+    "folds-5": {"name": "folds", "count": 5},
+    "folds-10": {"name": "folds", "count": 10},
     "time-20-20-60": {"name": "time", "train": 20, "val": 20, "test": 60},
     "time-70-10-20": {"name": "time", "train": 70, "val": 10, "test": 20},
 }
@@ -303,6 +307,135 @@ def test_every_class_has_its_share():
     for each in CLASSES[CLASSES >= 0].unique():
         many = int((each == CLASSES).sum())
         assert abs(int((CLASSES[split.train] == each).sum()) - many / 2) <= 1
+
+
+def classes_of(*sizes):
+    """Labels of classes of so many nodes each, in a mixed order, some of them unknown."""
+    y = np.repeat(np.arange(-1, len(sizes)), [7, *sizes])
+    return torch.from_numpy(np.random.default_rng(len(sizes)).permutation(y))
+
+
+SIZES = [[8] * 30, [4] * 30, [2] * 50, [1] * 20, [300, 40, 7, 3, 2, 1], [9] * 7, [7, 8, 9, 10, 11],
+         [100, 20, 5], [1000, 1]]  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes_of", SIZES, ids=str)
+@pytest.mark.parametrize("shares", [(60, 20, 20), (48, 32, 20), (80, 10, 10)])
+def test_classes_of_few_nodes_keep_the_shares(sizes_of, shares):
+    """The parts are as large as scikit-learn's, no node is lost, no class is off by more than 1."""
+    from sklearn.model_selection import train_test_split
+
+    y = classes_of(*sizes_of)
+    spec = {"name": "stratified", **dict(zip(PARTS, shares, strict=True))}
+    split = make_split(spec, y, None, seed=3)
+    assert sum(sizes(split)) == sum(sizes_of)
+    rest = np.arange(sum(sizes_of))
+    train, rest = train_test_split(rest, test_size=(100 - shares[0]) / 100)
+    val, test = train_test_split(rest, test_size=shares[2] / (shares[1] + shares[2]))
+    assert sizes(split) == [len(train), len(val), len(test)]
+    for part, share in zip(PARTS, shares, strict=True):
+        own = y[getattr(split, part)].bincount(minlength=len(sizes_of)).numpy()
+        assert (abs(own - np.array(sizes_of) * share / 100) < 1.5).all()
+
+
+def test_the_seed_says_which_classes_have_the_nodes_over():
+    y = classes_of(*[4] * 30)
+    first, again, other = (make_split("stratified", y, None, seed=seed) for seed in (0, 0, 1))
+    counts = [y[each.train].bincount().tolist() for each in (first, again, other)]
+    assert counts[0] == counts[1] != counts[2] and sorted(counts[0]) == sorted(counts[2])
+    assert sorted(counts[0]) == [2] * 18 + [3] * 12
+    assert first.sha256 == again.sha256
+
+
+WHOLE = {
+    "60-20-20": ({}, 0, "151400173a68778e201573f9d011ef6fb7207e19d385433af26b9bc83a487de7"),
+    "10-10-10": ({"train": 10, "val": 10, "test": 10}, 7,
+                 "1f53edb09f0febd2b194d16e316a3c86ca6c1c183b8653b82cbf9984d9abdc76"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shares", WHOLE)
+def test_whole_shares_are_the_nodes_that_they_have_always_been(shares):
+    """The hashes are those of version 0.1, which rounded down in every class."""
+    options, seed, sha256 = WHOLE[shares]
+    split = make_split({"name": "stratified", **options}, torch.arange(100) % 5, None, seed=seed)
+    assert split.sha256 == sha256
+    odd = torch.cat([torch.arange(100) % 5, torch.full((7,), 5)])  # which has nodes over
+    beside = make_split({"name": "stratified", **options}, odd, None, seed=seed)
+    for part in PARTS:
+        own = odd[getattr(beside, part)].bincount(minlength=6)[:5].tolist()
+        assert own == (torch.arange(100) % 5)[getattr(split, part)].bincount().tolist()
+
+
+def folds_of(spec, y, count, **own):
+    return [make_split(spec, y, None, seed=seed, **own) for seed in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 7, 10])
+@pytest.mark.parametrize(
+    "y", [classes_of(40, 25, 13), torch.rand(53), torch.rand(41, 3).round()], ids=["y", "r", "m"]
+)
+def test_folds_test_every_node_once(count, y):
+    known = np.flatnonzero(y >= 0) if y.ndim == 1 else np.arange(len(y))
+    splits = folds_of(f"folds-{count}", y, count)
+    assert sorted(torch.cat([each.test for each in splits]).tolist()) == known.tolist()
+    assert {len(each.test) for each in splits} <= {len(known) // count, len(known) // count + 1}
+    for seed, split in enumerate(splits):
+        every = torch.cat([getattr(split, part) for part in PARTS])
+        assert sorted(every.tolist()) == known.tolist()
+        if count > 2:
+            assert torch.equal(split.val, splits[(seed + 1) % count].test)
+    again = make_split({"name": "folds", "count": count}, y, None, seed=count)
+    assert again.sha256 == splits[0].sha256, "seed K begins again"
+    other = make_split({"name": f"folds-{count}", "seed": 1}, y, None, seed=0)
+    assert other.sha256 != splits[0].sha256 and len(other.test) == len(splits[0].test)
+
+
+@pytest.mark.parametrize("sizes_of", [[40, 25, 13], [8] * 30, [100, 6, 5], [7, 3, 2]], ids=str)
+@pytest.mark.parametrize("count", [3, 5])
+def test_folds_are_as_large_as_those_of_scikit_learn(sizes_of, count):
+    from sklearn.model_selection import StratifiedKFold
+
+    y = classes_of(*sizes_of)
+    known = y[y >= 0].numpy()
+    theirs = [known[test] for _, test in StratifiedKFold(count, shuffle=True).split(known, known)]
+    ours = [y[each.test].numpy() for each in folds_of(f"folds-{count}", y, count)]
+    assert sorted(map(len, ours)) == sorted(map(len, theirs))
+    for each in range(len(sizes_of)):
+        counts = [sorted(int((test == each).sum()) for test in tests) for tests in (ours, theirs)]
+        assert counts[0] == counts[1]
+
+
+def test_two_folds_leave_some_for_training():
+    split = make_split("folds-2", classes_of(40, 20), None, seed=1)
+    assert sizes(split) == [15, 15, 30]
+    assert classes_of(40, 20)[split.val].bincount().tolist() == [10, 5]
+
+
+def test_fewer_nodes_than_folds_are_told():
+    with pytest.raises(ZooError, match=r"10 folds are asked for, and 9 have a label; .*count: 9}"):
+        make_split("folds-10", classes_of(4, 5), None, seed=0)
+
+
+MEANT = {
+    "kfold-5": 5, "kfold": 5, "cv": 5, "KFold": 5, "k-fold-10": 10, "kfold_3": 3, "10-fold": 10,
+    "5fold": 5, "StratifiedKFold": 5, "cross-validation": 5, "cross_validation": 5, "cv10": 10,
+    "folds5": 5, "fold-4": 4, "10-fold-cv": 10,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_what_cross_validation_is_called_elsewhere(word):
+    for spec in (word, {"name": word}):
+        (problem,) = split_problems(spec, ("dataset", "split"))
+        assert problem.message.endswith(f"did you mean 'folds-{MEANT[word]}'?"), problem
+    assert not split_problems(f"folds-{MEANT[word]}", ())
+
+
+@pytest.mark.parametrize("spec", ["folds-1", "folds-0", {"name": "folds", "count": 1}, "1-fold"])
+def test_one_fold_is_none(spec):
+    (problem,) = split_problems(spec, ())
+    assert "two folds at least" in problem.message or "greater than or equal to 2" in str(problem)
 
 
 def test_lists_of_ids(tmp_path, monkeypatch):

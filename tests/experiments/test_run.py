@@ -136,6 +136,20 @@ def test_a_split_can_be_pinned():
     assert pinned[0].sha256 == pinned[1].sha256
 
 
+def test_as_many_seeds_as_folds_test_every_node_once(caplog):
+    dataset = {**SMALL["dataset"], "split": "folds-4"}
+    prepared = prepare(resolve(changed(dataset=dataset, seeds=[0, 1, 2, 3])))
+    tested = torch.cat([each.test for each in prepared.splits])
+    assert sorted(tested.tolist()) == list(range(90)) and not caplog.text
+    assert prepared.plan.plain()["dataset"]["split"] == "folds-4"
+    count = int(prepared.data.y.bincount().max()) + 1
+    prepare(resolve(changed(dataset={**SMALL["dataset"], "split": f"folds-{count}"}, seeds=[0])))
+    said = f"0, 1, 2 of sbm have fewer labelled nodes than there are folds, {count}"
+    assert said in caplog.text
+    with pytest.raises(ZooError, match="did you mean 'folds-5'"):
+        changed(dataset={**SMALL["dataset"], "split": "kfold"})
+
+
 def test_the_encoding_is_appended_and_flipped_only_in_training():
     encoding = {"name": "laplacian", "k": 3, "flip_signs": True}
     prepared = prepare(resolve(changed(encoding=encoding)))

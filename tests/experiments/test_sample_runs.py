@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import zoo
 from zoo.errors import ZooError
+from zoo.experiments.prepare import prepare
+from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import run_recipe
 from zoo.inference.align import fitted
 from zoo.inference.data_of_training import read_as_trained
@@ -37,6 +40,18 @@ def recipe(place, model="gcn", **changes):
         "seeds": [0],
         **changes,
     }
+
+
+def test_sets_of_graphs_take_folds(place):
+    """As many seeds as folds test each sample once, and every class alike."""
+    given = recipe(place, seeds=[0, 1, 2])
+    given["dataset"]["split"] = {"name": "folds", "count": 3}
+    prepared = prepare(resolve(load_recipe(given)))
+    tests = [each.test for each in prepared.splits]
+    assert sorted(torch.cat(tests).tolist()) == list(range(60))
+    counts = [prepared.data.y[each].bincount().tolist() for each in tests]
+    assert sorted(map(sum, zip(*counts, strict=True))) == [20, 20, 20]
+    assert all({*each} <= {6, 7} for each in counts)
 
 
 def test_from_recipe_to_predictions(command, place):

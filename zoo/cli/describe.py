@@ -14,7 +14,7 @@ from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.by_name import common_options
 from zoo.datasets.load.many_graphs import SERIES, SETS
 from zoo.datasets.load.readers import KINDS
-from zoo.datasets.splits import SPLITS
+from zoo.datasets.splits import FOLDS, SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
@@ -36,6 +36,11 @@ def schema_of_recipes() -> dict[str, Any]:
     """Return the JSON schema of a recipe, options of every registered model included."""
     discover()
     dataset, encoding, split = json_schema(DATASETS), json_schema(ENCODINGS), json_schema(SPLITS)
+    folds = next(each for each in split["$defs"]["split"]["anyOf"][1:]
+                 if each["properties"]["name"] == {"const": "folds-5"})  # fmt: skip
+    word = {"type": "string", "pattern": f"^{FOLDS}$"}
+    any_number = {**folds, "properties": {**folds["properties"], "name": word}}
+    split["$defs"]["split"]["anyOf"] += [word, any_number]
     own, definitions = files_schema(DATASETS, [common_options, *READERS.values(), *KINDS])
     entries = dataset["$defs"]["dataset"]["anyOf"]
     entries += own

@@ -263,9 +263,10 @@ def finetune(
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
     """
     from zoo.config.recipe import divide, word
+    from zoo.datasets.load import load_data
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.inference.data_of_training import as_trained, training_spec, with_columns_of
-    from zoo.inference.split_of_training import own_split
+    from zoo.inference.split_of_training import own_split, split_from_start, split_of_same_rows
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.transfer import naming_imports
@@ -277,17 +278,23 @@ def finetune(
     folder = located(weights)
     import_first(imports, folder)
     trained_on, about = training_spec(folder), read_config(folder / CONFIG)["about"]
+    _, said = divide(spec_of(data), ("split",))
     spec = as_trained(spec_of(data), with_columns_of(about, trained_on))
+    spec, usual = divide(spec, ("split",))  # sets and series have the word of training
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     if word(recipe["graph"]) == "file" and not any(each[:5] == "graph" for each in overrides or []):
         raise ZooError(
             f"{weights} was trained on the edges of a file, which are not with it; write "
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
-    known, said = divide(recipe["dataset"], ("split",))
-    if (own := own_split(known, trained_on, about)) is not None:  # divided as then
-        recipe["dataset"] = {**known, **own, **said}
+    known = recipe["dataset"]
+    own = own_split(known, trained_on, about)
+    own = split_of_same_rows(known, trained_on) if own is None else own
+    if own is not None:  # divided as then
         recipe["seeds"] = [about.seed or 0]
+    elif usual and not said and (kept := split_from_start(str(folder), known, load_data(known))):
+        usual = {"split": kept}
+    recipe["dataset"] = {**known, **usual, **(own or {}), **said}
     recipe |= {"imports": imports} if imports else {}
     with naming_imports(about, done=imports):
         loaded = load_recipe(recipe, overrides or [], trust=True)

@@ -23,6 +23,7 @@ _PATHS = {
     ("dataset", "split", "train"),
     ("dataset", "split", "val"),
     ("dataset", "split", "test"),
+    ("dataset", "split", "run"),
     ("graph", "path"),
     ("imports", 0),
     ("start_from", "weights"),

@@ -21,6 +21,7 @@ from zoo.datasets.files.node_kinds import of_dgl
 from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
+from zoo.datasets.tables.split_columns import without_split
 from zoo.dgl import DGLGraph
 
 
@@ -121,7 +122,8 @@ class FromObjects:
 
         Args:
             edges: (E, 2) numbers of nodes, or their ids where these are given.
-            features: (N, F), dense or scipy sparse, or a table of pandas.
+            features: (N, F), dense or scipy sparse, or a table of pandas, of which `split`, or
+                `train_mask`, `val_mask` and `test_mask`, are the split.
             labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
             masks: `train`, `val` and `test`, (N,) or (S, N) bool.
             ids: (N,) what each node is called.
@@ -136,6 +138,7 @@ class FromObjects:
         Raises:
             ZooError: the arrays do not fit together, or the labels not the task.
         """
+        features, masks = without_split(features, masks, feature_names)
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
         given = {"weights": weights, "edge_features": edge_features}
         found = {key: objects.writable(x) for key, x in given.items() if x is not None}
@@ -195,6 +198,7 @@ class FromObjects:
         graph: Any,
         *,
         label: Names | None = None,
+        split_column: str | None = None,
         columns: Names | None = None,
         one_hot: Names | None = None,
         text: Names | None = None,
@@ -209,7 +213,7 @@ class FromObjects:
         **common: Any,
     ) -> Self:
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
-        choice = Columns(None, label, None, columns, one_hot, None, task, text, dates,
+        choice = Columns(None, label, split_column, columns, one_hot, None, task, text, dates,
                          missing=missing, numbers=numbers)  # fmt: skip
         arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
@@ -231,6 +235,7 @@ class FromObjects:
         Its entries are weights of edges where `weights` is `use`.
         """
         known = features is not None or labels is not None
-        nodes = objects.from_arrays([], features, labels, task=task) if known else None
+        features, masks = without_split(features, None, None)
+        nodes = objects.from_arrays([], features, labels, masks, task=task) if known else None
         arrays = from_scipy(adjacency, nodes, weights, task)
         return cls.of_arrays(name, arrays, task=task, **common)

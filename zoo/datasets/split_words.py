@@ -1,6 +1,6 @@
-"""The words of splits: shares, nodes of each class, times, groups, and lists of ids."""
+"""The words of splits: shares, folds, nodes of each class, times, groups, and lists of ids."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -8,13 +8,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from zoo.config.options import Count, Number, Seed
+from zoo.config.options import MOST, Count, Number, Seed, Within
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.text_lines import sentences_of
 from zoo.errors import ZooError, suggestion
 from zoo.system.files import user_path
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
+Folds = Annotated[int, Within("at least 2", ge=2, le=MOST)]
 Masks = Mapping[str, Tensor] | None
 Indices = dict[str, np.ndarray]  # of the nodes of each part
 
@@ -35,6 +36,7 @@ class Known(NamedTuple):
         times: (N,), NaN where unknown; None: rows are in the order of times, or have none.
         groups: (N,) text, "" where a node is of none; None where there are none.
         ids: (N,) what nodes are called; None: by their numbers.
+        kinds: (N,) text, the kind of each node; None: all are of one.
     """
 
     y: np.ndarray
@@ -43,6 +45,7 @@ class Known(NamedTuple):
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
     ids: np.ndarray | None = None
+    kinds: np.ndarray | None = None
 
 
 def benchmark(known: Known, *, index: Number | None = None) -> Indices:
@@ -182,18 +185,75 @@ def stratified(
 ) -> Indices:
     """Draw shares of the labelled nodes of every class, in percent.
 
+    The parts are as large as those of all nodes together: what a class has over goes where most of
+    its share is missing, so that classes of few nodes keep the shares too.
+
     Args:
         train: share for training.
         val: share for validation.
-        test: share for test; in sum with the others 100, it also has what rounding leaves over.
+        test: share for test; in sum with the others 100, it has all that is left.
         seed: pins the draw for all runs.
     """
     _need_classes(known.y, "stratified")
     order = _shuffled(labelled(known.y), known.seed if seed is None else seed)
-    own = [
-        _cut(order[known.y[order] == each], train, val, test) for each in np.unique(known.y[order])
-    ]
-    return {part: np.concatenate([each[part] for each in own]) for part in PARTS}
+    classes, first = np.unique(known.y[order], return_index=True)
+    # In the order drawn: of classes with the same remainder, the seed says which come first.
+    members = [order[known.y[order] == each] for each in classes[np.argsort(first)]]
+    ends = _shared(np.array([len(each) for each in members]), (train, val, test)).cumsum(axis=0)
+    cuts = [np.split(own, own_ends) for own, own_ends in zip(members, ends.T, strict=True)]
+    return {part: np.concatenate([cut[at] for cut in cuts]) for at, part in enumerate(PARTS)}
+
+
+def _shared(sizes: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+    """Return how many of each of C classes are of each of P parts, (P, C), for sizes (C,).
+
+    Part after part takes its share of what is left, as scikit-learn's `train_test_split` does
+    when it is called twice: rounded down in all, and in each class, and what is missing then comes
+    from the classes with the largest remainders.
+
+    >>> _shared(np.array([8, 8, 8]), (60, 20, 20)).tolist()
+    [[5, 5, 4], [2, 1, 2], [1, 2, 2]]
+    """
+    left, percent, found = sizes.copy(), 100.0, []
+    for share in shares:
+        wanted = left * min(share / percent, 1)
+        own = (wanted + ROUNDING).astype(np.int64)
+        missing = int(wanted.sum() + ROUNDING) - own.sum()
+        own[np.argsort(np.round(own - wanted, 6), kind="stable")[:missing]] += 1
+        left, percent = left - own, percent - share
+        found.append(own)
+    return np.stack(found)
+
+
+def folds(known: Known, *, count: Folds = 5, seed: Seed = 0) -> Indices:
+    """Deal all labelled nodes into folds, for cross-validation: run seed s tests on fold s.
+
+    The next fold is for validation, the others are for training; of two folds, half of the other
+    one is for each. Each class is dealt evenly, as scikit-learn's `StratifiedKFold` does; numbers
+    and targets are dealt at random. The folds are the same for all runs, so that as many seeds as
+    there are folds, 0, 1, 2, ..., test every node once.
+
+    Args:
+        count: how many folds; seeds beyond it begin again.
+        seed: draws the folds.
+
+    Raises:
+        ZooError: there are fewer labelled nodes than folds.
+    """
+    nodes = labelled(known.y)
+    if len(nodes) < count:
+        raise ZooError(
+            f"split folds: {count} folds are asked for, and {len(nodes):,} have a label; write at "
+            f"most {{name: folds, count: {len(nodes)}}}, or label more."
+        )
+    order = _shuffled(nodes, seed)
+    if has_classes(known.y):
+        order = order[np.argsort(known.y[order], kind="stable")]
+    fold = (np.arange(len(order)) - known.seed % count) % count
+    test, val, rest = order[fold == 0], order[fold == 1], order[fold > 1]
+    if count == 2:
+        rest, val = val[::2], val[1::2]
+    return {"train": rest, "val": val, "test": test}
 
 
 def grouped(
@@ -275,8 +335,13 @@ def listed(known: Known, *, train: str, val: str, test: str) -> Indices:
     return found
 
 
+def has_classes(y: np.ndarray) -> bool:
+    """Return whether labels are a class each, and neither numbers nor many targets."""
+    return y.ndim == 1 and y.dtype.kind != "f"
+
+
 def _need_classes(y: np.ndarray, name: str) -> None:
-    if y.ndim == 2 or y.dtype.kind == "f":
+    if not has_classes(y):
         said = f"split {name}: a node has no class here but targets or a number"
         raise ZooError(f"{said}; write split: ratio-60-20-20.")
 

@@ -11,9 +11,10 @@ import functools
 import hashlib
 import inspect
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     empty_parts,
 )
+from zoo.datasets.known_nodes import DAMAGE, NODES, UNLABELLED, read_known
 from zoo.datasets.split_words import (
     ROUNDING,
     SHARES,
@@ -39,7 +41,9 @@ from zoo.datasets.split_words import (
     Known,
     Masks,
     benchmark,
+    folds,
     grouped,
+    has_classes,
     in_time,
     labelled,
     listed,
@@ -48,8 +52,14 @@ from zoo.datasets.split_words import (
     stratified,
 )
 from zoo.datasets.tasks import Task
-from zoo.errors import Problem, ZooError
+from zoo.errors import Problem, ZooError, brief
 from zoo.system.files import user_path
+
+FOLDS = r"folds-([2-9]|[1-9]\d{1,8})"
+"""The words of as many folds."""
+
+_CROSS_VALIDATION = re.compile(r"(stratified)?k?-?folds?|(k?folds?-?)?cv|cross-?validation", re.I)
+"""What cross-validation is called elsewhere, without a number."""
 
 _OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
 
@@ -84,14 +94,108 @@ def _of_each_class(count: int) -> Callable[..., Indices]:
     return _fixed(per_class, what, train=count, val=1000, test=None)
 
 
+KEPT = "kept"
+"""The split in which nodes keep their parts."""
+
+
+def kept(known: Known, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-20-20") -> Indices:
+    """Leave nodes that a run had in their parts, and deal the new ones: for a graph that grows.
+
+    Nodes are known by their ids; those without ids by their numbers. One that had no label then is
+    new; one that had one and was in no part stays in none.
+
+    Args:
+        run: the folder of a seed of the run, `runs/NAME/seed-0`.
+        new: the split of nodes that are new; of fewer than it needs `ratio-60-20-20`.
+
+    Raises:
+        ZooError: the folder does not say which nodes the run had, or they have no ids here.
+    """
+    before = parts_then(known, run)
+    nodes = labelled(known.y)
+    fresh = nodes[before[nodes] == UNLABELLED]
+    if word(new) == "group" and known.groups is not None:  # which stay whole
+        of_group = {group: part for group, part in zip(known.groups, before.tolist(), strict=True)
+                    if group and part < len(PARTS)}  # fmt: skip
+        before[fresh] = [of_group.get(each, UNLABELLED) for each in known.groups[fresh]]
+        fresh = nodes[before[nodes] == UNLABELLED]
+    dealt: Indices = dict.fromkeys(PARTS, fresh[:0])
+    if len(fresh):
+        y = np.full_like(known.y, np.nan if known.y.dtype.kind == "f" else -1)
+        y[fresh] = known.y[fresh]
+        try:
+            dealt = pick(SPLITS, new, known._replace(y=y))
+        except ZooError:
+            if word(new) == "group" and len({*known.groups[fresh]}) < len(PARTS):
+                dealt = {**dealt, "train": fresh}
+            elif len(fresh) > _FEW:
+                raise
+            else:
+                dealt = ratio(known._replace(y=y))
+    return {
+        part: np.concatenate([nodes[before[nodes] == number], dealt[part]])
+        for number, part in enumerate(PARTS)
+    }
+
+
+def parts_then(known: Known, run: str) -> np.ndarray:
+    """Return the part (N,) that each node was of in a run, as `zoo.datasets.known_nodes` does.
+
+    Raises:
+        ZooError: as `kept`.
+    """
+    folder = user_path(run)
+    try:
+        then = read_known(folder)
+    except DAMAGE as error:
+        raise ZooError(
+            f"split kept: {folder.parent / NODES} does not say which nodes seed "
+            f"{folder.name.removeprefix('seed-')} had ({error}); write `run: RUN/seed-0`, the "
+            "folder of a seed of a run on a graph of your own, or another split."
+        ) from None
+    places = then.places(known.ids, known.kinds, len(known.y))
+    if places is None or then.parts is None:
+        lost = "the parts of nodes" if then.parts is None else "ids, on both sides or on none,"
+        raise ZooError(f"split kept: {run} and these data need {lost}; write another split.")
+    return np.where(places >= 0, then.parts[places], UNLABELLED)
+
+
+_FEW = 20
+"""New nodes up to which a split may need more than there are."""
+
+
+@functools.cache
+def _in_folds(count: int) -> Callable[..., Indices]:
+    first = (folds.__doc__ or "").partition("\n")[0]
+    return _fixed(folds, first.replace("into folds", f"into {count} folds"), count=count)
+
+
+class Splits(Table):
+    """The table of splits, which has a word for any number of folds, `folds-7`."""
+
+    def __contains__(self, word: object) -> bool:
+        """Return whether a word is that of a split."""
+        folded = isinstance(word, str) and re.fullmatch(FOLDS, word)
+        return super().__contains__(word) or bool(folded)
+
+    def __missing__(self, word: str) -> Callable[..., Indices]:
+        """Return the split of a word that stands for a number of folds."""
+        if found := re.fullmatch(FOLDS, word):
+            return _in_folds(int(found[1]))
+        raise KeyError(word)
+
+
 _PLANETOID = "Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does."
 
-SPLITS = Table(
+SPLITS = Splits(
     "split",
     {
         "benchmark": benchmark,
+        "folds": folds,
+        **{f"folds-{count}": _in_folds(count) for count in (5, 10)},
         "group": grouped,
         "ids": listed,
+        KEPT: kept,
         "per-class": per_class,
         "per-class-20": _fixed(per_class, _PLANETOID, train=20),
         **{f"per-class-{count}": _of_each_class(count) for count in (10, 50, 100, 200, 400)},
@@ -128,6 +232,7 @@ def make_split(
     times: np.ndarray | None = None,
     groups: np.ndarray | None = None,
     ids: np.ndarray | None = None,
+    kinds: np.ndarray | None = None,
     unit: str = "nodes",
 ) -> Split:
     """Split the labelled nodes of a graph into training, validation and test.
@@ -142,6 +247,7 @@ def make_split(
         times: (N,) of the nodes, NaN where unknown.
         groups: (N,) what group each node is of, "" where it is of none.
         ids: (N,) what each node is called.
+        kinds: (N,) text, the kind of each node; None: all are of one.
         unit: what is split, in words.
 
     Raises:
@@ -155,7 +261,7 @@ def make_split(
             f"none of the {unit} has a label, so that there is nothing to learn from; label some, "
             "or name what holds the labels (of a table its column: `label: COLUMN`)."
         )
-    dealt = pick(SPLITS, spec, Known(y.cpu().numpy(), masks, seed, times, groups, ids))
+    dealt = pick(SPLITS, spec, Known(y.cpu().numpy(), masks, seed, times, groups, ids, kinds))
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
     for part, later in (("train", "val"), ("val", "test")) if overlap else ():
         parts[part] = parts[part][parts[part] < parts[later].min(initial=len(y)) - overlap]
@@ -179,7 +285,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     """Return the split of a data set; raise ZooError where it is none for data of its kind."""
     of_times = data.splits or data.times is not None
     words = data.splits or [each for each in SPLITS if of_times or each not in TIME_SPLITS]
-    if word(spec) in SPLITS and word(spec) not in words:
+    refused = word(spec) not in words if data.splits or word(spec) in TIME_SPLITS else False
+    if word(spec) in SPLITS and refused:
         fix = f"leave `split: {word(spec)}` out, or choose from {', '.join(words)}."
         if data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
@@ -189,7 +296,15 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     if word(spec) == "benchmark":
         check_own_split(data)
     known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
+    known["kinds"] = getattr(data, "kinds", None)
     return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
+
+
+def known_of(data: Any, seed: int = 0) -> Known:
+    """Return what the nodes of a data set are divided by."""
+    kinds = getattr(data, "kinds", None)
+    y = data.y.cpu().numpy()
+    return Known(y, data.masks, seed, data.times, data.groups, data.ids, kinds)
 
 
 def check_own_split(data: Any) -> None:
@@ -213,14 +328,9 @@ def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
     Raises:
         ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
     """
-    scored = task.name in (BINARY, MULTILABEL, REGRESSION)  # others need a label, no more
     for seed, split in splits.items():
-        for part in PARTS if scored else ():
-            y = data.y[getattr(split, part)]
-            try:
-                task.metric(torch.zeros(len(y), task.outputs(data.classes)), y)
-            except ZooError as error:
-                raise ZooError(f"with seed {seed}, {part}: {error}") from None
+        own = {part: data.y[getattr(split, part)] for part in PARTS}
+        check_scores(task, own, data.classes, f"with seed {seed}, ")
     for seed, split in splits.items():
         if unseen := _unseen(task, data, split):
             named = [str((data.labels or range(data.classes))[each]) for each in unseen]
@@ -249,6 +359,42 @@ def constant_answer(task: Task, data: Any, split: Split, scores: Mapping[str, fl
     return None
 
 
+def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: str = "") -> None:
+    """Refuse a part that has no score.
+
+    Args:
+        task: what is scored.
+        parts: the labels of each part.
+        classes: how many classes, or targets, there are.
+        where: what an error begins with.
+
+    Raises:
+        ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
+    """
+    if task.name not in (BINARY, MULTILABEL, REGRESSION):  # others need a label, no more
+        return
+    for part, y in parts.items():
+        try:
+            task.metric(torch.zeros(len(y), task.outputs(classes)), y)
+        except ZooError as error:
+            raise ZooError(f"{where}{part}: {error}") from None
+
+
+def warn_of_small_classes(data: Any, spec: Spec) -> None:
+    """Warn of classes that have fewer members than there are folds."""
+    options = resolved(SPLITS, spec)
+    if not options["name"].startswith("folds") or not has_classes(data.y.numpy()):
+        return
+    count = options.get("count") or int(options["name"].removeprefix("folds-"))
+    sizes = np.bincount(data.y[data.y >= 0].numpy())
+    if few := [each for each in np.flatnonzero(sizes) if sizes[each] < count]:
+        names = [str((data.labels or range(len(sizes)))[each]) for each in few[:5]]
+        logging.getLogger(__name__).warning(
+            f"{', '.join(names)} of {data.name} {'has' if len(few) == 1 else 'have'} fewer "
+            f"labelled {data.unit} than there are folds, {count}: some test parts have none."
+        )
+
+
 def _unseen(task: Task, data: Any, split: Split) -> list[int]:
     """Return the classes, or of many targets those, that are labelled outside of training only."""
     if task.name not in (CLASSIFICATION, MULTILABEL, GRAPHS, SEQUENCES):
@@ -270,16 +416,34 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Return what is wrong with the word and options of a split, without looking at a graph."""
     found = problems(SPLITS, spec, path)
     name = spec.get("name") if isinstance(spec, Mapping) else spec
+    if isinstance(name, str) and (meant := _folds_meant(name)):
+        return [Problem(found[0].path, f"no split is called {brief(name)}; {meant}")]
     if isinstance(name, str) and name not in SPLITS:
         return [Problem(found[0].path, f"{found[0].message} {_OTHER_NUMBERS}")]
     if found:
         return found
     options = resolved(SPLITS, spec)
+    if options["name"] == KEPT:
+        return split_problems(options["new"], (*path, "new"))
     shares = [options[part] for part in PARTS] if options["name"] in SHARES else []
     if sum(shares) <= 100 + ROUNDING:
         return []
     total = f"{' + '.join(f'{each:g}' for each in shares)} = {sum(shares):g}"
     return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
+
+
+def _folds_meant(name: str) -> str | None:
+    """Return what to write for a word of cross-validation, `5-fold` or `kfold`; None of others."""
+    if name in SPLITS:
+        return None
+    said = name.replace("_", "-").replace(" ", "-")
+    count = re.search(r"\d+", said)
+    left = re.sub(r"(^\d+-?)|(-?\d+$)", "", said)
+    if not _CROSS_VALIDATION.fullmatch(left):
+        return None
+    if count and int(count[0]) < 2:
+        return "there are two folds at least, `folds-2`; did you mean 'folds-5'?"
+    return f"did you mean 'folds-{int(count[0]) if count else 5}'?"
 
 
 def _hash(parts: Indices) -> str:

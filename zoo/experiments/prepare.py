@@ -15,19 +15,26 @@ from torch import Tensor
 from zoo.canonical_form import WEIGHT
 from zoo.config.learnt_columns import scales, unscaled
 from zoo.config.metadata import About, path_name
-from zoo.config.options import pick
+from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.from_objects import lie_apart
 from zoo.datasets.load import load_data, own_files
-from zoo.datasets.splits import Split, check_parts, split_files, split_of
+from zoo.datasets.splits import (
+    Split,
+    check_parts,
+    split_files,
+    split_of,
+    warn_of_small_classes,
+)
 from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
 from zoo.inference.align import relations_in_order
+from zoo.inference.split_of_training import split_from_start, tell_of_kept
 from zoo.registry import MODELS, Model
 from zoo.sequences.gru import with_columns
 from zoo.system.environment import PACKAGES, installed_version
@@ -86,13 +93,15 @@ def prepare(plan: Plan) -> Prepared:
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
     check_batching(plan, data)
     _warn(plan, data)
-    plan = dataclasses.replace(plan, split=plan.split or data.split)
+    plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
     task = with_loss(pick(TASKS, data.task), plan.train["loss"])
     check_task(plan, task)
     seeds = plan.recipe.seeds
     try:
         splits = [split_of(data, plan.split, seed) for seed in seeds]
         check_parts(task, data, dict(zip(seeds, splits, strict=True)))
+        warn_of_small_classes(data, plan.split)
+        tell_of_kept(plan.split, data)
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
@@ -106,6 +115,12 @@ def prepare(plan: Plan) -> Prepared:
     augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
     augment = augment if plan.flip_signs else identity
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
+
+
+def _usual_split(plan: Plan, data: Dataset) -> Spec:
+    """Return the split of a plan that names none: of nodes that weights know, that of these."""
+    weights = plan.start_from and plan.start_from["weights"]
+    return (weights and split_from_start(weights, plan.dataset, data)) or data.split
 
 
 def _warn(plan: Plan, data: Dataset) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from zoo.config.recipe import Recipe, recipe_text
+from zoo.datasets.known_nodes import NODES
 from zoo.datasets.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
@@ -31,8 +32,7 @@ from zoo.experiments.run_files import (
     threads_of,
 )
 from zoo.experiments.run_folder import Record, Tell, new_folder, silent
-from zoo.inference.data_of_training import NODES, nodes_of
-from zoo.inference.split_of_training import warn_of_seen
+from zoo.inference.split_of_training import nodes_of, warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.disk import WriteError, refuse_links
@@ -214,7 +214,11 @@ def _run(
             record.track(track, written)
             known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
             record.begin(lambda: {**known, **environment(where)})
-            if not record.holds(NODES) and (nodes := nodes_of(plan.dataset, prepared.data)):
+            splits = dict(zip(plan.recipe.seeds, prepared.splits, strict=True))
+            weights = plan.start_from and plan.start_from["weights"]
+            if not record.holds(NODES) and (
+                nodes := nodes_of(plan.dataset, prepared.data, splits, weights)
+            ):
                 record.write(NODES, nodes)
             del model
             results, error = _train_seeds(prepared, where, record, watch)

@@ -16,12 +16,13 @@ from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.datasets import Dataset
 from zoo.datasets.files.text_lines import Texts
+from zoo.datasets.known_nodes import DAMAGE, NODES, KnownNodes, known_nodes
 from zoo.datasets.load import DATASETS, load_data, own_files
 from zoo.datasets.load.by_name import common_options, whole_reader
 from zoo.datasets.load.images import OF_PATCHES
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of
-from zoo.datasets.splits import split_files, split_of
+from zoo.datasets.splits import KEPT, split_files, split_of
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import node_columns, read_tables
@@ -29,15 +30,8 @@ from zoo.datasets.tables.typed_tables import kinds_of
 from zoo.datasets.texts import OF_SEQUENCES
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.training.checksums import Damaged, unsealed_json
+from zoo.training.checksums import unsealed_json
 from zoo.weights.folder import CONFIG, changed_files, read_config
-
-MOST_NODES = 1_000_000
-
-NODES = "nodes.json"
-"""In the folder of a run which nodes its graph had: `count`, `ids` and `kinds` if they have any."""
-
-_DAMAGE = (OSError, Damaged, KeyError, TypeError, ValueError)
 
 _OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
 """Options of training that are of its own files, or known to the weights."""
@@ -48,7 +42,21 @@ _OF_COLUMNS = ("id", "label", "columns", *OF_NODES, *OF_TEXT)
 def dataset_of_run(folder: Path) -> Spec | None:
     """Return the data of a run's seed as the run's own recipe names it, None outside of a run."""
     own = folder.parent / "recipe.yaml"
-    return read_recipe(own).dataset if folder.name.startswith("seed-") and own.is_file() else None
+    if not folder.name.startswith("seed-") or not own.is_file():
+        return None
+    return _with_own_parts(read_recipe(own).dataset, folder)
+
+
+def _with_own_parts(spec: Spec, folder: Path) -> Spec:
+    """Return the data of a run whose nodes keep the parts of another as those that it has noted.
+
+    The run of the weights that it started from need not be there any more.
+    """
+    split = spec.get("split") if isinstance(spec, Mapping) else None
+    known = known_to(folder) if isinstance(split, Mapping) and word(split) == KEPT else None
+    if known is None or known.parts is None:
+        return spec
+    return {**spec, "split": {**split, "run": str(folder.resolve())}}
 
 
 def training_spec(folder: Path) -> Spec | None:
@@ -94,64 +102,25 @@ def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
             "name a seed of this run as it was written."
         )
     try:
-        count, ids, kinds = _noted(path)
-    except _DAMAGE:
+        known = _noted(folder)
+    except DAMAGE:
         raise ZooError(
             f"{path} is damaged, so that no node is known as new; leave out --only-new."
         ) from None
-    if data.ids is None or ids is None:
-        return np.arange(len(data.y)) >= count
-    return ~among(data, ids, kinds)
+    places = known.places(data.ids, getattr(data, "kinds", None), len(data.y))
+    return np.arange(len(data.y)) >= known.count if places is None else places < 0
 
 
-def ids_of_training(folder: Path) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Return the ids of the nodes that a run had, and their kinds, if any; None if it is not said.
-
-    Args:
-        folder: of weights in the folder of their run.
-    """
-    with contextlib.suppress(*_DAMAGE):
-        _, ids, kinds = _noted(folder.parent / NODES)
-        return None if ids is None else (ids, kinds)
+def known_to(folder: Path) -> KnownNodes | None:
+    """Return the nodes that weights in the folder of their run know; None if it is not said."""
+    with contextlib.suppress(*DAMAGE):
+        return _noted(folder)
     return None
 
 
-def among(data: Dataset, ids: np.ndarray, kinds: np.ndarray | None) -> np.ndarray:
-    """Return which nodes of a data set with ids are called like some of others, (N,) bool."""
-    if data.kinds is None or kinds is None:
-        return np.isin(data.ids.astype(str), ids.astype(str))
-    return np.isin(_of_kinds(data.kinds.tolist(), data.ids), _of_kinds(kinds.tolist(), ids))
-
-
-def _noted(path: Path) -> tuple[int, np.ndarray | None, np.ndarray | None]:
-    """Return what `nodes.json` says: how many nodes, their ids and their kinds."""
-    known = unsealed_json(path.read_bytes())
-    ids, kinds = (
-        None if each is None else np.array(each, str) for each in (known["ids"], known.get("kinds"))
-    )
-    return int(known["count"]), ids, kinds
-
-
-def _of_kinds(kinds: Sequence[str], ids: np.ndarray) -> np.ndarray:
-    """Return the kind and the id of nodes as one text each, (N,).
-
-    It is the same whether or not the ids say the kind themselves, `kind:id`, as they do in a graph
-    where two kinds share an id.
-    """
-    told = zip(kinds, ids.astype(str).tolist(), strict=True)
-    return np.array([f"{kind}:{each.removeprefix(f'{kind}:')}" for kind, each in told])
-
-
-def nodes_of(spec: Spec, data: Dataset) -> dict[str, Any] | None:
-    """Return what `nodes.json` of a run says of its nodes, None where it is not written.
-
-    It is of graphs of one's own, of `MOST_NODES` at most.
-    """
-    if data.unit != "nodes" or len(data.y) > MOST_NODES or not own_files(spec):
-        return None
-    said = {"ids": data.ids, "kinds": data.kinds}
-    told = {key: None if each is None else each.tolist() for key, each in said.items()}
-    return {"count": len(data.y), **told}
+def _noted(folder: Path) -> KnownNodes:
+    told = unsealed_json((folder.parent / NODES).read_bytes())
+    return known_nodes(told, int(folder.name.removeprefix("seed-")))
 
 
 def as_trained(
@@ -186,6 +155,8 @@ def as_trained(
     if not path.exists():
         return spec
     if whole := whole_reader(path, trained_on):
+        if word(trained_on.get("split", "")) == KEPT:  # of these nodes, and of no others
+            trained_on = {key: each for key, each in trained_on.items() if key != "split"}
         fits = {*trained_on, *own} <= {"name", "split", *options_of(whole)}
         told = {"step": step} if step and "step" in options_of(whole) else {}
         return {**trained_on, **told, **own, "name": name} if fits else spec

@@ -107,6 +107,30 @@ def test_a_part_without_labels_is_to_be_fixed():
     assert found["split"].verdict == "good" and found["labels"].verdict == "look"
 
 
+def test_a_part_without_a_score_is_to_be_fixed():
+    """ROC-AUC of one class, and R² of one number, do not exist."""
+    labels = np.zeros(NODES, np.int64)
+    labels[::3] = np.arange(4) % 2  # in training alone
+    found = findings(arrays(labels, masks(IN_ORDER), task="node-binary"))["split"]
+    assert (found.verdict, found.found) == ("fix", "train 4, val 4, test 4")
+    assert "val: ROC-AUC compares two classes, and all 4 nodes" in found.fix
+    assert findings(arrays(labels, masks(IN_ORDER)))["split"].verdict == "good"  # accuracy
+    labels[[1, 2]] = 1
+    assert findings(arrays(labels, masks(IN_ORDER), task="node-binary"))["split"].verdict == "good"
+    both = masks(IN_ORDER, ("val", "train", "test"))
+    both["test"][1], both["val"][1] = np.arange(NODES) == 5, both["val"][1] | both["test"][1]
+    both["val"][1] &= ~both["test"][1]
+    found = findings(arrays(labels, both, task="node-binary"))["split"]
+    assert found.verdict == "fix" and "split 1, test: ROC-AUC" in found.fix
+    same = np.where(np.arange(NODES) % 3 == 1, 5.0, np.arange(NODES))
+    found = findings(arrays(same, masks(IN_ORDER), task="node-regression"))["split"]
+    assert found.verdict == "fix" and "val: R² compares" in found.fix
+    targets = np.stack([labels, labels], axis=1).astype(np.float32)
+    targets[1::3] = 1
+    found = findings(arrays(targets, masks(IN_ORDER)))["split"]
+    assert found.verdict == "fix" and "val: ROC-AUC compares yes with no" in found.fix
+
+
 @pytest.mark.parametrize("task", [None, "node-regression"])
 def test_a_target_that_no_node_knows_is_named(task):
     labels = np.array([[np.nan, each % 2] for each in range(NODES)], np.float32)

@@ -8,9 +8,16 @@ from scipy import sparse
 
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import PARTS, check_masks
-from zoo.datasets.files.labels import REGRESSION, empty_parts
-from zoo.datasets.splits import make_split
-from zoo.errors import Finding, refused_by
+from zoo.datasets.files.labels import (
+    REGRESSION,
+    check_labels,
+    check_task,
+    classes_of,
+    empty_parts,
+)
+from zoo.datasets.splits import check_scores, make_split
+from zoo.datasets.tasks import TASKS
+from zoo.errors import Finding, ZooError, refused_by
 
 APART = 100
 """How many times larger numbers are from which they lie apart in scale."""
@@ -163,6 +170,8 @@ def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
     if bare := [part for part, size in sizes.items() if size == 0]:
         text = f"none of {' and '.join(bare)} has a label: {text}"
         return [Finding("split", "fix", text, _BARE, values)]
+    if bare := _without_score(arrays, task):
+        return [bare[0]._replace(found=text, values=values)]
     found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
     if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
         train = np.unique(arrays.labels[arrays.masks["train"][0]])
@@ -173,3 +182,23 @@ def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
             fix = "nothing can learn such a class: put nodes of it into train"
             found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
     return found
+
+
+def _without_score(arrays: GraphArrays, task: str) -> list[Finding]:
+    """Tell of a part of a split that has no score, such as ROC-AUC of nodes of one class."""
+    try:
+        labels = check_labels(arrays.labels, task)
+        check_task(labels, task)
+    except ZooError:  # which is another finding
+        return []
+    if not _labelled(labels).any():
+        return []
+    y, count = torch.from_numpy(labels), len(arrays.masks["train"])
+    classes = classes_of(labels, arrays.label_names)
+
+    def scored() -> None:
+        for each in range(count):
+            own = {part: y[torch.from_numpy(mask[each])] for part, mask in arrays.masks.items()}
+            check_scores(TASKS[task](), own, classes, f"split {each}, " if count > 1 else "")
+
+    return refused_by("split", scored)

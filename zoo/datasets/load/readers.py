@@ -131,7 +131,8 @@ def read_graphml(
         task: what the labels are for.
         label: the attribute that is the class or number to predict; left out, `label`.
         labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
-        split_column: the attribute that is train, val, test; left out, `split`.
+        split_column: the attribute that is train, val, test; left out, `split`, or a mask for each
+            part, such as `train_mask`.
         columns: the attributes that are features; left out, all others.
         one_hot: attributes that are kinds of things among them.
         text: attributes of text among them, whose terms become columns (TF-IDF).
@@ -177,7 +178,8 @@ def read_gml(
         task: what the labels are for.
         label: the attribute that is the class or number to predict.
         labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
-        split_column: the attribute that is train, val, test; left out, `split`.
+        split_column: the attribute that is train, val, test; left out, `split`, or a mask for each
+            part, such as `train_mask`.
         columns: the attributes that are features; left out, all others.
         one_hot: attributes that are kinds of things among them.
         text: attributes of text among them, whose terms become columns (TF-IDF).

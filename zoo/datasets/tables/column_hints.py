@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.tables.cells import dates, vectors
 from zoo.datasets.tables.frames import is_date, is_text
 from zoo.errors import ZooError
@@ -29,7 +30,9 @@ def no_numbers(columns: dict[str, "pyarrow.ChunkedArray"], where: str) -> str:
     for name, column in columns.items():
         looks.setdefault(look(column), []).append(name)
     options = ", ".join(
-        _WORDS_OF.get(option) or f"`{option}: [{', '.join(map(_in_yaml, found))}]`"
+        _WORDS_OF.get(option)
+        or (f"`{option}: {_in_yaml(found[0])}`" if option == "split_column" else None)
+        or f"`{option}: [{', '.join(map(_in_yaml, found))}]`"
         for option, found in looks.items()
     )
     options += _slashed([columns[each] for each in looks.get("dates", [])])
@@ -59,8 +62,8 @@ def _in_yaml(name: str) -> str:
 def look(column: "pyarrow.ChunkedArray") -> str:
     """Return the option of a table that fits a column of text.
 
-    That is `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands` or `times`, which
-    have none.
+    That is `split_column`, `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands` or
+    `times`, which have none.
     """
     import pyarrow
 
@@ -69,6 +72,8 @@ def look(column: "pyarrow.ChunkedArray") -> str:
     if not is_text(column.type):
         return "one_hot"
     held = [each for each in column.to_pylist()[:_LOOKED_AT] if each]
+    if len({*held}) > 1 and {*held} <= {*PARTS}:
+        return "split_column"
     commas = any("," in each for each in held)
     if commas and all(map(_THOUSANDS.fullmatch, held)):
         return "thousands"

@@ -1,20 +1,21 @@
 """Parse the columns of a node table: ids, labels, features and splits."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zoo.config.learnt_columns import Missing
-from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays
+from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays
 from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text, is_word, unlabelled
 from zoo.datasets.tables.cells import dates, decoded, float_ids, numbers, short, texts, vectors
 from zoo.datasets.tables.column_hints import no_numbers
 from zoo.datasets.tables.feature_columns import FeatureColumns, Kind, Numbers
 from zoo.datasets.tables.frames import Decimal, is_index, is_text
 from zoo.datasets.tables.sentence_vectors import sentence_vectors
-from zoo.errors import ZooError, suggestion
+from zoo.datasets.tables.split_columns import MaskName, SplitColumns, mask_names, read_split
+from zoo.errors import ZooError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,7 +37,8 @@ class Columns:
     Attributes:
         id: what the node is called; None: nodes are numbered by their rows.
         label: the class or number to predict, or several; None: `label`, where there is one.
-        split_column: train, val, test or nothing; None: `split`, where there is one.
+        split_column: train, val, test or nothing; None: `split`, where there is one, or a mask for
+            each part.
         columns: the features; None: all other columns that have a name.
         one_hot: features of text, each value of which becomes a column of 0 and 1.
         text: features of text, whose terms become columns.
@@ -90,8 +92,15 @@ class Columns:
     def split(self, names: list[str]) -> list[str]:
         """Return the column of the split among those of a table: one or none."""
         if self.split_column is None:
-            return ["split"] if "split" in names else []
+            features = [*(self.columns or []), *self.named()]
+            return ["split"] if "split" in names and "split" not in features else []
         return [self.split_column]
+
+    def masks(self, names: list[str]) -> dict[str, MaskName]:
+        """Return the columns among those of a table that may be masks of the split's parts."""
+        others = {self.id, self.time_column, self.group_column, *self.labels(names)}
+        named = [*others, *self.split(names), *(self.columns or []), *self.named()]
+        return mask_names(names, named)
 
     def named(self) -> list[str]:
         """Return the features that are named because they are no numbers."""
@@ -152,11 +161,12 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
         except ZooError as error:
             told.append(str(error))
 
-    split = choice.split(names)
     ids = choice.id and attempt(lambda: id_array(table[choice.id], f"{where}: {choice.id!r}"))
     labels = attempt(lambda: _labels(table, choice, where))
-    masks = split and attempt(lambda: _masks(texts(table[split[0]]), f"{where}: {split[0]!r}"))
-    features = attempt(lambda: _features(table, choice, where))
+    split = attempt(lambda: _split(table, choice, where)) or SplitColumns(
+        None, (*choice.masks(names),)
+    )
+    features = attempt(lambda: _features(table, choice, where, split.columns))
     time, group = choice.time_column, choice.group_column
     times = time and attempt(lambda: _times(table[time], time, choice.date_format))
     groups = group and attempt(lambda: texts(table[group]))
@@ -166,7 +176,7 @@ def node_arrays(table: "pyarrow.Table", choice: Columns, where: str) -> GraphArr
     found, feature_names = features.features(asked.learnt())
     columns = features if features.learns() else None
     return GraphArrays(
-        NO_EDGES, labels[0], found, masks or None, ids, labels[1], feature_names, choice.task,
+        NO_EDGES, labels[0], found, split.masks, ids, labels[1], feature_names, choice.task,
         columns=columns, times=times, groups=groups,
     )  # fmt: skip
 
@@ -247,10 +257,10 @@ def _words(column: "pyarrow.ChunkedArray") -> np.ndarray:
     return np.char.capitalize(found) if pyarrow.types.is_boolean(column.type) else found
 
 
-def _features(table, choice: Columns, where: str) -> FeatureColumns:
-    """Return the columns of features as they stand."""
+def _features(table, choice: Columns, where: str, beside: Collection[str]) -> FeatureColumns:
+    """Return the columns of features as they stand, but those `beside` them."""
     values, kinds, unread, told = {}, {}, {}, []
-    for name in choice.features(table.column_names):
+    for name in (each for each in choice.features(table.column_names) if each not in beside):
         column, kind = decoded(table[name]), choice.kind(name)
         try:
             if kind == "text" and choice.language_model:
@@ -286,12 +296,9 @@ def _times(column: "pyarrow.ChunkedArray", name: str, date_format: str | None) -
     return dates(column, name, date_format) if found is None else found
 
 
-def _masks(texts: np.ndarray, where: str) -> dict[str, np.ndarray]:
-    """Return what a column says of the split; who divides nodes by it refuses empty parts."""
-    other = sorted(set(texts.tolist()) - {"", *PARTS})
-    if other:
-        raise ZooError(
-            f"{where} holds {other[0]!r}; write train, val or test, or nothing for nodes in none: "
-            f"{suggestion(other[0], PARTS)}"
-        )
-    return {part: (texts == part)[None] for part in PARTS}
+def _split(table, choice: Columns, where: str) -> SplitColumns:
+    """Return the split that the columns say; where nothing is learnt, what is wrong is not told."""
+    names = table.column_names
+    split, masks = next(iter(choice.split(names)), None), choice.masks(names)
+    columns = {name: table[name] for name in (*masks, *([] if split is None else [split]))}
+    return read_split(columns, split, masks, where, needed=not choice.unlabelled)

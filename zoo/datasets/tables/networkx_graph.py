@@ -19,7 +19,7 @@ def from_networkx(
     """Return a NetworkX graph; node attributes are columns, and the nodes themselves the ids.
 
     An attribute that is a list of numbers, as many for each node, is as many columns. Where columns
-    are named, no other attribute is looked at.
+    are named, no other attribute is looked at but those of the split.
 
     Args:
         graph: any graph of NetworkX.
@@ -42,10 +42,16 @@ def from_networkx(
     rows, choice = _with_vectors(rows, choice)
     names = sorted({str(key) for row in rows for key in row})
     wanted = {*choice.as_text(names), *choice.features(names)}
-    read = [name for name in names if name in wanted]
-    columns = {name: _column(name, [row.get(name) for row in rows]) for name in read}
-    for option, given in (("label", choice.labels(names)), ("columns", choice.features(names))):
-        for each in given:
+    columns, masks = {}, choice.masks(names)
+    for name in (name for name in names if name in wanted or name in masks):
+        try:
+            columns[name] = _column(name, [row.get(name) for row in rows])
+        except ZooError:
+            if name in wanted or masks[name].sure:  # of any type is what nobody has named
+                raise
+    said = {"label": choice.labels, "columns": choice.features, "split_column": choice.split}
+    for option, given in said.items():
+        for each in given(names):
             if each not in names:
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
     table = pyarrow.table(columns) if columns else pyarrow.table({"": pyarrow.nulls(len(rows))})
@@ -76,7 +82,8 @@ def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Column
             if isinstance(value, kinds):
                 found.setdefault(str(key), set()).add(len(value))
     if choice.columns is not None:
-        found = {key: sizes for key, sizes in found.items() if key in choice.columns}
+        wanted = [*choice.columns, *choice.masks(list(found))]
+        found = {key: sizes for key, sizes in found.items() if key in wanted}
     if not found:
         return rows, choice
     for key, sizes in found.items():

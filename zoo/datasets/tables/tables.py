@@ -88,7 +88,8 @@ def read_tables(
         id: column of nodes: what each is called, whole numbers or text.
         label: column of nodes, or list of several: the class, or the number to predict.
         labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
-        split_column: column of nodes: train, val, test, or nothing. Left out, `split`.
+        split_column: column of nodes: train, val, test, or nothing. Left out, `split`, or a mask
+            for each part, such as `train_mask`.
         columns: columns of nodes that are features; left out, all others that have a name.
         one_hot: columns of kinds of things among them, each value of which becomes a column.
         text: columns of text among them, whose terms become columns (TF-IDF).
@@ -205,7 +206,7 @@ def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
             "leave it out of the features, or name another column, `label: COLUMN`."
         )
     text = choice.as_text(names)
-    wanted = {*text, *choice.features(names), choice.time_column}
+    wanted = {*text, *choice.features(names), *choice.masks(names), choice.time_column}
     only = [each for each in names if each in wanted]
     return node_arrays(read_table(path, text, only, written), choice, path.name)
 
