@@ -209,13 +209,11 @@ def difformer_temporal(flags: Flags, dataset: str) -> Settings:
 def polynormer(flags: Flags, dataset: str) -> Settings:
     """Polynormer's program for medium graphs."""
     heads, phases = flags["num_heads"], (flags["local_epochs"], flags["global_epochs"])
-    row = dataset in ROW
-    drawn = {"name": "ratio-60-20-20", "seed": "one for all runs"}
     beta = flags.get("beta", -1.0)
     return {
         **training({**flags, "epochs": sum(phases)}, lr=0.001),
-        "dataset.features": "row" if row else "raw",
-        "dataset.split": drawn if row else "benchmark",
+        "dataset.features": "row" if dataset in ROW else "raw",
+        "dataset.split": "benchmark",
         "model.dim": heads * flags["hidden_channels"],
         "model.heads": heads,
         "model.propagation.name": "gat",
@@ -253,11 +251,9 @@ def polynormer_large(flags: Flags, dataset: str) -> Settings:
 
 def baselines(flags: Flags, dataset: str) -> Settings:
     """The baselines' program for medium graphs."""
-    drawn = {"name": "ratio-60-20-20", "seed": "one for all runs"}
-    where = {"dataset.split": drawn} if dataset in ROW else split(flags, dataset, one=True)
     return {
         **training(flags, lr=0.001, epochs=500),
-        **where,
+        **split(flags, dataset, one=True),
         **_stack(flags),
         "dataset.features": "row" if dataset in ROW else "raw",
         "model.project": "pre_linear" in flags,
@@ -328,10 +324,9 @@ def baselines_proteins(flags: Flags, dataset: str) -> Settings:
 def baselines_sgformer(flags: Flags, dataset: str) -> Settings:
     """SGFormer in the baselines' program, a grid."""
     layers, rates = [*range(1, 11)], [0.1, 0.3, 0.5, 0.7]
-    drawn = {"name": "ratio-60-20-20", "seed": "one for all runs"}
     return {
         **training(flags, lr=0.001, weight_decay=5e-4),
-        "dataset.split": drawn if dataset in ROW else "benchmark",
+        "dataset.split": "benchmark",
         "dataset.features": "row" if dataset in ROW else "raw",
         "model.graph_branch": "stack",
         "model.dim": [64, 512, 256],
