@@ -1,5 +1,6 @@
 """The table of data sets, and the one function that loads a graph by name or path."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -57,15 +58,13 @@ def _builder(name: str) -> Callable[..., Dataset]:
 
     def build(*, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = first) -> Dataset:
         known = NAMED[name]
-        path = find(name)
-        new = path is None
-        path = path or obtain(name, known.source, known.nodes)
+        path = find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
             return read_on_disk(path, features=features, task=task)
         arrays = read_prepared(path)
         check_size(name, path, arrays, known.nodes)
         data = _made(path, name, arrays, task, known.split, features=features)
-        return data if known.published is None else _with_split(data, known.published, new)
+        return data if known.published is None else _with_split(data, known.published)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
@@ -76,20 +75,14 @@ def _builder(name: str) -> Callable[..., Dataset]:
     return build
 
 
-def _with_split(data: Dataset, split: SplitFile, new: bool) -> Dataset:
-    """Return a data set with its published split: at once where its file is here.
-
-    Else it is downloaded when it is asked for, or with the graph, where that is new.
-    """
+def _with_split(data: Dataset, split: SplitFile) -> Dataset:
+    """Return a data set with its published split; a file not here is had when it is asked for."""
     if data.masks is not None:
         return data
     published = functools.partial(obtain_split, data.name, split, len(data.y))
     masks = None
-    if new or find_split(data.name, split):
-        try:
-            masks = published()
-        except ZooError as error:
-            logging.getLogger(__name__).warning(error)
+    with contextlib.suppress(ZooError):  # of another file, which is told where it is asked for
+        masks = published() if find_split(data.name, split) else None
     return dataclasses.replace(data, masks=masks, published=published)
 
 

@@ -156,7 +156,7 @@ def obtain_split(name: str, split: SplitFile, nodes: int) -> dict[str, Tensor]:
     except ZooError as error:
         raise ZooError(
             f"the published split of {name} cannot be had: {str(error).rstrip('.')}. Put {url} "
-            f"there as {own}, or write split: ratio-60-20-20, which is drawn at random."
+            f"there as {own}, or leave it away and write split: ratio-60-20-20, drawn at random."
         ) from None
     return {part: torch.from_numpy(mask) for part, mask in read_split(path, nodes).items()}
 
