@@ -49,6 +49,7 @@ def training(flags: Flags, **defaults: Any) -> Settings:
             "eval_step": "evaluate_every", "optimizer": "optimizer.name"}  # fmt: skip
     settings = {f"train.{word}": given[flag] for flag, word in keys.items() if flag in given}
     settings.setdefault("train.patience", "none")
+    settings["seeds"] = given["runs"]  # how many
     if "batch_size" in given:
         settings |= {"train.batching.name": "random-nodes",
                      "train.batching.size": given["batch_size"]}  # fmt: skip
@@ -307,7 +308,7 @@ def baselines_proteins(flags: Flags, dataset: str) -> Settings:
     """The baselines' program for ogbn-proteins."""
     heads, layers = flags.get("n-heads", 6), flags.get("n-layers", 6)
     depth = layers[0] if isinstance(layers, list) else layers
-    flags = {"epochs": flags.get("n-epochs", 1000), "hidden_channels": 80 * heads, "bn": True,
+    flags = {"runs": flags["runs"], "epochs": flags.get("n-epochs", 1000), "hidden_channels": 80 * heads, "bn": True,
              "local_layers": layers, "dropout": 0.25, "res": True}  # fmt: skip
     return {
         **training(flags, lr=0.01, weight_decay=0, eval_step=5, optimizer="adamw"),
@@ -403,6 +404,7 @@ def settings(name: str) -> tuple[Settings, list[str]]:
     if decay in written and written[decay] is None:
         written[decay] = written["train.weight_decay"]
     written["train.patience"] = written["train.patience"] or "none"
+    written["seeds"] = len(recipe.seeds)
     return written, recipe.differs
 
 
