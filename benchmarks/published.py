@@ -308,8 +308,8 @@ def baselines_proteins(flags: Flags, dataset: str) -> Settings:
     """The baselines' program for ogbn-proteins."""
     heads, layers = flags.get("n-heads", 6), flags.get("n-layers", 6)
     depth = layers[0] if isinstance(layers, list) else layers
-    flags = {"runs": flags["runs"], "epochs": flags.get("n-epochs", 1000), "hidden_channels": 80 * heads, "bn": True,
-             "local_layers": layers, "dropout": 0.25, "res": True}  # fmt: skip
+    flags = {"runs": flags["runs"], "epochs": flags.get("n-epochs", 1000), "bn": True, "res": True,
+             "hidden_channels": 80 * heads, "local_layers": layers, "dropout": 0.25}  # fmt: skip
     return {
         **training(flags, lr=0.01, weight_decay=0, eval_step=5, optimizer="adamw"),
         **_stack(flags),
