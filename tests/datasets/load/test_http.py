@@ -525,11 +525,15 @@ def test_another_split_is_not_taken_for_the_published_one(with_split, server):
     (folder / "splits" / "photo.npz").write_bytes(content + b"more")
     data = load_graph("photo")
     assert data.masks is None and len(split_of(data, data.split, 0).train)
-    with pytest.raises(ZooError, match="splits/photo.npz is another file: its checksum is"):
+    with pytest.raises(
+        ZooError, match="splits/photo.npz is not the published split of photo, by its"
+    ):
         split_of(data, "benchmark", 0)
     (folder / "splits" / "photo.npz").unlink()
     server.files["/photo_split.npz"] = content[:-1]
-    with pytest.raises(ZooError, match="photo cannot be had.* Put http.*photo_split.npz there as"):
+    with pytest.raises(
+        ZooError, match="of photo is not here: .*photo_split.npz has the .* Put that file"
+    ):
         split_of(data, "benchmark", 0)
     assert not list((folder / "splits").iterdir())
 

@@ -147,17 +147,22 @@ def obtain_split(name: str, split: SplitFile, nodes: int) -> dict[str, Tensor]:
         ZooError: it cannot be downloaded, or is another file; says which file to put where.
     """
     url, own = f"{URLS['tunedGNN']}/{split.file}", data_folders()[0] / "splits" / f"{name}.npz"
+    instead = "or write split: ratio-60-20-20, which is drawn at random."
     path = find_split(name, split)
-    try:
-        if path is None:
+    if path is None:
+        try:
             download(url, path := own, sha256=split.sha256)
-        elif (found := hashlib.sha256(path.read_bytes()).hexdigest()) != split.sha256:
-            raise ZooError(f"{path} is another file: its checksum is {found}, not {split.sha256}")
-    except ZooError as error:
+        except ZooError as error:
+            cause = str(error).rstrip(".")
+            raise ZooError(
+                f"the published split of {name} is not here: {cause}. Put that file there as "
+                f"{own}, {instead}"
+            ) from None
+    elif hashlib.sha256(path.read_bytes()).hexdigest() != split.sha256:
         raise ZooError(
-            f"the published split of {name} cannot be had: {str(error).rstrip('.')}. Put {url} "
-            f"there as {own}, or leave it away and write split: ratio-60-20-20, drawn at random."
-        ) from None
+            f"{path} is not the published split of {name}, by its checksum; put {url} in its "
+            f"place, {instead}"
+        )
     return {part: torch.from_numpy(mask) for part, mask in read_split(path, nodes).items()}
 
 
