@@ -49,6 +49,7 @@ def training(flags: Flags, **defaults: Any) -> Settings:
             "eval_step": "evaluate_every", "optimizer": "optimizer.name"}  # fmt: skip
     settings = {f"train.{word}": given[flag] for flag, word in keys.items() if flag in given}
     settings.setdefault("train.patience", "none")
+    settings["seeds"] = given["runs"]  # how many
     if "batch_size" in given:
         settings |= {"train.batching.name": "random-nodes",
                      "train.batching.size": given["batch_size"]}  # fmt: skip
@@ -209,13 +210,11 @@ def difformer_temporal(flags: Flags, dataset: str) -> Settings:
 def polynormer(flags: Flags, dataset: str) -> Settings:
     """Polynormer's program for medium graphs."""
     heads, phases = flags["num_heads"], (flags["local_epochs"], flags["global_epochs"])
-    row = dataset in ROW
-    drawn = {"name": "ratio-60-20-20", "seed": "one for all runs"}
     beta = flags.get("beta", -1.0)
     return {
         **training({**flags, "epochs": sum(phases)}, lr=0.001),
-        "dataset.features": "row" if row else "raw",
-        "dataset.split": drawn if row else "benchmark",
+        "dataset.features": "row" if dataset in ROW else "raw",
+        "dataset.split": "benchmark",
         "model.dim": heads * flags["hidden_channels"],
         "model.heads": heads,
         "model.propagation.name": "gat",
@@ -253,11 +252,9 @@ def polynormer_large(flags: Flags, dataset: str) -> Settings:
 
 def baselines(flags: Flags, dataset: str) -> Settings:
     """The baselines' program for medium graphs."""
-    drawn = {"name": "ratio-60-20-20", "seed": "one for all runs"}
-    where = {"dataset.split": drawn} if dataset in ROW else split(flags, dataset, one=True)
     return {
         **training(flags, lr=0.001, epochs=500),
-        **where,
+        **split(flags, dataset, one=True),
         **_stack(flags),
         "dataset.features": "row" if dataset in ROW else "raw",
         "model.project": "pre_linear" in flags,
@@ -311,8 +308,8 @@ def baselines_proteins(flags: Flags, dataset: str) -> Settings:
     """The baselines' program for ogbn-proteins."""
     heads, layers = flags.get("n-heads", 6), flags.get("n-layers", 6)
     depth = layers[0] if isinstance(layers, list) else layers
-    flags = {"epochs": flags.get("n-epochs", 1000), "hidden_channels": 80 * heads, "bn": True,
-             "local_layers": layers, "dropout": 0.25, "res": True}  # fmt: skip
+    flags = {"runs": flags["runs"], "epochs": flags.get("n-epochs", 1000), "bn": True, "res": True,
+             "hidden_channels": 80 * heads, "local_layers": layers, "dropout": 0.25}  # fmt: skip
     return {
         **training(flags, lr=0.01, weight_decay=0, eval_step=5, optimizer="adamw"),
         **_stack(flags),
@@ -328,10 +325,9 @@ def baselines_proteins(flags: Flags, dataset: str) -> Settings:
 def baselines_sgformer(flags: Flags, dataset: str) -> Settings:
     """SGFormer in the baselines' program, a grid."""
     layers, rates = [*range(1, 11)], [0.1, 0.3, 0.5, 0.7]
-    drawn = {"name": "ratio-60-20-20", "seed": "one for all runs"}
     return {
         **training(flags, lr=0.001, weight_decay=5e-4),
-        "dataset.split": drawn if dataset in ROW else "benchmark",
+        "dataset.split": "benchmark",
         "dataset.features": "row" if dataset in ROW else "raw",
         "model.graph_branch": "stack",
         "model.dim": [64, 512, 256],
@@ -408,6 +404,7 @@ def settings(name: str) -> tuple[Settings, list[str]]:
     if decay in written and written[decay] is None:
         written[decay] = written["train.weight_decay"]
     written["train.patience"] = written["train.patience"] or "none"
+    written["seeds"] = len(recipe.seeds)
     return written, recipe.differs
 
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from zoo.config.shipped import recipe_file, recipe_names
+from zoo.experiments.resolve import load_recipe, write_out
 
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "published.py"
 WIDE = 0.015  # from here on a tolerance needs a reason
@@ -78,3 +79,30 @@ def test_a_wide_tolerance_says_why(numbers):
             lines = recipe_file(name).read_text().splitlines()
             (line,) = [each for each in lines if each.startswith("  within:")]
             assert " # " in line, name
+
+
+def statistics_of(settings):
+    """The running statistics of every batch norm in settings that are written out."""
+    if isinstance(settings, dict):
+        if settings.get("name") == "batch" and "statistics" in settings:
+            yield settings["statistics"]
+        for each in settings.values():
+            yield from statistics_of(each)
+
+
+def test_running_statistics_that_are_not_the_programs_are_said(numbers):
+    """Every program with batch norm has torch's, and a recipe the zoo's where it says nothing."""
+    count = 0
+    for name in numbers:
+        recipe = load_recipe(name)
+        found = {*statistics_of(write_out(recipe))}
+        said = "`statistics`" in " ".join(recipe.differs)
+        assert said == ("corrected" in found), name
+        count += bool(found)
+    assert count > 40
+
+
+def test_another_number_of_runs_is_found(published):
+    program, flags = published.commands()["gcn-cora"]
+    found, _ = published.differences("gcn-cora", program, {**flags, "runs": 3})
+    assert [(each.key, each.published, each.here) for each in found] == [("seeds", 3, 5)]

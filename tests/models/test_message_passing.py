@@ -95,3 +95,24 @@ def test_the_stack_equals_its_equations(name, options, residual, tiny):
 def test_a_norm_before_the_first_convolution_needs_a_linear_map():
     with pytest.raises(ZooError, match="write `project: true` too"):
         create_model("gcn", 5, 3, norm_first=True)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("project", [False, True])
+def test_convolutions_begin_as_those_of_the_program_do(name, project):
+    """PyTorch Geometric's SAGEConv begins as `nn.Linear`, its GCNConv and GATConv Glorot-uniform.
+
+    Of a uniform distribution in -a to a the deviation is a / sqrt(3).
+    """
+    torch.manual_seed(0)
+    model = create_model(name, 300, 3, dim=64, layers=3, project=project)
+    steps = [*model.layers] if project else [model.stem, *model.layers]
+    for step in steps:
+        fan_out, fan_in = step.convolution.linear.weight.shape
+        bound = fan_in**-0.5 if name == "sage" else (6 / (fan_in + fan_out)) ** 0.5
+        weight, bias = step.convolution.linear.weight.detach(), step.convolution.bias
+        assert weight.abs().max() <= bound
+        assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
+        if bias is not None:
+            assert (bias.abs().max() <= bound) if name == "sage" else (bias == 0).all()
+            assert (bias != 0).any() == (name == "sage")

@@ -310,6 +310,36 @@ def test_partitions_are_uniform():
     assert abs(together / draws - expected) < 4 * sigma
 
 
+def shares_a_batch(q, k, v):
+    """Which nodes share a batch, for v the identity matrix."""
+    return v.sum(-3, keepdim=True).expand_as(v)
+
+
+@pytest.mark.parametrize(
+    "n,size,expected",
+    [(48, 8, 7 / 47), (43, 8, (5 * 7 * 6 + 8 * 7) / (43 * 42)), (10, 4, (4 * 3 + 2 * 3 * 2) / 90)],
+)
+def test_two_nodes_meet_as_often_as_even_batches_let_them(n, size, expected):
+    """Exactly in the mean over all pairs, and for two given nodes within four deviations.
+
+    Where `size` does not divide n that is less than Lemma 2's (p - 1) / (N - 1), and less than
+    (p - 1) / (p B - 1) with the padding of the paper.
+    """
+    batches, eye = -(-n // size), torch.eye(n).unsqueeze(1)
+    assert expected <= (size - 1) / (size * batches - 1) <= (size - 1) / (n - 1) + 1e-12
+    attend, draws, given = RandomBatchAttention(shares_a_batch, size).train(), 2000, 0
+    torch.manual_seed(0)
+    for draw in range(draws):
+        met = attend(eye, eye, eye).squeeze(1)
+        given += int(met[0, 1])
+        if draw < 3:
+            slow = random_batches(shares_a_batch, eye, eye, eye, random_order(n, draw), size)
+            for each in (met, slow.squeeze(1)):
+                assert (each.sum() - n).item() / (n * (n - 1)) == pytest.approx(expected)
+    sigma = math.sqrt(expected * (1 - expected) / draws)
+    assert abs(given / draws - expected) < 4 * sigma
+
+
 def test_memory_is_measured():
     """The measure of the test above sees an N x N matrix."""
 

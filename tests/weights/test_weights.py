@@ -115,8 +115,9 @@ FEW = {"gcn-digits", "mlp-digits", "sgformer-digits-rba", "nodeformer-cora", "sg
 )
 def test_shipped_weights_are_what_the_index_says(name, real_graph):
     entry, folder = index()[name], ROOT / "zoo" / "pretrained" / name
-    real_graph(entry.data)
-    model = zoo.load(name)
+    data, model = real_graph(entry.data), zoo.load(name)
+    if model.about.recipe["dataset"].get("split") == "benchmark" and data.masks is None:
+        pytest.skip(f"the published split of {entry.data} is not in ZOO_DATA")
     assert (folder / "model.safetensors").stat().st_size == entry.bytes < 10**6
     for part, expected in (("test", entry.test), ("val", entry.val)):
         found = evaluate_part(model, None, part)

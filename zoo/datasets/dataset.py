@@ -51,6 +51,7 @@ class Dataset(FromObjects):
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
+        published: returns such masks of a graph that has none yet, and may download their file.
         classes: how many classes, or targets, there are.
         ids: what the user calls each node (N,), int64 or text; None: by their numbers.
         labels: the name of each class, or of each target; None where they have none.
@@ -100,6 +101,7 @@ class Dataset(FromObjects):
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
     kinds: np.ndarray | None = None
+    published: Callable[[], dict[str, Tensor]] | None = None
 
     @classmethod
     def of_arrays(
@@ -143,6 +145,7 @@ class Dataset(FromObjects):
         ids = None if self.ids is None else self.ids[nodes.numpy()]
         names = self.feature_names and self.feature_names[: self.own]
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
+        own["published"] = None
         columns = self.columns and self.columns.part(nodes.numpy())
         own |= {"ids": ids, "feature_names": names, "columns": columns}
         for key in ("times", "groups", "kinds"):

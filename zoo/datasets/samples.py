@@ -107,6 +107,7 @@ class Samples(Separate):
     splits: ClassVar[tuple[str, ...] | None] = None
     overlap: ClassVar[int] = 0
     scaling: ClassVar[None] = None
+    published: ClassVar[None] = None  # a split of which a file is still to be had
 
     name: str
     graphs: GraphSet

@@ -293,11 +293,13 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
     if data.unit == "snapshots":
         data.need_samples()
+    masks = data.masks
     if word(spec) == "benchmark":
         check_own_split(data)
+        masks = masks or (data.published and data.published())
     known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
     known["kinds"] = getattr(data, "kinds", None)
-    return make_split(spec, data.y, data.masks, seed=seed, overlap=data.overlap, **known)
+    return make_split(spec, data.y, masks, seed=seed, overlap=data.overlap, **known)
 
 
 def known_of(data: Any, seed: int = 0) -> Known:

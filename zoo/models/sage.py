@@ -10,7 +10,8 @@ from zoo.registry import Count, Few, Rate, register_model
 class SAGE(MessagePassing):
     """GraphSAGE of Hamilton et al. (arXiv 1706.02216), mean aggregator, as tuned since.
 
-    h = Drop(ReLU(norm(mean_u h_u W + b + h W' + b' [+ h W'']))), then a linear head.
+    h = Drop(ReLU(norm(mean_u h_u W + b + h W' + b' [+ h W'']))), then a linear head. All begin as
+    `nn.Linear` does, as in the tuned program, which has the second bias only beside W''.
 
     Args:
         in_dim: node features F.
@@ -61,6 +62,7 @@ class SAGE(MessagePassing):
             norm=norm,
             norm_first=norm_first,
             residual=1 + residual,
+            glorot=False,
             project=project,
             input_dropout=input_dropout,
         )

@@ -147,7 +147,8 @@ class Convolution(nn.Module):
     """A graph convolution: propagate(x W) + b, for x (N, in_dim).
 
     `linear` is `FeatureLinear` where x is the features of the data set. A `Separate` propagation
-    has two maps W, side by side.
+    has two maps W, side by side. Like PyTorch Geometric's GCNConv and GATConv it begins with a
+    Glorot-uniform W and b = 0; not `glorot`, like its SAGEConv, with those of `nn.Linear`.
     """
 
     def __init__(
@@ -158,12 +159,16 @@ class Convolution(nn.Module):
         *,
         bias: bool = True,
         linear: type[Linear] = Linear,
+        glorot: bool = True,
     ):
         super().__init__()
         maps = getattr(propagate, "maps", 1)
         self.linear = linear(in_dim, maps * out_dim, bias=False)
-        nn.init.xavier_uniform_(self.linear.weight)
         self.bias = nn.Parameter(torch.zeros(out_dim)) if bias else None
+        if glorot:
+            nn.init.xavier_uniform_(self.linear.weight)
+        elif bias:
+            nn.init.uniform_(self.bias, -(in_dim**-0.5), in_dim**-0.5)
         self.propagate = propagate
 
     def forward(self, graph, x: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class MessagePassing(Model):
     Drop(ReLU(norm(x))) before the head.
 
     `residual` counts the maps W of a layer's own input: none, one, or two of GraphSAGE, whose
-    convolution has one itself.
+    convolution has one itself. `glorot` is that of `Convolution`.
 
     Raises:
         ZooError: the norm comes first, and no linear map before it; or both directions and kinds
@@ -52,6 +52,7 @@ class MessagePassing(Model):
         norm_first=False,
         project=False,
         bias=True,
+        glorot=True,
         input_dropout=0.0,
         direction="both",
         relations=1,
@@ -68,7 +69,7 @@ class MessagePassing(Model):
             raise ZooError("`norm_first: true` needs a width to norm; write `project: true` too.")
         self.input_dropout = FeatureDropout(input_dropout)
         options = {"bias": bias, "residual": residual, "norm": norm, "dropout": dropout}
-        options["norm_first"] = norm_first
+        options |= {"norm_first": norm_first, "glorot": glorot}
         if project:
             self.stem = Projection(in_dim, dim, dropout=0.0 if norm_first else dropout)
             rest = propagations
@@ -104,10 +105,13 @@ class Step(nn.Module):
         norm,
         dropout,
         norm_first,
+        glorot=True,
         linear=Linear,
     ):
         super().__init__()
-        self.convolution = Convolution(in_dim, out_dim, propagate, bias=bias, linear=linear)
+        self.convolution = Convolution(
+            in_dim, out_dim, propagate, bias=bias, linear=linear, glorot=glorot
+        )
         self.residual = linear(in_dim, out_dim) if residual else None
         self.second = linear(in_dim, out_dim, bias=False) if residual > 1 else None
         self.norm, self.finish = build_norm(norm, out_dim), ReluDropout(dropout)

@@ -11,13 +11,15 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from scipy.io import savemat
 
-from zoo.datasets.files.prepared import read_prepared
+from zoo.datasets.files.prepared import read_prepared, read_split
 from zoo.datasets.load import load_graph
 from zoo.datasets.load.named import NAMED
-from zoo.datasets.load.obtain import URLS
+from zoo.datasets.load.obtain import URLS, SplitFile
+from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
 from zoo.system import http as downloading
 from zoo.system.disk import WriteError
@@ -465,6 +467,84 @@ def test_published_files_of_another_graph_are_refused(publish):
     (folder / "squirrel_filtered.npz").rename(folder / "squirrel.npz")
     with pytest.raises(ZooError, match="squirrel.npz has 6 nodes, and squirrel has 7"):
         load_graph("squirrel")
+
+
+@pytest.fixture
+def with_split(publish, server, monkeypatch):
+    """Serve a graph called photo and its published split; return folder, parts and file."""
+    files, (_, labels, *_) = gnn_benchmark()
+    order = np.random.default_rng(3).permutation(len(labels))
+    parts = dict(zip(("train", "valid", "test"), np.split(order, [2, 4]), strict=True))
+    file = io.BytesIO()
+    np.savez(file, **parts)
+    folder = publish("photo", "gnn-benchmark", files, len(labels))
+    split = SplitFile("photo_split.npz", hashlib.sha256(file.getvalue()).hexdigest())
+    monkeypatch.setitem(NAMED, "photo", NAMED["photo"]._replace(published=split))
+    monkeypatch.setitem(URLS, "tunedGNN", server.url)
+    server.files["/photo_split.npz"] = file.getvalue()
+    return folder, parts, file.getvalue()
+
+
+def is_published(split, parts):
+    found = {"train": split.train, "valid": split.val, "test": split.test}
+    return all(found[key].tolist() == sorted(parts[key]) for key in parts)
+
+
+def test_the_published_split_is_downloaded_when_it_is_asked_for_and_once(with_split, server):
+    folder, parts, content = with_split
+    data = load_graph("photo")
+    assert data.split == "ratio-60-20-20" and data.masks is None
+    assert not is_published(split_of(data, {"name": "ratio", "seed": 0}, 0), parts)
+    assert not any("split" in path for path, _ in server.asked)
+    assert all(is_published(split_of(data, "benchmark", seed), parts) for seed in (0, 5))
+    assert (folder / "splits" / "photo.npz").read_bytes() == content
+    again = load_graph("photo")
+    assert again.split == "ratio-60-20-20" and again.masks["val"].sum() == len(parts["valid"])
+    assert is_published(split_of(again, "benchmark", 1), parts)
+    assert sum("split" in path for path, _ in server.asked) == 1
+    part = data.part(torch.arange(len(data.y) - 1))
+    with pytest.raises(ZooError, match="no splits of its own"):
+        split_of(part, "benchmark", 0)
+
+
+@pytest.mark.parametrize(
+    "place", ["splits/photo.npz", "photo_split.npz", "tunedGNN/photo_split.npz"]
+)
+def test_a_published_split_in_a_folder_of_data_is_read(place, with_split, server):
+    folder, parts, content = with_split
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    (folder / place).write_bytes(content)
+    assert is_published(split_of(load_graph("photo"), "benchmark", 0), parts)
+    assert not any("split" in path for path, _ in server.asked)
+
+
+def test_another_split_is_not_taken_for_the_published_one(with_split, server):
+    """The graph is loaded, and random splits are drawn, as without any file."""
+    folder, _, content = with_split
+    (folder / "splits").mkdir(parents=True)
+    (folder / "splits" / "photo.npz").write_bytes(content + b"more")
+    data = load_graph("photo")
+    assert data.masks is None and len(split_of(data, data.split, 0).train)
+    with pytest.raises(
+        ZooError, match="splits/photo.npz is not the published split of photo, by its"
+    ):
+        split_of(data, "benchmark", 0)
+    (folder / "splits" / "photo.npz").unlink()
+    server.files["/photo_split.npz"] = content[:-1]
+    with pytest.raises(
+        ZooError, match="of photo is not here: .*photo_split.npz has the .* Put that file"
+    ):
+        split_of(data, "benchmark", 0)
+    assert not list((folder / "splits").iterdir())
+
+
+def test_numbers_of_no_node_are_refused(tmp_path):
+    np.savez(tmp_path / "split.npz", train=[0], valid=[1], test=[4])
+    with pytest.raises(ZooError, match="`test` holds numbers that none of 4 nodes has"):
+        read_split(tmp_path / "split.npz", 4)
+    np.savez(tmp_path / "split.npz", train=[0], valid=[1])
+    with pytest.raises(ZooError, match="test"):
+        read_split(tmp_path / "split.npz", 4)
 
 
 def refused(name, folder, *words):

@@ -102,6 +102,23 @@ def read_masks(path: Path) -> dict[str, np.ndarray] | None:
         return _masks(stored)
 
 
+def read_split(path: Path, nodes: int) -> dict[str, np.ndarray]:
+    """Read one split, `train`, `valid` and `test` in node numbers, as masks (1, nodes) bool each.
+
+    Raises:
+        ZooError: the file cannot be read, or a number in it is of no node.
+    """
+    masks = {}
+    with _open(path) as stored:
+        for part, key in zip(PARTS, ("train", "valid", "test"), strict=True):
+            numbers = _array(stored, key)
+            if numbers.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < nodes)).all():
+                raise ZooError(f"{path}: `{key}` holds numbers that none of {nodes:,} nodes has.")
+            masks[part] = np.zeros((1, nodes), bool)
+            masks[part][0, numbers] = True
+    return masks
+
+
 def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
     """Write a prepared file, whole or not at all; features mostly of zeros are stored sparse.
 

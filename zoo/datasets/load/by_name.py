@@ -1,5 +1,8 @@
 """The table of data sets, and the one function that loads a graph by name or path."""
 
+import contextlib
+import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -26,7 +29,16 @@ from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
 from zoo.datasets.load.named import NAMED, NAMED_PAIRS
-from zoo.datasets.load.obtain import check_size, find, obtain, on_disk_folder, path_of
+from zoo.datasets.load.obtain import (
+    SplitFile,
+    check_size,
+    find,
+    find_split,
+    obtain,
+    obtain_split,
+    on_disk_folder,
+    path_of,
+)
 from zoo.datasets.load.readers import KINDS, READERS, reader_of, whole_reader
 from zoo.datasets.mapped.metadata import is_on_disk, read_meta
 from zoo.datasets.mapped.reader import read_on_disk
@@ -51,7 +63,8 @@ def _builder(name: str) -> Callable[..., Dataset]:
             return read_on_disk(path, features=features, task=task)
         arrays = read_prepared(path)
         check_size(name, path, arrays, known.nodes)
-        return _made(path, name, arrays, task, known.split, features=features)
+        data = _made(path, name, arrays, task, known.split, features=features)
+        return data if known.published is None else _with_split(data, known.published)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
@@ -60,6 +73,17 @@ def _builder(name: str) -> Callable[..., Dataset]:
         "    task: what the labels are for, which the metric follows from."
     )
     return build
+
+
+def _with_split(data: Dataset, split: SplitFile) -> Dataset:
+    """Return a data set with its published split; a file not here is had when it is asked for."""
+    if data.masks is not None:
+        return data
+    published = functools.partial(obtain_split, data.name, split, len(data.y))
+    masks = None
+    with contextlib.suppress(ZooError):  # of another file, which is told where it is asked for
+        masks = published() if find_split(data.name, split) else None
+    return dataclasses.replace(data, masks=masks, published=published)
 
 
 DATASETS = Table(

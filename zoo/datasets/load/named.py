@@ -23,7 +23,7 @@ from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import NODES as IMAGE_NODES
 from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
-from zoo.datasets.load.obtain import Source, obtain_pairs
+from zoo.datasets.load.obtain import Source, SplitFile, obtain_pairs
 from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
 from zoo.datasets.tasks import TASKS
 from zoo.datasets.texts import NODES as TEXT_NODES
@@ -33,13 +33,17 @@ from zoo.system.cache import data_folders
 
 
 class NamedGraph(NamedTuple):
-    """One named graph; `source` is None where no stable public address is known."""
+    """One named graph; `source` is None where no stable public address is known.
+
+    `published` is the split `benchmark` of a graph whose own files have none.
+    """
 
     what: str
     nodes: int
     task: str
     split: str
     source: Source | None
+    published: SplitFile | None = None
 
 
 def _planetoid(name: str) -> Source:
@@ -81,16 +85,24 @@ NAMED = {
         19_717, CLASSIFICATION, "per-class-20", _planetoid("pubmed")),
     "computer": NamedGraph(
         "computers bought together, 10 categories",
-        13_752, CLASSIFICATION, "ratio-60-20-20", _shchur("amazon_electronics_computers")),
+        13_752, CLASSIFICATION, "ratio-60-20-20", _shchur("amazon_electronics_computers"),
+        SplitFile("amazon-computer_split.npz",
+                  "dff698aba1dd30b8bd7d1dca65c60b1f8d9027d950e07a23e86dcbf16c539f24")),
     "photo": NamedGraph(
         "cameras bought together, 8 categories",
-        7_650, CLASSIFICATION, "ratio-60-20-20", _shchur("amazon_electronics_photo")),
+        7_650, CLASSIFICATION, "ratio-60-20-20", _shchur("amazon_electronics_photo"),
+        SplitFile("amazon-photo_split.npz",
+                  "0609f6ab15ddabfe33a34f10d960d09499e634472f72104abb1f3be858127432")),
     "cs": NamedGraph(
         "authors in computer science, 15 fields",
-        18_333, CLASSIFICATION, "ratio-60-20-20", _shchur("ms_academic_cs")),
+        18_333, CLASSIFICATION, "ratio-60-20-20", _shchur("ms_academic_cs"),
+        SplitFile("coauthor-cs_split.npz",
+                  "b8c46a38d93b1f9d6b8b8ab944d870e8d44ccdde0639188681e0d38212480ec5")),
     "physics": NamedGraph(
         "authors in physics, 5 fields",
-        34_493, CLASSIFICATION, "ratio-60-20-20", _shchur("ms_academic_phy")),
+        34_493, CLASSIFICATION, "ratio-60-20-20", _shchur("ms_academic_phy"),
+        SplitFile("coauthor-physics_split.npz",
+                  "2034eb90f5ff80eee0e371cc05b20690a16786fb085924b9166c83361fbbcb39")),
     "wikics": NamedGraph(
         "Wikipedia pages on computer science, 10 branches",
         11_701, CLASSIFICATION, "benchmark", _WIKICS),

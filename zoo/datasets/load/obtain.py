@@ -1,15 +1,18 @@
 """Download the named graphs, convert them, and cache each as a prepared file."""
 
+import hashlib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.graph_set_arrays import tu_folder
-from zoo.datasets.files.prepared import KEYS, write_prepared
+from zoo.datasets.files.prepared import KEYS, read_split, write_prepared
 from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
@@ -27,6 +30,10 @@ URLS = {
     ),
     "ogb": "https://snap.stanford.edu/ogb/data/nodeproppred",
     "non-homophily": "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data",
+    "tunedGNN": (
+        "https://raw.githubusercontent.com/LUOyk1999/tunedGNN/"
+        "23f9604e8b13a9a6d3faa2f691cd844006979153/medium_graph/data"
+    ),
 }
 """Where each collection is published; a mirror is used by changing its line."""
 
@@ -39,6 +46,13 @@ SETS = "https://www.chrsmrrs.com/graphkerneldatasets"
 _LARGEST, _MOST = 2**31, 1000  # bytes and files of an archive of that collection, unpacked
 
 _PUBLISHED = {"train": "train", "val": "val", "test": "test_2016_flickr"}
+
+
+class SplitFile(NamedTuple):
+    """The one split that a graph's numbers are published on: a file of tunedGNN, its SHA-256."""
+
+    file: str
+    sha256: str
 
 
 class Source(NamedTuple):
@@ -106,6 +120,50 @@ def published(name: str, source: Source) -> list[Path] | None:
             if all(each.is_file() for each in paths):
                 return paths
     return None
+
+
+def find_split(name: str, split: SplitFile) -> Path | None:
+    """Return the file of a graph's published split in the data folders, None where none has it.
+
+    It is `splits/<name>.npz` there, or what it is called at its source, in `tunedGNN` or not.
+    """
+    places = (f"splits/{name}.npz", split.file, f"tunedGNN/{split.file}")
+    found = (folder / each for folder in data_folders() for each in places)
+    return next((each for each in found if each.is_file()), None)
+
+
+def obtain_split(name: str, split: SplitFile, nodes: int) -> dict[str, Tensor]:
+    """Return the published split of a graph, downloaded where no data folder has its file.
+
+    Args:
+        name: of the graph.
+        split: its file.
+        nodes: of the graph as it was loaded.
+
+    Returns:
+        `train`, `val` and `test`, each (1, nodes) bool.
+
+    Raises:
+        ZooError: it cannot be downloaded, or is another file; says which file to put where.
+    """
+    url, own = f"{URLS['tunedGNN']}/{split.file}", data_folders()[0] / "splits" / f"{name}.npz"
+    instead = "or write split: ratio-60-20-20, which is drawn at random."
+    path = find_split(name, split)
+    if path is None:
+        try:
+            download(url, path := own, sha256=split.sha256)
+        except ZooError as error:
+            cause = str(error).rstrip(".")
+            raise ZooError(
+                f"the published split of {name} is not here: {cause}. Put that file there as "
+                f"{own}, {instead}"
+            ) from None
+    elif hashlib.sha256(path.read_bytes()).hexdigest() != split.sha256:
+        raise ZooError(
+            f"{path} is not the published split of {name}, by its checksum; put {url} in its "
+            f"place, {instead}"
+        )
+    return {part: torch.from_numpy(mask) for part, mask in read_split(path, nodes).items()}
 
 
 def obtain_pairs(folder: Path) -> Path:
