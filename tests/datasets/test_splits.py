@@ -391,6 +391,7 @@ def test_folds_test_every_node_once(count, y):
     assert other.sha256 != splits[0].sha256 and len(other.test) == len(splits[0].test)
 
 
+@pytest.mark.filterwarnings("ignore:The least populated class")
 @pytest.mark.parametrize("sizes_of", [[40, 25, 13], [8] * 30, [100, 6, 5], [7, 3, 2]], ids=str)
 @pytest.mark.parametrize("count", [3, 5])
 def test_folds_are_as_large_as_those_of_scikit_learn(sizes_of, count):

@@ -338,6 +338,8 @@ def test_the_word_is_checked(tmp_path):
     (problem,) = split_problems(wrong, ("split",))
     assert problem.path == ("split", "new") and "120" in problem.message
     run = trained(tmp_path, tmp_path / "old.csv")
+    with pytest.raises(ZooError, match="is a run; write which seed of it: .*/seed-0"):
+        split_of(data, {"name": "kept", "run": str(run.parent)}, 0)
     bare = zoo.Dataset.from_arrays([[0, 1]], torch.rand(60, 1), torch.arange(60) % 2)
     with pytest.raises(ZooError, match="need ids, on both sides or on none"):
         split_of(bare, {"name": "kept", "run": str(run)}, 0)

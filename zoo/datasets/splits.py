@@ -145,13 +145,16 @@ def parts_then(known: Known, run: str) -> np.ndarray:
         ZooError: as `kept`.
     """
     folder = user_path(run)
+    if (folder / NODES).is_file():
+        seeds = " or ".join(sorted(each.name for each in folder.glob("seed-*")))
+        raise ZooError(f"split kept: {run} is a run; write which seed of it: {run}/{seeds}.")
     try:
         then = read_known(folder)
-    except DAMAGE as error:
+    except DAMAGE:
         raise ZooError(
-            f"split kept: {folder.parent / NODES} does not say which nodes seed "
-            f"{folder.name.removeprefix('seed-')} had ({error}); write `run: RUN/seed-0`, the "
-            "folder of a seed of a run on a graph of your own, or another split."
+            f"split kept: there is no {folder.parent / NODES} that says which nodes {run} had; "
+            "write `run: RUN/seed-0`, the folder of a seed of a run on a graph of your own, or "
+            "another split."
         ) from None
     places = then.places(known.ids, known.kinds, len(known.y))
     if places is None or then.parts is None:

@@ -193,12 +193,11 @@ def _without_score(arrays: GraphArrays, task: str) -> list[Finding]:
         return []
     if not _labelled(labels).any():
         return []
-    y, count = torch.from_numpy(labels), len(arrays.masks["train"])
-    classes = classes_of(labels, arrays.label_names)
+    count, classes = len(arrays.masks["train"]), classes_of(labels, arrays.label_names)
 
     def scored() -> None:
         for each in range(count):
-            own = {part: y[torch.from_numpy(mask[each])] for part, mask in arrays.masks.items()}
+            own = {part: torch.tensor(labels[mask[each]]) for part, mask in arrays.masks.items()}
             check_scores(TASKS[task](), own, classes, f"split {each}, " if count > 1 else "")
 
     return refused_by("split", scored)
