@@ -99,16 +99,21 @@ def test_show_writes_out_every_value_and_can_be_trained(zoo, tmp_path):
     assert zoo("train", "shown.yaml").returncode == 0
 
 
+def said_of_training(done):
+    """Lines of what a command says, but that so few epochs have taught nothing."""
+    return [each for each in done.stderr.splitlines() if "just what always answering" not in each]
+
+
 def test_train_prints_its_table_and_its_folder(zoo, tiny_recipe, tmp_path):
     done = zoo("train", tiny_recipe, "model.attention=softmax")
     assert done.returncode == 0
     assert "test" in done.stdout and "±" in done.stdout and "runs/tiny-" in done.stdout
-    lines = done.stderr.splitlines()  # no bar where there is no terminal
+    lines = said_of_training(done)  # no bar where there is no terminal
     advice = allocator.advice()  # of the first training here, where no better allocator is
     assert advice in lines[0] and lines[advice != ""].startswith("tiny: seeds [")
     assert "done in" in lines[-1]
     [folder] = (tmp_path / "runs").iterdir()
-    assert zoo("train", tiny_recipe, "seeds=[0]", "--quiet").stderr == ""
+    assert said_of_training(zoo("train", tiny_recipe, "seeds=[0]", "--quiet")) == []
     assert "attention: softmax" in (folder / "recipe.yaml").read_text()
 
 

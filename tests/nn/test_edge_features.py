@@ -38,7 +38,7 @@ def test_of_an_edge_that_is_there_more_than_once_they_are_averaged():
     rows, features = [[0, 1], [0, 1], [1, 0], [2, 1], [2, 2]], [[1.0], [3], [5], [7], [9]]
     made = zoo.canonical(rows, nodes=4, edge_features=features)
     # In order: 0-0, 0-1, 1-0, 1-1, 1-2, 2-1, 2-2, 3-3; the other way where none leads this one.
-    assert made.edata[FEATURE].flatten().tolist() == [0, 2, 5, 0, 7, 7, 0, 0]
+    assert made.edata[FEATURE].flatten().tolist() == [0, 2, 5, 0, 7, 7, 9, 0]
     again = zoo.canonical(made)
     assert torch.equal(again.edata[FEATURE], made.edata[FEATURE])
     empty = zoo.canonical(np.zeros((0, 2), int), nodes=2, edge_features=np.zeros((0, 3)))

@@ -229,6 +229,7 @@ def _run(
             if not isinstance(error, WriteError):  # its message says how to go on
                 record.discard_unless_begun()
             raise error
+        warn_of_constant_answers(prepared, results)
         summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
                             interrupted=error is not None)  # fmt: skip
         try:
@@ -239,6 +240,22 @@ def _run(
         if error is not None and not isinstance(error, KeyboardInterrupt):
             raise error
         return summary
+
+
+def warn_of_constant_answers(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
+    """Name the seeds whose weights score as if they answered one class for every row."""
+    told = {}
+    for result, split in zip(results, prepared.splits, strict=False):  # some may be left out
+        always = constant_answer(prepared.task, prepared.data, split, result)
+        if always is not None:
+            told.setdefault(always, []).append(result["seed"])
+    for always, seeds in told.items():
+        which = f"seed {seeds[0]} scores" if len(seeds) == 1 else f"{len(seeds)} seeds score"
+        logging.getLogger(__name__).warning(
+            f"{which} just what always answering {always} would: nothing has been learnt that "
+            "tells the classes apart; more epochs, scaled features, an encoding or another "
+            "learning rate may help."
+        )
 
 
 def _train_seeds(
@@ -296,12 +313,6 @@ def _train(
     weights = sum(each.numel() for each in model.parameters())
     own = {"parameters": weights, "split_sha256": split.sha256}
     scores = {part: getattr(result, part) for part in PARTS}
-    if (always := constant_answer(prepared.task, prepared.data, split, scores)) is not None:
-        logging.getLogger(__name__).warning(
-            f"seed {seed} scores just what always answering {always} would: it has learnt nothing "
-            "that tells the classes apart; more epochs, scaled features, an encoding or another "
-            "learning rate may."
-        )
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
     model.tokenizer = prepared.data.tokenizer and prepared.data.tokenizer.text
     return {"seed": seed, **result._asdict(), **own}, model

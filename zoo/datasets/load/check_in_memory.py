@@ -79,7 +79,8 @@ def check_graph(arrays: GraphArrays) -> list[Finding]:
     if shape and not any(each.verdict == "fix" for each in found) and arrays.features.shape[1]:
         found.append(_repeated(arrays, shape))
     found += labels or check_balance(arrays, task)
-    if not labels and task in (CLASSIFICATION, BINARY):
+    whole = not any(each.verdict == "fix" for each in found)
+    if whole and task in (CLASSIFICATION, BINARY):
         found += check_leaks(arrays)
     if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
         found += check_homophily(shape, arrays.labels)
