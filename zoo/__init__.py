@@ -75,6 +75,8 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)
 
+__version__: str
+
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
@@ -82,6 +84,13 @@ def __getattr__(name: str) -> Any:
         if name == "MODELS":
             home.discover()
         return getattr(home, name)
+    if name == "__version__":
+        from importlib import metadata
+
+        try:
+            return metadata.version("graph-transformer-zoo")
+        except metadata.PackageNotFoundError:
+            raise AttributeError("the zoo is not installed, and has no version here") from None
     try:
         return importlib.import_module(f"{__name__}.{name}")  # zoo.encodings.laplacian(...)
     except ModuleNotFoundError as error:
