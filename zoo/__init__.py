@@ -81,8 +81,8 @@ __version__: str
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         home = importlib.import_module(_HOMES[name])
-        if name == "MODELS":
-            home.discover()
+        if name.isupper():  # a table, to which other packages may add words
+            importlib.import_module(_HOMES["MODELS"]).discover()
         return getattr(home, name)
     if name == "__version__":
         from importlib import metadata

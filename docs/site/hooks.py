@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import zoo  # noqa: E402
+from zoo.registry import leave_out_plugins  # noqa: E402
+
+leave_out_plugins()
+
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
 from zoo.datasets.load import DATASETS, READERS, STREAMS  # noqa: E402
 from zoo.datasets.load.many_graphs import SERIES, SETS  # noqa: E402
