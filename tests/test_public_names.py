@@ -46,6 +46,13 @@ def test_the_wheel_says_that_it_is_typed():
     assert (ROOT / "py.typed").is_file()
 
 
+def test_the_version_is_that_of_the_package(command):
+    settings = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())
+    version = settings["project"]["version"]
+    assert zoo.__version__ == version
+    assert command("--version") == (0, f"zoo {version}\n", "")
+
+
 @pytest.mark.parametrize("name", zoo.list_models())
 def test_a_signature_shows_plain_types(name):
     said = str(inspect.signature(zoo.MODELS[name]))

@@ -171,3 +171,28 @@ def test_an_override_may_be_what_makes_a_recipe_right(tmp_path):
     path = tmp_path / "own.yaml"
     path.write_text("model: {name: nothing_of_the_sort}\ndataset: karate\ntrain: {epochs: many}\n")
     assert of_other_data(str(path), ["dataset=karate", "train.epochs=1"]) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "meant", "recipe"),
+    [
+        ("sgfomer", "sgformer", "sgformer-cora"),
+        ("SGFormer", "sgformer", "sgformer-cora"),
+        ("nodeformr", "nodeformer", "nodeformer-cora"),
+        ("gnc", "gcn", None),
+        ("sgformer_cora", "sgformer", "sgformer-cora"),
+        ("transformers", "transformer", "transformer-cora"),
+    ],
+)
+@pytest.mark.parametrize("overrides", [[], ["dataset=karate"]])
+def test_a_misspelt_word_is_answered_with_models_and_recipes(word, meant, recipe, overrides):
+    with pytest.raises(ZooError, match="^no recipe or model is called") as caught:
+        load_recipe(word, overrides)
+    near = re.findall("'(.*?)'", str(caught.value).partition("did you mean")[2])
+    assert meant in near and (recipe in near or recipe is None)
+    assert (near[0] == meant) is (word != "sgformer_cora")  # the nearest comes first
+
+
+def test_a_word_like_no_other_is_answered_with_the_list():
+    with pytest.raises(ZooError, match="see `zoo list recipes`"):
+        load_recipe("xqzzy", ["dataset=karate"])

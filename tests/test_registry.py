@@ -1,7 +1,9 @@
 """The registry: names, near misses, taken names, reloads, and models from other packages."""
 
 import importlib.util
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -199,13 +201,86 @@ def test_a_package_that_is_installed_meanwhile_appears(tmp_path, monkeypatch):
     assert "later" in registry.MODELS
 
 
-def test_models_of_an_installed_package_appear(tmp_path):
+PARTS = """
+from zoo import ATTENTIONS, DATASETS, ENCODINGS, PROPAGATIONS
+from zoo.datasets.generated import sbm
+
+def build_mine(native, layer, *, M: Count = 4):
+    return lambda q, k, v: v.mean(-3, keepdim=True).expand_as(v)
+
+ATTENTIONS["my_attention"] = build_mine
+PROPAGATIONS["my_propagation"] = lambda dim: lambda graph, x: x
+ENCODINGS["my_encoding"] = lambda graph: graph.in_degrees().float().unsqueeze(1)
+DATASETS["my_dataset"] = lambda: sbm(nodes=30, classes=2, dim=3)
+"""
+"""Parts beside a model, whose option `M` is not called as the zoo would."""
+
+
+@pytest.fixture
+def installed(tmp_path):
     """A package of one's own, as it looks when installed: a module and its entry point."""
-    (tmp_path / "my_models.py").write_text(SOURCE)
+    (tmp_path / "my_models.py").write_text(re.sub(r"\bdim\b", "d_model", SOURCE) + PARTS)
     info = tmp_path / "my_models-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-models\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[graph_transformer_zoo.models]\nmine = my_models\n")
-    code = "import zoo; assert 'mine' in zoo.list_models(); zoo.create_model('mine', 5, 3)"
-    done = run_preloaded(["-c", code], tmp_path)
+    return tmp_path
+
+
+USES = [
+    "assert 'mine' in zoo.list_models(); zoo.create_model('mine', 5, 3)",
+    "zoo.create_model('sgformer', 5, 3, attention='my_attention', propagation='my_propagation')",
+    "assert 'my_attention' in zoo.ATTENTIONS",
+    "assert len(zoo.load_data('my_dataset').y) == 30",
+    "assert zoo.testing.attention_promises('my_attention')",
+    "assert zoo.testing.propagation_promises('my_propagation')",
+    "assert zoo.testing.encoding_promises('my_encoding')",
+    "said('list', 'models', 'mine')",
+    "said('list', 'attentions', 'my_attention')",
+    "said('list', 'propagations', 'my_propagation')",
+    "said('list', 'encodings', 'my_encoding')",
+    "said('list', 'datasets', 'my_dataset')",
+    "said('data', 'check', 'my_dataset', '30 nodes')",
+]
+"""What a process may do first, and find what other packages have added."""
+
+FIRST = """
+import os, sys
+from contextlib import redirect_stdout
+from io import StringIO
+import zoo.cli.app, zoo.cli.describe, zoo.datasets.load, zoo.testing
+
+def said(*words):
+    told, sys.argv = StringIO(), ["zoo", *words[: 3 if words[0] == "data" else 2]]
+    with redirect_stdout(told):
+        try:
+            zoo.cli.app.main()
+        except SystemExit as left:
+            assert not left.code
+    assert words[-1] in told.getvalue(), told.getvalue()
+
+assert "mine" not in zoo.registry.MODELS
+for use in USES:
+    if os.fork() == 0:
+        exec(use)
+        os._exit(0)
+    assert os.wait()[1] == 0, use
+"""
+
+
+def test_models_and_parts_of_an_installed_package_appear(installed):
+    done = run_preloaded(["-c", f"USES = {USES}{FIRST}"], installed)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_house_rules_are_not_for_an_installed_package(installed):
+    rules = str(Path(__file__).parent / "models" / "test_options.py")
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", rules]
+    done = run_preloaded(words, installed)
+    assert done.returncode == 0, done.stdout
+    hooks = str(Path(__file__).parents[1] / "docs" / "site" / "hooks.py")
+    code = (
+        f"import runpy; site = runpy.run_path({hooks!r}); site['gallery'](); site['words_page']()"
+    )
+    done = run_preloaded(["-c", code], installed)
     assert done.returncode == 0, done.stderr

@@ -3,11 +3,13 @@
 import functools
 import http.server
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -34,8 +36,12 @@ def site(tmp_path_factory):
     return folder
 
 
+def plain(html):
+    return re.sub(r"<[^>]*>", "", html)
+
+
 def text_of(path):
-    return re.sub(r"<[^>]*>", "", path.read_text())
+    return plain(path.read_text())
 
 
 def test_it_has_every_model_option_recipe_and_public_name(site):
@@ -49,6 +55,42 @@ def test_it_has_every_model_option_recipe_and_public_name(site):
     recipes = list(ROOT.glob("recipes/*/*.yaml"))
     assert [each.stem for each in recipes if each.stem not in gallery] == []
     assert (site / "models" / "sgformer" / "sgformer-cora.yaml").is_file()
+
+
+BLOCK = re.compile(
+    r'<div class="[^"]*highlight">(?:<span class="filename">(.*?)</span>)?<pre>(.*?)</pre></div>',
+    re.DOTALL,
+)
+
+
+def blocks_in(source):
+    """Each block of code of a page as it is written: the file that it is, and its text."""
+    found, inside = [], False
+    for line in source.splitlines(keepends=True):
+        if line.startswith("```"):
+            inside = not inside
+            found += [(line.partition(" ")[2].strip().removeprefix("append "), "")] * inside
+        elif inside:
+            found[-1] = (found[-1][0], found[-1][1] + line)
+    return found
+
+
+def test_every_block_of_code_is_one_and_a_file_is_its_title(site):
+    hooks = runpy.run_path(str(ROOT / "docs" / "site" / "hooks.py"))
+    sources = [*hooks["ELSEWHERE"], *(f"docs/{each.name}" for each in ROOT.glob("docs/*.md"))]
+    files = 0
+    for source in sources:
+        page = (site / hooks["in_site"](source)).with_suffix(".html")
+        html, written = page.read_text(), blocks_in((ROOT / source).read_text())
+        built = [(title, unescape(plain(text))) for title, text in BLOCK.findall(html)]
+        assert [text for _, text in built] == [text for _, text in written], source
+        assert html.count("<pre") == len(built), source
+        for (title, _), (name, _) in zip(built, written, strict=True):
+            assert title.endswith(name) and bool(title) == bool(name), source
+        files += sum(bool(name) for name, _ in written)
+    assert files > 20
+    broken = [str(page) for page in site.rglob("*.html") if "```" in text_of(page)]
+    assert broken == []
 
 
 @pytest.fixture
@@ -96,10 +138,13 @@ def address(site):
         server.shutdown()
 
 
+OPENED = (("index", 1280), ("models/sgformer", 400), ("api", 1280), ("own-graphs", 400))
+
+
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
 def test_a_browser_shows_it_and_finds_words_without_a_network(address):
     with chromium() as page:
-        for name, width in (("index", 1280), ("models/sgformer", 400), ("api", 1280)):
+        for name, width in OPENED:
             page.open(f"{address}/{name}.html", width=width, scheme="dark")
             assert page.ask("document.documentElement.scrollWidth") <= width, name
             assert page.ask("document.body.getAttribute('data-md-color-scheme')") == "slate"

@@ -75,13 +75,22 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)
 
+__version__: str
+
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         home = importlib.import_module(_HOMES[name])
-        if name == "MODELS":
-            home.discover()
+        if name.isupper():  # a table, to which other packages may add words
+            importlib.import_module(_HOMES["MODELS"]).discover()
         return getattr(home, name)
+    if name == "__version__":
+        from importlib import metadata
+
+        try:
+            return metadata.version("graph-transformer-zoo")
+        except metadata.PackageNotFoundError:
+            raise AttributeError("the zoo is not installed, and has no version here") from None
     try:
         return importlib.import_module(f"{__name__}.{name}")  # zoo.encodings.laplacian(...)
     except ModuleNotFoundError as error:

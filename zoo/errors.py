@@ -123,13 +123,17 @@ def suggestion(word: object, words: Iterable[str], kind: str = "") -> str:
         kind: what these are, where `zoo list` has them.
     """
     known = sorted(str(each)[:_WORD] for each in words)
-    near = difflib.get_close_matches(str(word)[:_WORD].lower(), known, n=3, cutoff=0.6)
-    if near:
+    if near := nearest(word, known):
         return f"did you mean {' or '.join(repr(each) for each in near)}?"
     if len(known) > MANY:
         see = f"; see `zoo list {kind}s`" if kind in LISTED else ""
         return f"there are {len(known)}, from {known[0]} to {known[-1]}{see}."
     return f"choose from {', '.join(known)}." if known else "there is none to choose from."
+
+
+def nearest(word: object, words: Iterable[str], most: int = 3) -> list[str]:
+    """Return which of the words are spelled much like what was written, the nearest first."""
+    return difflib.get_close_matches(str(word)[:_WORD].lower(), list(words), n=most, cutoff=0.6)
 
 
 def unknown(kind: str, word: object, words: Iterable[str]) -> str:

@@ -283,6 +283,14 @@ def discover() -> None:
             )
 
 
+def leave_out_plugins() -> None:
+    """Let `discover` import none of what other packages announce.
+
+    For the zoo's own pages and tests, whose rules are not those of a user's package.
+    """
+    _seen_plugins.update(each.value for each in entry_points(group=ENTRY_POINTS))
+
+
 @functools.lru_cache(maxsize=1)
 def _announced(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """Return what packages announce, read anew where a folder of them has changed.

@@ -1,8 +1,8 @@
 """What mkdocs makes of the project besides docs/: pages of models, words and public names.
 
 Pages that stand elsewhere, such as CONTRIBUTING.md, join the site, and links between files of the
-project become links between pages. A link that leads nowhere, and a public name, word or option
-without a sentence, end the build.
+project become links between pages; a block of code that is a file has its name as a title. A link
+that leads nowhere, and a public name, word or option without a sentence, end the build.
 """
 
 import inspect
@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import zoo  # noqa: E402
+from zoo.registry import leave_out_plugins  # noqa: E402
+
+leave_out_plugins()
+
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
 from zoo.datasets.load import DATASETS, READERS, STREAMS  # noqa: E402
 from zoo.datasets.load.many_graphs import SERIES, SETS  # noqa: E402
@@ -59,6 +63,9 @@ WORDS = {
 }  # fmt: skip
 """Kind of word to its table, and where it is written."""
 
+FENCE = re.compile(r"^```(\S*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A block of code: its language, the file that it is or `append` and a file, and its lines."""
+
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
 
 
@@ -85,9 +92,22 @@ def on_files(files: Files, config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links between files of the project into links between pages."""
+    """Turn links between files into links between pages, and names of files into titles."""
     source = f"docs/{page.file.src_uri}"
-    return linked(markdown, source) if (ROOT / source).is_file() else markdown
+    markdown = linked(markdown, source) if (ROOT / source).is_file() else markdown
+    return FENCE.sub(titled, markdown)
+
+
+def titled(block: re.Match) -> str:
+    """Return a block of code whose file is its title.
+
+    GitHub takes the name of a file behind the language; mkdocs takes such a block for a paragraph.
+    """
+    language, where, lines = block.groups()
+    if not where:
+        return block[0]
+    title = where.replace("append ", "append to ", 1)
+    return f'```{language} title="{title}"\n{lines}```'
 
 
 def in_site(source: str) -> str:

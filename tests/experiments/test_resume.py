@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -246,6 +248,107 @@ WRONG = [
 def test_the_command_answers_what_it_cannot_resume(words, command):
     code, _, said = command("train", *words)
     assert code == 2 and "Traceback" not in said
+
+
+def series(folder):
+    """Write a table of two stores; return what makes forecasts of it."""
+    days = (f"2026-01-{day:02}" for day in range(1, 29))
+    rows = "".join(f"{day},{name},{len(name)}\n" for day in days for name in ("a", "bb"))
+    (folder / "my sales.csv").write_text(f"day,store,sold\n{rows}")
+    return {"name": "my sales.csv", "time": "day", "id": "store", "target": "sold", "lags": 3}
+
+
+def table(folder, **options):
+    """Write a table of 20 nodes and its edges; return what reads them."""
+    rows = "".join(
+        f"{each},{each % 7},{'xy'[each % 3 == 0]},{'ab'[each % 2]}\n" for each in range(20)
+    )
+    (folder / "nodes.csv").write_text(f"who,age,city,label\n{rows}")
+    edges = "".join(f"{each},{each - 1}\n" for each in range(1, 20))
+    (folder / "edges.csv").write_text(f"source,target\n{edges}")
+    return {"name": "nodes.csv", "id": "who", "one_hot": ["city"], "numbers": "standard", **options}
+
+
+TRAIN_ON = {
+    "a name": lambda folder: {"dataset": "karate"},
+    "options, a split and several seeds": lambda folder: {
+        "dataset": {"name": "sbm", "nodes": 60, "classes": 3, "split": "ratio-50-25-25"},
+        "seeds": [3, 4],
+    },
+    "a table": lambda folder: {"dataset": table(folder, edges="edges.csv", split="stratified")},
+    "edges of a file": lambda folder: {
+        "dataset": table(folder),
+        "graph": {"name": "file", "path": "edges.csv"},
+    },
+    "edges that are made": lambda folder: {
+        "dataset": table(folder),
+        "graph": {"name": "knn", "k": 2},
+    },
+    "a series": lambda folder: {
+        "dataset": series(folder),
+        "model": {"name": "gcn-gru", "dim": 4},
+    },
+    "code": lambda folder: {
+        "dataset": "karate",
+        "imports": [str(folder / "my code.py")],
+    },
+    "frozen weights": lambda folder: {
+        "dataset": "karate",
+        "start_from": {
+            "weights": run_recipe({"dataset": "karate", **TINY}, runs=folder / "first")["folder"],
+            "freeze": ["stem", "layers.0"],
+            "lr_decay": 0.7,
+        },
+    },
+}
+"""What a run may be of, to a function that writes its files and returns its recipe."""
+
+TINY = {"model": {"name": "gcn", "dim": 4}, "train": {"epochs": 2, "lr": 0.01}}
+
+
+@pytest.mark.parametrize("of", TRAIN_ON)
+def test_the_line_that_is_named_in_the_place_of_resuming_trains_on(of, command, tmp_path):
+    (tmp_path / "my code.py").write_text("")
+    own = {**TINY, **TRAIN_ON[of](tmp_path)}
+    folder = Path(run_recipe(own, runs=tmp_path / "begun")["folder"]).relative_to(tmp_path)
+    code, _, ended = command("train", "--resume", folder)
+    assert code == 2 and f"{folder} is finished. `zoo finetune " in ended
+    code, _, said = command("train", "--resume", folder, "train.lr=0.5", "train.epochs=3")
+    assert code == 2 and "takes no KEY=VALUE. `zoo finetune " in said
+    [line] = re.findall("`(zoo finetune .*?)`", said)
+    assert ended.count(line.replace("train.lr=0.5 train.epochs=3", "train.epochs=2")) == 1
+    code, _, said = command(*shlex.split(line)[1:], "--quiet")
+    assert code == 0, said
+    [after] = (tmp_path / "runs").iterdir()
+    before, after = (load_recipe(each / "recipe.yaml", trust=True) for each in (folder, after))
+    assert Path(after.start_from.weights).parent == folder.absolute()
+    assert after.train == {**before.train, "lr": 0.5, "epochs": 3}
+    same = ("dataset", "graph", "encoding", "imports")
+    assert [key for key in same if getattr(after, key) != getattr(before, key)] == []
+    told = {key: value for key, value in before.model.items() if value is not None}
+    assert {**after.model, **told} == after.model
+    assert after.seeds[0] in before.seeds and len(after.seeds) == 1
+    freeze, rate = (own.get("start_from", {}).get(key) for key in ("freeze", "lr_decay"))
+    assert after.start_from.freeze == (freeze or "none")
+    assert after.start_from.lr_decay == (rate or 1.0)
+
+
+def test_a_run_without_weights_is_ended_before_it_is_trained_on(command, tmp_path):
+    folder = Path(run_recipe({"dataset": "karate", **TINY}, runs=tmp_path)["folder"])
+    folder = folder.rename(tmp_path / "begun").relative_to(tmp_path)
+    shutil.rmtree(folder / "seed-0")
+    (folder / "summary.json").unlink()
+    code, _, said = command("train", "gcn-cora", "--resume", folder, "train.lr=0.5")
+    assert code == 2
+    lines = re.findall("`zoo (.*?)`", said)
+    assert lines == [
+        "train --resume begun",
+        "finetune begun --data karate train.lr=0.5",
+        "train begun/recipe.yaml train.lr=0.5",
+    ]
+    assert [command(*shlex.split(line), "--quiet")[0] for line in lines] == [0, 0, 0]
+    code, _, said = command("train", "--resume", "nowhere", "train.lr=0.5")
+    assert code == 2 and said.startswith("zoo: there is no run at 'nowhere'")
 
 
 if __name__ == "__main__":

@@ -411,6 +411,10 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         (["tune", "mlp"], "zoo tune mlp --data DATASET"),
         (["tune", "mlp", "--data", "karate", "search={model.dim: [8, abc]}"], "not 'abc'"),
         (["tune", "--resume", str(folder), "--splits", "2"], "`--resume STUDY` alone"),
+        (
+            ["tune", "--resume", str(folder), "train.lr=0.5"],
+            f"`zoo tune {folder}/recipe.yaml train.lr=0.5` begins another",
+        ),
         (["tune", "--resume", "nowhere"], "no study was begun in nowhere"),
         (["tune", "--resume", str(run)], f"no study was begun in {run.name}"),
     ):

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,6 +60,24 @@ class Kind(StrEnum):
     graphs = "graphs"
     files = "files"
     studies = "studies"
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"zoo {version('graph-transformer-zoo')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the zoo's version."
+        ),
+    ] = False,
+) -> None:
+    """What may stand before the name of a command."""
 
 
 @functools.cache
@@ -119,7 +138,8 @@ def train(
     zoo train --resume runs/sgformer-cora-20261121-120000
 
     What the recipe imports is run. --resume runs only what the same user began the run with on
-    this machine, and asks for --trust otherwise.
+    this machine, and asks for --trust otherwise. It ends a run with the settings that it was begun
+    with; `zoo finetune RUN --data DATA train.lr=0.001` trains on with others, or for longer.
 
     Memory that one step frees is kept for the next: by jemalloc (Debian's libjemalloc2) or mimalloc
     (graph-transformer-zoo[memory]) where one is installed, which takes a quarter less of it than
@@ -128,12 +148,15 @@ def train(
     """
     from zoo.experiments.launch import launch, of_other_data, to_launch
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.experiments.run import unfinished
+    from zoo.experiments.run import other_settings, unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
 
     if hosts is None and (host, secret) != (None, None):
         raise ZooError("--host and --secret belong to --hosts FILE, the machines; name that too.")
+    changes = [each for each in (recipe, *(overrides or [])) if each and "=" in each]
+    if resume is not None and changes:
+        raise ZooError(other_settings(resume, changes))
     if (recipe is None) == (resume is None):
         raise ZooError(
             "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "

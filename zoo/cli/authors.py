@@ -210,6 +210,7 @@ def tune(
     if recipe and "=" in recipe and models:
         recipe, overrides = None, [recipe, *(overrides or [])]
     names = [each.strip() for each in models.split(",")] if models else [recipe or ""]
+    _refuse_changes(resume, [recipe or "", *(overrides or [])])
     alone = sum(map(bool, (recipe, models, resume))) == 1 and (all(names) or not models)
     if not alone or (resume and (data or splits != 5)):
         raise ZooError(
@@ -245,6 +246,16 @@ def tune(
         entries = contestants([each["folder"] for each in found], baselines=False)
         how = {"device": device.value, "runs": runs, "quiet": quiet}
         result_tables.comparison(compare(entries, **how))  # of what is finished: trains nothing
+
+
+def _refuse_changes(study: Path | None, words: list[str]) -> None:
+    """Refuse other settings for a study that goes on, and name what begins another with them."""
+    changes = [each for each in words if "=" in each]
+    if study and changes and (path := study / "recipe.yaml").is_file():
+        raise ZooError(
+            "--resume goes on with a study as it was begun, and takes no KEY=VALUE; "
+            f"`{shlex.join(['zoo', 'tune', str(path), *changes])}` begins another."
+        )
 
 
 def _end(error: BaseException) -> NoReturn:

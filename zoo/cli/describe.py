@@ -122,6 +122,7 @@ def _row(recipe: Recipe) -> dict[str, Any]:
 
 def _rows_of(table: Table) -> Callable[[], Rows]:
     def rows() -> Rows:
+        discover()  # other packages may add words to any table
         return [
             {
                 "name": word,

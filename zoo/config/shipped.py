@@ -4,9 +4,10 @@ import glob
 import os
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
-from zoo.errors import ZooError, suggestion, unknown
+from zoo.errors import ZooError, brief, nearest, suggestion, unknown
 
 
 def recipe_folder() -> Path:
@@ -24,8 +25,12 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in recipe_folder().glob("*/*.yaml"))
 
 
-def recipe_file(name: str | Path) -> Path:
+def recipe_file(name: str | Path, models: Iterable[str] = ()) -> Path:
     """Return the file of a shipped recipe, given its word, or of the path of any recipe.
+
+    Args:
+        name: the word, or the path.
+        models: words that may stand in the place of a recipe; a misspelt one is answered with them.
 
     Raises:
         ZooError: no shipped recipe has this name, or no file this path.
@@ -34,8 +39,7 @@ def recipe_file(name: str | Path) -> Path:
         # One name is looked up in each folder: to list all files takes longer than to read one.
         found = next(recipe_folder().glob(f"*/{glob.escape(str(name))}.yaml"), None)
         if found is None:
-            other = os.path.exists(name)
-            raise ZooError(_instead(name) if other else unknown("recipe", name, recipe_names()))
+            raise ZooError(_instead(name) if os.path.exists(name) else _unknown(name, models))
         return found
     if not os.path.exists(name):
         near = suggestion(Path(name).stem, recipe_names())
@@ -43,6 +47,15 @@ def recipe_file(name: str | Path) -> Path:
     if os.path.isdir(name):
         raise ZooError(_instead(name))
     return Path(name)
+
+
+def _unknown(name: str | Path, models: Iterable[str]) -> str:
+    """Return what may have been meant by a word: the nearest model too, where one may stand."""
+    recipes, models = recipe_names(), list(models)
+    if not models:
+        return unknown("recipe", name, recipes)
+    near = [*nearest(name, models, 1), *nearest(name, recipes, 2)] or [*models, *recipes]
+    return f"no recipe or model is called {brief(name)}; {suggestion(name, near, 'recipe')}"
 
 
 def _instead(path: str | Path) -> str:

@@ -117,6 +117,16 @@ def recipe_text(data: Mapping[str, Any]) -> str:
     return printable(yaml.dump(data, Dumper=_Dumper, **style))
 
 
+def line_text(data: Mapping[str, Any]) -> str:
+    """Return a mapping as one line of YAML, as it is written behind `dataset=`.
+
+    >>> line_text({"name": "sbm", "nodes": 60, "label": ["a", "5e-4"]})
+    "{name: sbm, nodes: 60, label: [a, '5e-4']}"
+    """
+    style = {"sort_keys": False, "default_flow_style": True, "allow_unicode": True}
+    return printable(yaml.dump(data, Dumper=_Dumper, width=float("inf"), **style)).strip()
+
+
 class NotYaml(Exception):
     """A text that is not the YAML of a recipe, the line, and what was found there."""
 

@@ -60,7 +60,7 @@ def load_recipe(
     if isinstance(source, str) and is_model(source):
         found = load_recipe(_untuned(source, overrides), overrides, trust=trust)
         return found.model_copy(update={"name": source})
-    folder = recipe_file(source).parent if isinstance(source, str | Path) else Path()
+    folder = recipe_file(source, MODELS).parent if isinstance(source, str | Path) else Path()
     check = functools.partial(_problems, folder=folder, trust=trust)
     return read_recipe(source, overrides, check=check)
 

@@ -4,6 +4,7 @@ A recipe is resolved once and its graph read once. A run leaves a folder behind 
 run, on what, and what came of it, see `zoo.experiments.run_folder`; one that was killed goes on.
 """
 
+import contextlib
 import logging
 import math
 import shlex
@@ -16,8 +17,11 @@ from typing import Any
 
 import torch
 
-from zoo.config.recipe import Recipe, recipe_text
+from zoo.config.options import Spec
+from zoo.config.recipe import Recipe, divide, recipe_text, word
+from zoo.config.yaml_lines import line_text
 from zoo.datasets.known_nodes import NODES
+from zoo.datasets.load import resolved_dataset
 from zoo.datasets.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
@@ -28,6 +32,7 @@ from zoo.experiments.run_files import (
     is_summarised,
     need_run,
     read_environment,
+    read_recipe,
     summarise,
     threads_of,
 )
@@ -41,6 +46,7 @@ from zoo.trackers import check_trackers
 from zoo.training.checkpoint import EVERY
 from zoo.training.fit import Epoch, fit
 from zoo.weights.finetune import Start
+from zoo.weights.folder import CONFIG
 
 Watch = Callable[[int, Epoch], None]
 
@@ -178,11 +184,57 @@ def unfinished(
     path = record.read_recipe(begun and begun.recipe_sha256)
     recipe = load_recipe(path).model_copy(update={"name": name})
     if all(record.result(seed) for seed in recipe.seeds) and is_summarised(folder):
+        more = f"train.epochs={recipe.train['epochs']}"
         raise ZooError(
-            f"{folder} is finished; `zoo train {shlex.quote(str(path))}` begins a new run."
+            f"{folder} is finished. {_finetuning(folder, recipe, [more])}, for so many epochs "
+            f"more; `zoo train {shlex.quote(str(path))}` begins a new run."
         )
     refuse_links(folder)
     return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
+
+
+def other_settings(folder: Path, changes: Sequence[str]) -> str:
+    """Say what to write to train on from a run with other settings, with which it cannot go on.
+
+    Raises:
+        ZooError: the folder is none of a run, or its recipe is damaged.
+    """
+    need_run(folder)
+    path, _ = read_recipe(folder)
+    recipe = load_recipe(path)
+    anew = shlex.join(["zoo", "train", str(path), *changes])
+    return (
+        f"--resume ends a run with the settings that it was begun with, and takes no KEY=VALUE. "
+        f"{_finetuning(folder, recipe, changes)}; `{anew}` begins a new run."
+    )
+
+
+def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
+    """Return the sentence that names the fine-tuning of a run on its own data."""
+    dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
+    words = ["zoo", "finetune", str(folder), "--data", _shortest(dataset)]
+    if word(recipe.graph) == "file":  # which weights do not know
+        changes = [f"graph={line_text(recipe.graph)}", *changes]
+    for each in recipe.imports:
+        words += ["--import", each]
+    if start := recipe.start_from:
+        frozen = [start.freeze] if isinstance(start.freeze, str) else start.freeze
+        words += [f"--freeze={each}" for each in frozen if each != "none"]
+        words += [f"--lr-decay={start.lr_decay:g}"] if start.lr_decay != 1 else []
+    line = f"`{shlex.join([*words, *changes])}` trains on from its best weights"
+    if any(folder.glob(f"seed-*/{CONFIG}")):
+        return line
+    return f"Once `zoo train --resume {shlex.quote(str(folder))}` has ended it, {line}"
+
+
+def _shortest(spec: Spec) -> str:
+    """Return a data set as `--data` takes it, without what is as usual."""
+    own = {"name": spec} if isinstance(spec, str) else dict(spec)
+    for key in own.keys() - {"name"}:
+        rest = {other: value for other, value in own.items() if other != key}
+        with contextlib.suppress(ZooError):  # it has no usual value, or its code has not been run
+            own = rest if resolved_dataset(rest) == resolved_dataset(own) else own
+    return own["name"] if len(own) == 1 else line_text(own)
 
 
 def _run(

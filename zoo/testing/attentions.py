@@ -14,6 +14,7 @@ from zoo.config.options import Spec, pick
 from zoo.graphs.examples import edgeless
 from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, Attention, linear
+from zoo.registry import discover
 from zoo.testing.promise import Broken, Promise, check_all, keep, keep_close
 
 GROWTH = 2.3
@@ -29,6 +30,7 @@ def attention_promises(attention: Spec) -> list[Promise]:
     Raises:
         ZooError: no such attention is registered, or an option of it is wrong.
     """
+    discover()  # it may be of another package
     _build(attention)
     if _word(attention) == "rba":
         return _bound(EVERY, attention)

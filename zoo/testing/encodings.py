@@ -11,6 +11,7 @@ import torch
 from zoo.config.options import Spec, pick
 from zoo.encodings import ENCODINGS
 from zoo.graphs.examples import odd_graphs, preferential_attachment, renamed, tiny_graph
+from zoo.registry import discover
 from zoo.testing.promise import Promise, check_all, keep, keep_close
 
 
@@ -23,6 +24,7 @@ def encoding_promises(encoding: Spec) -> list[Promise]:
     Raises:
         ZooError: no such encoding is registered, or an option of it is wrong.
     """
+    discover()  # it may be of another package
     pick(ENCODINGS, encoding, tiny_graph())
     return [
         Promise(each.__name__, str(encoding), functools.partial(each, encoding))

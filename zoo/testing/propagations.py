@@ -10,6 +10,7 @@ import torch
 from zoo.config.options import Spec, pick
 from zoo.graphs.examples import odd_graphs, renamed, tiny_graph
 from zoo.nn.propagation import PROPAGATIONS
+from zoo.registry import discover
 from zoo.testing.promise import Promise, check_all, keep, keep_close
 
 WIDTH = 5
@@ -24,6 +25,7 @@ def propagation_promises(propagation: Spec) -> list[Promise]:
     Raises:
         ZooError: no such propagation is registered, or an option of it is wrong.
     """
+    discover()  # it may be of another package
     pick(PROPAGATIONS, propagation, WIDTH)
     return [
         Promise(each.__name__, str(propagation), functools.partial(each, propagation))

@@ -48,6 +48,7 @@ from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, unknown
+from zoo.registry import discover
 from zoo.system.files import user_path
 
 TaskName = Literal[tuple(METRICS)]
@@ -263,6 +264,9 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
         if file.suffix.lower() in (*READERS, ".json"):
             fix = "write its path as seen from the folder in which the command is given."
             return [Problem(where, f"there is no file {name}; {fix}")]
+        discover()  # it may be of another package
+        if name in DATASETS:
+            return problems(DATASETS, spec, path, also)
         hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
         return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
     if whole := whole_reader(file, spec):

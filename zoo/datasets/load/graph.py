@@ -34,6 +34,7 @@ from zoo.datasets.splits import check_own_split
 from zoo.datasets.tables.frames import SUFFIXES
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
+from zoo.registry import discover
 from zoo.system.files import user_path
 
 STREAMS = Table(
@@ -84,6 +85,8 @@ def whole_data(spec: dict[str, Any]) -> Dataset | SentencePairs | Samples | Snap
         ZooError: as `load_data`.
     """
     path, name = path_of(spec["name"]), spec["name"]
+    if not path.exists():
+        discover()  # it may be of another package
     drawn = name in DATASETS and name not in NAMED and not path.exists()
     return load_data(spec) if drawn or whole_reader(path, spec) else None
 
