@@ -20,11 +20,11 @@ sys.path.insert(0, str(ROOT))
 
 import zoo  # noqa: E402
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
+from zoo.datasets.graph_words import GRAPHS  # noqa: E402
 from zoo.datasets.load import DATASETS, READERS, STREAMS  # noqa: E402
 from zoo.datasets.load.many_graphs import SERIES, SETS  # noqa: E402
 from zoo.datasets.splits import SPLITS  # noqa: E402
 from zoo.encodings import ENCODINGS  # noqa: E402
-from zoo.graphs.neighbours import GRAPHS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402
 from zoo.nn.propagation import PROPAGATIONS  # noqa: E402
 from zoo.registry import MODELS  # noqa: E402

@@ -10,6 +10,7 @@ from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.by_name import common_options
 from zoo.datasets.load.many_graphs import SERIES, SETS
@@ -18,7 +19,6 @@ from zoo.datasets.splits import SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
-from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
