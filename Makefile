@@ -4,7 +4,7 @@ INSTALLED := .venv/installed
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 CONSTRAINTS := constraints$(patsubst %,-%,$(filter 3.12,$(VERSION))).txt
 
-.PHONY: train test slow bench format wheel docs
+.PHONY: train test slow bench studies pages format wheel docs
 
 train: $(INSTALLED)
 	$(BIN)/zoo train sgformer-digits-rba
@@ -23,6 +23,17 @@ bench: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --config-settings editable_mode=compat --editable '.[test,bench]'
 	for script in startup propagation laplacian random_walk sgformer_step model_steps growth; do \
 	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
+
+# Predictions beside measurements, in minutes; `make studies OPTIONS=` takes hours.
+STUDIES := rba_theory rba_cost rba_devices rba_control rba_evaluation difformer_energy batching transfer
+OPTIONS := --quick
+
+studies: $(INSTALLED)
+	for script in $(STUDIES); do $(BIN)/python -W ignore benchmarks/studies/$$script.py $(OPTIONS) || exit 1; done
+
+# The README.md of each folder of recipes, docs/results.md and its picture.
+pages: $(INSTALLED)
+	$(BIN)/python -W ignore benchmarks/pages.py
 
 # A broken link, and a public name or an option without a sentence, end it. To look at it:
 # python -m http.server -d build/site

@@ -37,14 +37,15 @@ COMMANDS = {
     "embed --layerwise": f"embed {ASK} --out {{source}}.out.npy --again --layerwise",
     "cache of encodings": "train gcn-digits dataset={source}.npz encoding.name=random_walk "
     f"encoding.steps=16 {FAST} --runs {{source}}-runs",
-    "study": "study rba-theory --quick --out {target}",
-    "pages": "pages {target}/recipes",
     "finetune": f"finetune {ASK} {FAST} --runs {{target}}/runs",
 }
 """Name to what is typed; `embed --layerwise` has its folder for temporary files in the target."""
 
-ROOM = {"data prepare --on-disk": 2_000_000, "the same, of edges": 2_000_000,
-        "data partition": 2_500_000, "pages": 8192}  # fmt: skip
+ROOM = {
+    "data prepare --on-disk": 2_000_000,
+    "the same, of edges": 2_000_000,
+    "data partition": 2_500_000,
+}
 """Bytes that are free where a disk becomes full on the way: more than is asked for before."""
 
 ENDS = {"kill -9": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
@@ -123,11 +124,11 @@ def drafts_of(target):
 def spoil(name, fault, target):
     """Do to a folder what a fault is about; return the limit of files."""
     if fault == "limit of files":
-        return 1000 if name == "pages" else LIMIT
+        return LIMIT
     if fault == "read-only disk":
         subprocess.run(["mount", "-o", "remount,ro", str(target)], check=True)
     if fault.startswith("disk that"):
-        left = ROOM.get(name, 24_000) if "way" in fault or name == "pages" else 24_000
+        left = ROOM.get(name, 24_000) if "way" in fault else 24_000
         room = os.statvfs(target)
         (target / "filler").write_bytes(bytes(room.f_bavail * room.f_frsize - left))
     return None
@@ -142,13 +143,9 @@ def try_out(name, words, fault, folder):
         target.rmdir()
         return
     try:
-        if name == "pages":
-            shutil.copytree("recipes/gcn", target / "recipes" / "gcn")
         start(words, small, target).communicate()
         if name == "data partition":
             shutil.rmtree(target / "parts")
-        if name == "pages":
-            (target / "recipes" / "README.md").write_text("old")
         limit, before = spoil(name, fault, target), content(target)
         process = start(words, large, target, limit)
         if fault in ENDS:

@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch.nn import functional
 
-from zoo.studies.study import COLOURS, MARKERS
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import available_memory
 from zoo.weights.create import create_model
@@ -53,7 +52,10 @@ LONGEST = 20.0
 
 TABLE = Path(__file__).with_suffix(".csv")
 
-LOOKS = dict(zip(dict(MODELS.values()), zip(COLOURS, MARKERS, strict=False), strict=False))
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Told apart without colour sight: those of Okabe and Ito, without their yellow."""
+
+LOOKS = dict(zip(dict(MODELS.values()), zip(COLOURS, "os^Dv*P", strict=False), strict=False))
 """Model to its colour and its marker."""
 
 

@@ -1,24 +1,18 @@
 """Recipes are what their sources publish, or say where they are not."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 import yaml
+from scripts import script
 
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.experiments.resolve import load_recipe, write_out
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "published.py"
 WIDE = 0.015  # from here on a tolerance needs a reason
 
 
 @pytest.fixture(scope="module")
 def published():
-    spec = importlib.util.spec_from_file_location("published", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("published")
 
 
 def test_no_difference_without_a_sentence_and_no_sentence_without_a_difference(published):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.config.recipe import Recipe as Recipe
     from zoo.datasets import Dataset as Dataset
     from zoo.datasets import canonical as canonical
+    from zoo.datasets.graph_words import GRAPHS as GRAPHS
     from zoo.datasets.load import DATASETS as DATASETS
     from zoo.datasets.load import load_data as load_data
     from zoo.datasets.load import load_graph as load_graph
@@ -24,7 +25,6 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.errors import ZooError as ZooError
     from zoo.experiments.resolve import load_recipe as load_recipe
     from zoo.experiments.run import run_recipe as run_recipe
-    from zoo.graphs.neighbours import GRAPHS as GRAPHS
     from zoo.inference.predict import embed as embed
     from zoo.inference.predict import evaluate as evaluate
     from zoo.inference.predict import predict as predict
@@ -48,7 +48,7 @@ _HOMES = {
     "DATASETS": "zoo.datasets.load",
     "Dataset": "zoo.datasets",
     "ENCODINGS": "zoo.encodings",
-    "GRAPHS": "zoo.graphs.neighbours",
+    "GRAPHS": "zoo.datasets.graph_words",
     "MODELS": "zoo.registry",
     "Model": "zoo.registry",
     "Output": "zoo.registry",

@@ -48,7 +48,7 @@ def tiny_recipe(tmp_path):
 def test_help_names_every_command(zoo):
     done = zoo("--help")
     assert done.returncode == 0
-    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "pages", "schema")
+    words = ("train", "reproduce", "compare", "info", "list", "show", "data", "tune", "schema")
     for word in words:
         assert word in done.stdout
 
@@ -162,25 +162,6 @@ def test_info_prints_what_a_model_is(zoo):
     assert done.returncode == 2 and "`zoo show sgformer-cora` prints it" in " ".join(
         done.stderr.split()
     )
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("rba-thoery",),
-        ("rba-theory", "seed"),
-        ("rba-theory", "seed=[1"),
-        ("rba-theory", "seed=-1"),
-        ("rba-theory", "sed=1"),
-        ("rba-control", "model=gcn"),
-        ("rba-evaluation", "recipe=gcn-cora"),
-        ("difformer-energy", "seeds=1"),
-    ],
-)
-def test_a_study_that_cannot_be_made(zoo, words, tmp_path):
-    done = zoo("study", *words)
-    assert done.returncode == 2 and done.stderr.startswith("zoo: ")
-    assert not (tmp_path / "studies").exists()
 
 
 def test_schema_is_json(zoo):

@@ -303,8 +303,6 @@ LONG, NOBODY = "x" * 300, "~nobodyhere/x"
         "data prepare karate {}",
         "train gcn-digits --runs {}",
         "train --resume {}",
-        "study rba-theory --out {}",
-        "pages {}",
         "check {}.py",
     ],
 )

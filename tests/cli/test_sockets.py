@@ -37,7 +37,6 @@ COMMANDS = [
     ("info", "gcn"),
     ("schema",),
     ("doctor",),
-    ("study", "rba-theory", "--quick"),
     ("check", "gcn"),
     ("predict", "weights", "--data", "own", "--out", "predicted.csv"),
     ("predict", "text-weights", "--text", "text.en"),
@@ -53,11 +52,10 @@ COMMANDS = [
     ("tune", "mlp", "train.epochs=2", "--data", "karate", "--trials", "1", "--splits", "1"),
     ("load", "gcn-digits", "--evaluate"),
     ("publish", "--to", "published"),
-    ("pages", "."),
 ]  # fmt: skip
 
-OFFLINE = ("push", "pull", "pages", "publish")
-"""Those that end with an error here, without a network, or beside no recipes or verified runs."""
+OFFLINE = ("push", "pull", "publish")
+"""Those that end with an error here, without a network, or beside no verified runs."""
 
 
 def names(command, before=""):

@@ -14,11 +14,11 @@ from zoo import run_recipe
 from zoo.config.options import options_of
 from zoo.config.recipe import read_recipe
 from zoo.config.shipped import recipe_file, recipe_names
+from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.load import DATASETS
 from zoo.datasets.splits import SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.experiments.resolve import load_recipe, resolve
-from zoo.graphs.neighbours import GRAPHS
 from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit

@@ -8,10 +8,10 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from zoo.config.options import pick
+from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.load import load_graph
 from zoo.errors import ZooError
 from zoo.graphs import neighbours
-from zoo.graphs.neighbours import GRAPHS
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32))
 

@@ -2,16 +2,17 @@
 
 import math
 
+import difformer_energy as energy
+import diffusion
+import energy_theorem
 import pytest
 import torch
+from diffusion import DIFFUSIVITIES, Bound, diffuse, energy_of, normalised
+from energy_theorem import Falls, on_sphere
+from study import write_study
 
-from zoo.datasets.load import load_data
-from zoo.errors import ZooError
+from zoo import ZooError, create_model, load_data
 from zoo.nn import gcn
-from zoo.studies import diffusion, energy, energy_theorem, write_study
-from zoo.studies.diffusion import DIFFUSIVITIES, Bound, diffuse, energy_of, normalised
-from zoo.studies.energy_theorem import Falls, on_sphere
-from zoo.weights.create import create_model
 
 KINDS = list(DIFFUSIVITIES)
 

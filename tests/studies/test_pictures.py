@@ -3,10 +3,10 @@
 import math
 
 import pytest
+import rba_control
+import transfer
 from matplotlib.figure import Figure
-
-from zoo.studies import Series, Study, random_batches, transfer, write_study
-from zoo.studies.study import _fractions, _shifts
+from study import Series, Study, _fractions, _shifts, write_study
 
 X = [1.0, 4.0, 16.0]
 
@@ -90,10 +90,10 @@ def test_the_control_shows_how_far_seeds_are_apart():
         {"dataset": "d", "attention": "rba", "p": 64, "test": 0.52, "std": 0.05},
         {"dataset": "d", "attention": "rba", "p": 256, "test": 0.51, "std": 0.06},
     ]
-    plot = random_batches._plot(table, "d")
+    plot = rba_control._plot(table, "d")
     assert plot.margins == {"native": [0.04, 0.04], "rba": [0.05, 0.06]}
     assert plot.note == "bars: standard deviation over seeds"
-    single = random_batches._plot([{**row, "std": None} for row in table], "d")
+    single = rba_control._plot([{**row, "std": None} for row in table], "d")
     assert single.margins == {} and single.note == "one seed: no error bars"
 
 

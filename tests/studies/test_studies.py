@@ -1,33 +1,27 @@
 """The theory of random batches, with tolerances that follow from the number of draws."""
 
 import csv
-import json
+import math
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
+import batching
+import difformer_energy as energy
 import pytest
+import rba_control
+import rba_cost as cost
+import rba_devices as devices
+import rba_evaluation
+import rba_theory as theory
+import study
 import torch
+import transfer
 from preloaded import run_preloaded
+from study import Row, Series, Study, write_study
 
-from zoo.config.options import pick
-from zoo.datasets.load import load_data
-from zoo.errors import ZooError
-from zoo.experiments.run import run_recipe
+from zoo import ZooError, load_data, run_recipe
 from zoo.nn.attention import softmax
-from zoo.studies import (
-    STUDIES,
-    Row,
-    Series,
-    Study,
-    cost,
-    devices,
-    energy,
-    random_batches,
-    theory,
-    transfer,
-    write_study,
-)
-from zoo.studies.study import names_in
 
 pytestmark = pytest.mark.usefixtures("preloaded_processes")
 
@@ -132,12 +126,68 @@ def test_it_is_written_down(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command(tmp_path):
-    words = ["study", "rba-theory", "--quick", "--out", str(tmp_path), "--json"]
-    done = run_preloaded(["-m", "zoo", *words], tmp_path)
+SMALLEST = {
+    "batching": ["--nodes", "20000", "--steps", "3", "--dim", "4"],
+    "difformer_energy": ["--layers", "2", "--epochs", "1"],
+    "rba_control": [],
+    "rba_cost": ["--largest", "4096", "--heads", "1", "--dim", "4"],
+    "rba_devices": ["--nodes", "4096", "--most", "2", "--dim", "4"],
+    "rba_evaluation": ["--partitions", "2"],
+    "rba_theory": ["--particles", "512"],
+    "transfer": ["--source", "karate", "--targets", "karate", "--epochs", "1"],
+}
+"""Each script of a study, and options with which it is quickest."""
+
+SCRIPTS = Path(study.__file__).parent
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("rba_evaluation", "transfer")
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in SMALLEST
+    ],
+)
+def test_each_script_writes_its_files(name, tmp_path):
+    words = [str(SCRIPTS / f"{name}.py"), "--quick", *SMALLEST[name], "--out", "here"]
+    done = run_preloaded(words, tmp_path, PYTHONPATH=str(SCRIPTS))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(row["agrees"] for row in json.loads(done.stdout)["rows"])
-    assert (tmp_path / "rba-theory.png").is_file() and (tmp_path / "rba-theory.csv").is_file()
+    written = {each.name: each.stat().st_size for each in (tmp_path / "here").iterdir()}
+    stem = name.replace("_", "-")
+    assert {f"{stem}.csv", f"{stem}-table.csv"} & set(written) and all(written.values())
+    assert "written: here/" in done.stdout
+
+
+def test_every_study_is_run_by_make_and_by_its_test():
+    runs = {path.stem for path in SCRIPTS.glob("*.py") if "\n    run(" in path.read_text()}
+    makefile = (SCRIPTS.parents[1] / "Makefile").read_text()
+    assert runs == set(SMALLEST) and set(makefile.partition("\nSTUDIES := ")[2].split()) >= runs
+
+
+def test_what_disagrees_ends_with_1_and_what_is_told_alone_with_0(monkeypatch, tmp_path, capsys):
+    def small(*, quick: bool = False, sizes: list[int] = [2, 4]) -> Study:  # noqa: B006
+        tolerance = math.inf if quick else 0.1
+        return Study("small", [Row("a time", sum(sizes), 3.0, tolerance)])
+
+    for words, code, said in (([], 1, "NO"), (["--quick"], 0, "not judged"), 
+                              (["--sizes", "1", "2"], 0, "yes")):  # fmt: skip
+        monkeypatch.setattr("sys.argv", ["small.py", *words, "--out", str(tmp_path / "new")])
+        with pytest.raises(SystemExit) as left:
+            study.run(small)
+        assert left.value.code == code and said in capsys.readouterr().out
+    assert (tmp_path / "new" / "small.csv").is_file()
+
+
+def test_a_quick_study_of_times_judges_none(monkeypatch):
+    monkeypatch.setattr(cost, "_attention", lambda spec, nodes, **how: None)
+    monkeypatch.setattr(cost, "_training", lambda spec, nodes, **how: None)
+    monkeypatch.setattr(cost, "_seconds", lambda call, device: (0.01, 0.01))  # of a busy machine
+    monkeypatch.setattr(cost, "_bytes", lambda call, device: (2**20, 0.01))
+    quick, whole = (cost.rba_cost(quick=each, largest=2**12) for each in (True, False))
+    assert quick.rows and all(row.agrees for row in quick.rows)
+    assert not all(row.agrees for row in whole.rows)
 
 
 def test_the_same_seed_gives_the_same_study():
@@ -148,7 +198,7 @@ def test_the_same_seed_gives_the_same_study():
 
 
 def test_the_control_has_every_norm_with_and_without_batches():
-    found = random_batches.variants("sgformer", [16, 64])
+    found = rba_control.variants("sgformer", [16, 64])
     assert list(found) == [
         ("native, frobenius", None),
         ("rba, frobenius", 16),
@@ -158,7 +208,7 @@ def test_the_control_has_every_norm_with_and_without_batches():
         ("rba, row", 64),
         ("softmax", None),
     ]
-    assert list(random_batches.variants("htgn", [16])) == [
+    assert list(rba_control.variants("htgn", [16])) == [
         ("native", None),
         ("rba", 16),
         ("softmax", None),
@@ -170,8 +220,8 @@ def test_the_control_trains_every_variant(monkeypatch, tmp_path):
         "zoo.experiments.compare.train_apart",
         lambda recipe, device, runs, **_: run_recipe(recipe, device="cpu", runs=runs),
     )
-    monkeypatch.setattr(random_batches, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])
-    study = random_batches.rba_control(quick=True)
+    monkeypatch.setattr(rba_control, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])
+    study = rba_control.rba_control(quick=True)
     assert [row["attention"] for row in study.table] == [
         "native, frobenius",
         "rba, frobenius",
@@ -185,7 +235,7 @@ def test_the_control_trains_every_variant(monkeypatch, tmp_path):
 
 def test_a_model_without_attention_has_no_control():
     with pytest.raises(ZooError, match="model with an `attention` option is called 'gcn'"):
-        random_batches.rba_control(model="gcn")
+        rba_control.rba_control(model="gcn")
 
 
 def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
@@ -195,14 +245,14 @@ def test_the_spread_over_partitions_falls_as_they_are_averaged(tmp_path):
         "model: {name: sgformer, dim: 8, attention: {name: rba, size: 8, inner: softmax}}\n"
         "train: {epochs: 5}\n"
     )
-    study = random_batches.rba_evaluation(recipe=str(recipe))
+    study = rba_evaluation.rba_evaluation(recipe=str(recipe))
     assert_agrees(study)
     assert study.table[-1]["inference"] == "full" and study.table[-1]["std"] == 0
 
 
-def test_a_recipe_without_random_batches_has_no_spread():
+def test_a_recipe_without_rba_control_has_no_spread():
     with pytest.raises(ZooError, match="has no `attention: rba`"):
-        random_batches.rba_evaluation(recipe="gcn-cora")
+        rba_evaluation.rba_evaluation(recipe="gcn-cora")
 
 
 def test_the_largest_graph_is_on_the_line_through_two():
@@ -230,7 +280,7 @@ def test_a_gain_is_that_of_the_pairs():
 
 
 def test_weights_are_transferred_and_scratch_is_its_twin(tmp_path):
-    study = transfer.transfer_study(quick=True, source="digits", targets="digits", epochs=1)
+    study = transfer.transfer_study(quick=True, source="digits", targets=["digits"])
     assert [row["model"] for row in study.table] == ["gcn", "sgformer"]
     for row in study.table:  # the same graph: its weights are better than none
         assert float(row["gain"].split(" ")[0]) > 0.1
@@ -250,44 +300,63 @@ def ctrl_c(*rest, **options):
 def test_ctrl_c_ends_a_study_and_not_one_training_of_it(monkeypatch, tmp_path):
     monkeypatch.setattr(transfer, "run_recipe", ctrl_c)
     with pytest.raises(KeyboardInterrupt):
-        transfer.transfer_study(quick=True, source="karate", targets="karate")
+        transfer.transfer_study(quick=True, source="karate", targets=["karate"])
     monkeypatch.setattr(energy, "run_recipe", ctrl_c)
     model = {"name": "difformer", "dim": 4, "layers": 1}
     with pytest.raises(KeyboardInterrupt):
         energy._trained({"dataset": "karate", "model": model}, load_data("karate"), [0, 1], 3)
     stopped = SimpleNamespace(interrupted=True)
-    monkeypatch.setattr(random_batches, "fit", lambda *rest, **options: stopped)
+    monkeypatch.setattr(rba_evaluation, "fit", lambda *rest, **options: stopped)
     recipe = tmp_path / "small.yaml"
     recipe.write_text(
         "dataset: karate\nmodel: {name: sgformer, dim: 4, attention: {name: rba, size: 8}}\n"
         "train: {epochs: 2}\n"
     )
     with pytest.raises(KeyboardInterrupt):
-        random_batches.rba_evaluation(recipe=str(recipe))
+        rba_evaluation.rba_evaluation(recipe=str(recipe))
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("of", "words", "said"),
     [
-        ({"name": "transfer", "targets": ",karate"}, "targets: write names with one comma between"),
-        ({"name": "rba-control", "dataset": ","}, "dataset: write names with one comma between"),
-        ({"name": "rba-control", "dataset": "karate, "}, "with one comma between"),
-        ({"name": "rba-cost", "largest": 512}, "largest: should be greater than or equal to 4096"),
-        ({"name": "rba-theory", "particles": 16}, "particles: should be a multiple of 128"),
-        ({"name": "rba-theory", "particles": 128}, "particles: should be .* equal to 512"),
-        ({"name": "rba-theory", "particles": 257}, "particles: should be a multiple of 128"),
-        ({"name": "rba-evaluation", "partitions": 1}, "partitions: should be .* equal to 2"),
-        ({"name": "rba-devices", "nodes": 4}, "nodes: should be .* equal to 4096"),
-        ({"name": "batching", "nodes": 100}, "nodes: should be .* equal to 20000"),
+        (rba_control.rba_control, "--sizes 0", "sizes.0\n  Input should be greater than 0"),
+        (rba_control.rba_control, "--model gcn", "option is called 'gcn'"),
+        (rba_evaluation.rba_evaluation, "--recipe gcn-cora", "has no `attention: rba`"),
+        (rba_evaluation.rba_evaluation, "--partitions 1", "partitions\n  Input should be"),
+        (
+            cost.rba_cost,
+            "--largest 512",
+            "largest\n  Input should be greater than or equal to 4096",
+        ),
+        (theory.rba_theory, "--seed -1", "seed\n  Input should be greater than or equal to 0"),
+        (theory.rba_theory, "--sed 1", "unrecognized arguments: --sed"),
+        (
+            theory.rba_theory,
+            "--particles 128",
+            "particles\n  Input should be greater than or equal",
+        ),
+        (theory.rba_theory, "--particles 520", "Input should be a multiple of 128"),
+        (
+            devices.rba_devices,
+            "--nodes 4",
+            "nodes\n  Input should be greater than or equal to 4096",
+        ),
+        (batching.batching_study, "--nodes 100", "greater than or equal to 20000"),
+        (
+            energy.difformer_energy,
+            "--seeds 1",
+            "seeds\n  Input should be greater than or equal to 2",
+        ),
     ],
 )
-def test_options_of_which_no_study_can_be_made_are_refused(options, said):
-    with pytest.raises(ZooError, match=said):
-        pick(STUDIES, {**options, "quick": True})
-
-
-def test_names_are_taken_with_spaces_around_them():
-    assert names_in(" cora, chameleon") == ["cora", "chameleon"]
+def test_options_of_which_no_study_can_be_made_are_refused(
+    of, words, said, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["study.py", *words.split()])
+    with pytest.raises(SystemExit) as left:
+        study.run(of)
+    assert left.value.code == 2 and said in capsys.readouterr().err
 
 
 def test_the_smallest_cost_has_lines_and_not_dots(monkeypatch):

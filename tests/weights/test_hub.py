@@ -1,5 +1,6 @@
 """Weights to and from the Hub, held against a stand-in that records what it is asked."""
 
+import json
 import shutil
 import sys
 import types
@@ -105,3 +106,23 @@ def test_what_is_refused_before_the_network_is_used(tmp_path, monkeypatch):
             hub.push(tmp_path, name)
     with pytest.raises(ZooError, match="exists"):
         hub.pull("me/digits", tmp_path)
+
+
+def test_an_index_may_name_a_folder_of_the_hub(stand_in, tmp_path, monkeypatch):
+    """What comes from there is what the index says, or is refused."""
+    hub.push(PRETRAINED / "gcn-digits", "me/digits")
+    entry = json.loads((PRETRAINED / "index.json").read_text())["gcn-digits"]
+    entries = {"mine": {**entry, "address": "hub:me/digits"}}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "index.json").write_text(json.dumps(entries))
+    monkeypatch.setenv("ZOO_WEIGHTS", str(tmp_path / "own"))
+    assert type(zoo.load("mine")).__name__ == "GCN"
+    shutil.rmtree(tmp_path / "hub")
+    assert type(zoo.load("mine")).__name__ == "GCN"  # it is kept
+    entries = {"other": {**entries["mine"], "files": {**entry["files"], "README.md": "0" * 64}}}
+    hub.push(PRETRAINED / "gcn-digits", "me/digits")
+    (tmp_path / "own2").mkdir()
+    (tmp_path / "own2" / "index.json").write_text(json.dumps(entries))
+    monkeypatch.setenv("ZOO_WEIGHTS", str(tmp_path / "own2"))
+    with pytest.raises(ZooError, match="README.md is not the file that index.json names"):
+        zoo.load("other")

@@ -125,7 +125,7 @@ OLD = {
 
 @pytest.mark.parametrize("key", OLD)
 def test_push_refuses_what_older_versions_wrote(key, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub, "_hub", lambda repository: None)  # it would be asked, and fail
+    monkeypatch.setattr(hub, "connect", lambda repository: None)  # it would be asked, and fail
     folder = Path(shutil.copytree(PRETRAINED / "gcn-digits", tmp_path / "old"))
     config = json.loads((folder / "config.json").read_text())
     OLD[key](config["about"]["recipe"])
@@ -204,7 +204,7 @@ def test_nothing_that_weights_name_is_run(secret, tmp_path, command, monkeypatch
     del config["imports"]
     (folder / "config.json").write_text(json.dumps(config))
     (tmp_path / "pushed").mkdir()
-    monkeypatch.setattr(hub, "_hub", lambda repository: None)
+    monkeypatch.setattr(hub, "connect", lambda repository: None)
     for words in (["predict", folder, "--data", "digits", "--out", "a.csv"],
                   ["embed", folder, "--data", "digits", "--out", "a.npy"],
                   ["evaluate", folder],

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoo.cli import authors, console, data, hub, recipes, result_tables, weights
+from zoo.cli import authors, console, data, hub, recipes, weights
 from zoo.cli.common import (
     AsJson,
     Device,
@@ -59,7 +59,6 @@ class Kind(StrEnum):
     datasets = "datasets"
     graphs = "graphs"
     files = "files"
-    studies = "studies"
 
 
 def _tell_version(asked: bool) -> None:
@@ -267,43 +266,6 @@ def info(
 
 
 @app.command()
-def study(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="Such as rba-theory.")],
-    options: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Options, such as dataset=cora."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, in seconds.")] = False,
-    out: Annotated[
-        Path, typer.Option(help="Where the table and the plots go.", callback=typed_path)
-    ] = Path("studies"),
-    as_json: AsJson = False,
-) -> None:
-    """Measure what is predicted of the zoo's methods; exit code 1 where they disagree.
-
-    zoo study rba-theory --quick
-    zoo study rba-control dataset=cora
-    """
-    from zoo.config.options import pick
-    from zoo.studies import STUDIES, write_study
-    from zoo.system.files import check_place
-
-    given = dict(_key_and_value(each) for each in options or [])
-    if name in STUDIES:
-        check_place(out / f"{name}.csv")
-    found = pick(STUDIES, {**given, "name": name, "quick": quick})
-    if as_json:
-        rows = [{**row._asdict(), "agrees": row.agrees} for row in found.rows]
-        typer.echo(json.dumps({"rows": rows, "table": found.table}))
-    else:
-        result_tables.study(found)
-    written = write_study(found, out)  # last: what was measured is printed even if it fails
-    if not as_json:
-        console.remark(f"written: {', '.join(map(str, written))}")
-    sys.exit(0 if all(row.agrees for row in found.rows) else 1)
-
-
-@app.command()
 def doctor() -> None:
     """Print what is installed, where data lives, and the line that fixes what is broken.
 
@@ -312,12 +274,3 @@ def doctor() -> None:
     from zoo.cli.doctor import diagnose
 
     sys.exit(diagnose())
-
-
-def _key_and_value(text: str) -> tuple[str, Any]:
-    from zoo.config.yaml_lines import read_value
-
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ZooError(f"{text!r} says no value; write KEY=VALUE, such as dataset=cora.")
-    return key, read_value(value)

@@ -104,28 +104,6 @@ def schema() -> None:
 
 
 @app.command()
-def pages(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="Holds a folder of recipes for each model.", callback=typed_path
-        ),
-    ] = Path("recipes"),
-) -> None:
-    """Write the README.md of each model's folder of recipes, from recipes and docstrings.
-
-    zoo pages
-    """
-    from zoo.reports.recipe_pages import write_pages
-
-    changed = write_pages(folder)
-    for path in changed:
-        console.remark(f"written: {path}")
-    if not changed:
-        console.remark("every page is up to date")
-
-
-@app.command()
 def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) -> None:
     """Print a recipe with the value of every option.
 
@@ -288,7 +266,7 @@ def _tell_rest(
 def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
     """Return a study that was begun, or that of a recipe, in a folder of its own."""
     from zoo.experiments.run_folder import new_folder
-    from zoo.studies.tuning import Tuning
+    from zoo.experiments.tune import Tuning
 
     if begun is not None:
         return Tuning(begun, **options)

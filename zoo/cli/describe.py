@@ -10,20 +10,18 @@ from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.datasets.files.labels import TRANSLATION
+from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.load import DATASETS, READERS, STREAMS
-from zoo.datasets.load.by_name import common_options
+from zoo.datasets.load.by_name import common_options, metric_of, scored_on
 from zoo.datasets.load.many_graphs import SERIES, SETS
 from zoo.datasets.load.readers import KINDS
 from zoo.datasets.splits import FOLDS, SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.experiments.resolve import load_recipe
-from zoo.graphs.neighbours import GRAPHS
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
-from zoo.reports.results import metric_of, scored_on
-from zoo.studies import STUDIES
 from zoo.training.fit import fit
 from zoo.weights.create import list_models
 from zoo.weights.index import published
@@ -179,7 +177,6 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "datasets": _rows_of(DATASETS),
     "graphs": _rows_of(GRAPHS),
     "files": files,
-    "studies": _rows_of(STUDIES),
 }
 """Kind of thing to the function that lists it."""
 

@@ -177,9 +177,9 @@ def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
     from zoo.experiments.launch import begun
+    from zoo.experiments.reproduce import measured, write_verified
     from zoo.experiments.resolve import load_recipe, resolve
     from zoo.experiments.run_files import verdict
-    from zoo.studies.reproduction import measured, write_verified
     from zoo.system.environment import using_threads
 
     loaded = load_recipe(recipe, overrides, trust=True)
@@ -213,7 +213,7 @@ def _reproduce(
 def _reproduce_all(
     hours: float, only: str, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.studies.reproduction import reproductions
+    from zoo.experiments.reproduce import reproductions
 
     passed, rows = True, 0
     given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,

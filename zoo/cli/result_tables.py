@@ -1,4 +1,4 @@
-"""Tables of results: of a run, a comparison, an estimate, a study, one score."""
+"""Tables of results: of a run, a comparison, an estimate, one score."""
 
 import shlex
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from zoo.cli.console import classes, errors, out, plain, remark, rows
+from zoo.cli.console import classes, errors, out, plain, remark
 from zoo.config.metrics import LOWER, figure, signed
 
 
@@ -186,24 +186,6 @@ def estimate(found) -> None:
         out.print("The data alone do not fit into the memory that is free here.")
     elif found.largest is not None:
         out.print(f"In the memory that is free here a step may see {found.largest:,} nodes.")
-
-
-def study(found) -> None:
-    """Print a study's table, and its rows: measured, predicted, their ratio, do they agree."""
-    if found.table:
-        rows(found.table)
-    if not found.rows:
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for column in ("measured", "predicted", "ratio", "within"):
-        table.add_column(column, justify="right")
-    for row in found.rows:
-        cells = (f"{row.measured:.4g}", f"{row.predicted:.4g}", f"{row.ratio:.3f}")
-        mark = "" if row.agrees else " [bold red]no[/]"
-        within = "at most" if row.tolerance is None else f"±{row.tolerance:.2f}"
-        table.add_row(plain(row.name), *cells, within + mark)
-    out.print(table)
 
 
 def _table() -> Table:

@@ -1,4 +1,4 @@
-"""What is done with scores: which are better where lower, differences, ranks; BLEU of texts."""
+"""What is done with scores: which are better where lower, differences; BLEU of texts."""
 
 import math
 import statistics
@@ -125,50 +125,6 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     quantile = float(t.ppf((1 + LEVEL) / 2, len(apart) - 1))
     half = quantile * statistics.stdev(apart) / math.sqrt(len(apart))
     return Difference(mean, mean - half, mean + half, abs(mean) <= half)
-
-
-def largest_complete_part(
-    table: Mapping[str, Mapping[str, float]], fewest: int
-) -> tuple[list[str], list[str]]:
-    """Return the part of a table without gaps that has the most rows, and of these most columns.
-
-    Args:
-        table: the scores of each row by their column, such as those of a model by data set.
-        fewest: columns of the part, at least.
-
-    Returns:
-        Its rows and its columns, both in the order of the table; nothing where no two rows share
-        enough columns.
-    """
-    shared = {frozenset(known) for known in table.values()}
-    for known in table.values():
-        shared |= {each & frozenset(known) for each in shared}
-    parts = [
-        ([row for row in table if columns <= table[row].keys()], columns)
-        for columns in shared
-        if len(columns) >= fewest
-    ]
-    parts = [each for each in parts if len(each[0]) > 1]
-    if not parts:
-        return [], []
-    rows, columns = max(parts, key=lambda each: (len(each[0]), len(each[1]), sorted(each[1])))
-    return rows, [name for name in table[rows[0]] if name in columns]
-
-
-def critical_difference(rows: int, columns: int) -> float:
-    """Return how far mean ranks of rows over columns lie apart by chance, at most, 95 times of 100.
-
-    Nemenyi's test: q sqrt(k (k + 1) / (6 N)) of k rows and N columns, with the quantile q of the
-    studentized range over sqrt(2). Demšar, Statistical Comparisons of Classifiers over Multiple
-    Data Sets (JMLR 2006), section 3.2.2.
-
-    >>> round(critical_difference(4, 14), 2)  # the example there
-    1.25
-    """
-    from scipy.stats import studentized_range
-
-    quantile = float(studentized_range.ppf(LEVEL, rows, math.inf)) / math.sqrt(2)
-    return quantile * math.sqrt(rows * (rows + 1) / (6 * columns))
 
 
 def beside(row: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_fea
 from zoo.datasets.files.labels import CLASSIFICATION, METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, transformed
+from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
-from zoo.graphs.neighbours import GRAPHS, MADE
+from zoo.graphs.neighbours import MADE
 from zoo.system.memory import available_memory
 
 _LOG = logging.getLogger(__name__)

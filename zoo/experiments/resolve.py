@@ -19,6 +19,7 @@ from zoo.config.options import (
 )
 from zoo.config.recipe import Recipe, divide, read_recipe, word
 from zoo.config.shipped import recipe_file, recipe_names
+from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.load import (
     dataset_problems,
     default_split,
@@ -30,7 +31,6 @@ from zoo.datasets.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
 from zoo.experiments.imports import Trust, absolute, import_sources
-from zoo.graphs.neighbours import GRAPHS
 from zoo.registry import MODELS, discover
 from zoo.training.fit import fit
 from zoo.weights.folder import CONFIG, read_config

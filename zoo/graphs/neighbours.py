@@ -1,4 +1,4 @@
-"""Graphs beside a data set: of nearest neighbours, of all within a radius, of a file, or none.
+"""Graphs that are made of features: of nearest neighbours, or of all within a radius.
 
 Neighbours of up to 50,000 nodes are exact, by scikit-learn. Of more they are approximate, by faiss:
 nodes are put into cells around centres, and a node's neighbours are looked for in the cells nearest
@@ -13,10 +13,9 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.config.options import Count, Positive, Table
+from zoo.config.options import Count, Positive
 from zoo.errors import ZooError
 from zoo.system.cache import cached
-from zoo.system.files import user_path
 from zoo.system.memory import available_memory
 
 VERSION = 2
@@ -36,15 +35,6 @@ _DIGITS = 6  # of distances, as shares of the row's largest; those beyond may be
 _TINY = 1e-30
 _ROWS = 1024  # nodes whose neighbours are looked for between two steps of the progress bar
 _SAMPLE = 256  # nodes whose neighbours within a radius are counted before all are listed
-
-
-def own(x: Tensor, ids: np.ndarray | None) -> None:
-    """The edges of the data set itself; of a table without any, none."""
-
-
-def none(x: Tensor, ids: np.ndarray | None) -> np.ndarray:
-    """No edges: every node is alone, whatever edges the data set has."""
-    return np.zeros((0, 2), np.int64)
 
 
 def knn(
@@ -118,36 +108,6 @@ def radius(
             "memory for; write a smaller radius, or `graph: {name: knn, k: 5}`."
         )
     return np.concatenate([within(rows) for rows in _watched(len(points))])
-
-
-def file(
-    x: Tensor, ids: np.ndarray | None, *, path: str, source: str = "source", target: str = "target"
-) -> np.ndarray:
-    """The edges of a table, CSV or Parquet, in the place of those of the data set.
-
-    Args:
-        path: of the table.
-        source: column with the id of one end; the number of its row where nodes have no ids.
-        target: column with that of the other.
-
-    Raises:
-        ZooError: the table cannot be read, or has an end that no node is called.
-    """
-    from zoo.datasets.files.edge_columns import EdgeColumns
-    from zoo.datasets.tables.frames import Written
-    from zoo.datasets.tables.tables import join, read_edges  # a package that imports this module
-
-    place = user_path(path)
-    names = np.arange(len(x)) if ids is None else ids
-    return join(
-        names,
-        read_edges(place, (source, target), EdgeColumns(weights="ignore"), Written())[:2],
-        place.name,
-    )
-
-
-GRAPHS = Table("graph", {"file": file, "knn": knn, "none": none, "own": own, "radius": radius})
-"""Word to `(features (N, F), ids (N,) or None, *, options) -> edges (E, 2)`; None: as they are."""
 
 
 MADE = ("knn", "radius")

@@ -7,7 +7,6 @@ style sheet has them, for a dark and a light screen. Ticks are matplotlib's.
 import html
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from zoo.errors import printable
@@ -200,73 +199,3 @@ def _label(value: float) -> str:
 
 def _short(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-PANEL, LINE = 330, 17
-"""Units of a panel from left to right, and from line to line."""
-
-OPEN = {"class_": "mark hollow any", "style": "fill: none"}
-"""Attributes of a mark through which another one is seen."""
-
-
-class Line(NamedTuple):
-    """A line of a panel.
-
-    Attributes:
-        name: of what the value is.
-        value: where its mark stands.
-        low: end of its bar.
-        high: its other end.
-        kind: number of its mark and colour.
-        beside: another number, drawn hollow.
-    """
-
-    name: str
-    value: float
-    low: float
-    high: float
-    kind: int = 0
-    beside: float | None = None
-
-
-def panel(title: str, lines: Sequence[Line]) -> str:
-    """Return values with their bars, one below the other, under a title and above an axis."""
-    ends = [end for each in lines for end in (each.low, each.high, each.beside) if end is not None]
-    x, low = spanning(ends, 118, PANEL - 16), 30 + LINE * len(lines)
-    parts = [text(title, 14, 14, class_="label")]
-    for each, shown in zip(own := x.ticks(5), labels(own), strict=True):
-        parts.append(path([(x(each), 24), (x(each), low)], class_="grid"))
-        parts.append(text(shown, x(each), low + 15, text_anchor="middle", class_="count"))
-    for place, each in enumerate(lines):
-        y, color = 24 + LINE * (place + 0.5), f"c{each.kind}"
-        parts.append(text(each.name, 110, y + 4, text_anchor="end"))
-        bar = [(x(each.low), y), (x(each.high), y)]
-        parts.append(path(bar, class_=f"whisker {color}"))
-        parts.append(marks(each.kind, [(x(each.value), y)], 4.5, class_=f"mark {color}"))
-        if each.beside is not None:
-            parts.append(marks(3, [(x(each.beside), y)], 4.5, **OPEN))
-    return "".join(parts)
-
-
-def document(made: str, said: str, drawing: str, width: float, height: float) -> str:
-    """Return a drawing as a file of its own, in the colours of `page.css`.
-
-    Args:
-        made: a comment, by whom it was written.
-        said: what can be seen in it.
-        drawing: markup.
-        width: of the drawing.
-        height: of the drawing.
-    """
-    css = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    colors, rules = css.split("* {", 1)
-    kept = [line for line in rules.splitlines() if line.startswith(_RULES)]
-    style = "\n".join([colors + "svg { font-family: system-ui, sans-serif; }", *kept])
-    ground = element("rect", width="100%", height="100%", style="fill: var(--card)")
-    inside = f"{element('title', plain(said))}<style>\n{style}\n</style>{ground}{drawing}"
-    box = f"0 0 {width:g} {height:g}"
-    return f'{made}\n<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">{inside}</svg>\n'
-
-
-_RULES = ("svg .label", "svg text", "svg .count", ".c0", ".any", ".whisker", ".mark", ".hollow",
-          ".grid")  # fmt: skip

@@ -26,6 +26,7 @@ from zoo.errors import ZooError, brief, suggestion
 from zoo.system.cache import cache_folder
 from zoo.system.files import draft_folder
 from zoo.system.http import download
+from zoo.weights import hub_files
 from zoo.weights.folder import (
     CARD,
     CONFIG,
@@ -241,7 +242,7 @@ def _obtained(name: str, entry: Entry) -> Path:
 def _fetch(address: str, folder: Path, entry: Entry) -> None:
     """Download the files of an entry, and check them."""
     if address.startswith(_HUB):
-        _from_hub(address.removeprefix(_HUB), folder)
+        hub_files.download(address.removeprefix(_HUB), folder)
         _checked(folder, entry)
         return
     for file, checksum in entry.files.items():
@@ -255,12 +256,6 @@ def _is_right(folder: Path, entry: Entry) -> bool:
         return folder.is_dir() and bool(_checked(folder, entry))
     except ZooError:
         return False
-
-
-def _from_hub(repository: str, folder: Path) -> None:
-    from zoo.weights.hub import pull
-
-    pull(repository, folder)
 
 
 def _checked(folder: Path, entry: Entry) -> Path:

@@ -18,6 +18,8 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
+from zoo.config.question import ASKED
+from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays
@@ -28,7 +30,7 @@ from zoo.datasets.generated import GENERATED
 from zoo.datasets.load.images import IMAGES
 from zoo.datasets.load.images import SPLITS as IMAGE_SPLITS
 from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
-from zoo.datasets.load.named import NAMED, NAMED_PAIRS
+from zoo.datasets.load.named import NAMED, NAMED_PAIRS, known_metric
 from zoo.datasets.load.obtain import (
     SplitFile,
     check_size,
@@ -305,6 +307,22 @@ def default_split(name: str) -> str | None:
         return read_meta(folder).split
     stem = path_of(name).stem
     return NAMED[stem].split if stem in NAMED else None
+
+
+def scored_on(recipe: Recipe) -> str:
+    """Return what scores are of, data and split: those of others are no comparison."""
+    dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
+    name = word(dataset)
+    split = word(options.pop("split", None) or default_split(name) or "")
+    asked = [f"{key} {each}" for key, each in options.items() if (key, each) != ("horizon", 1)]
+    return ", ".join(each for each in (name, split, *asked) if each)
+
+
+def metric_of(recipe: Recipe) -> str | None:
+    """Return what a recipe is measured by, None where that is not known without its data."""
+    said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
+    asked = METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    return said or asked or known_metric(word(recipe.dataset))
 
 
 def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:

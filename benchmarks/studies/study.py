@@ -1,37 +1,62 @@
-"""The result of a study, and how it is written: tables as CSV, plots as PNG."""
+"""A study: measurements beside their predictions, its command line, tables as CSV, plots as PNG.
 
-import csv
-import io
+Each other script of this folder that ends in `run(...)` is one:
+
+    python benchmarks/studies/rba_theory.py [--quick] [--out FOLDER]
+"""
+
+import argparse
+import inspect
 import itertools
 import math
+import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import AfterValidator
+import pandas as pd
+from pydantic import ValidationError, validate_call
 
-from zoo.system.files import write_whole
-
-
-def names_in(text: str) -> list[str]:
-    """Return the names that a text has with commas between."""
-    return [each.strip() for each in text.split(",")]
+from zoo import ZooError
 
 
-def _named(text: str) -> str:
-    if not all(names_in(text)):
-        raise ValueError("write names with one comma between, such as cora,chameleon")
-    return text
+def run(study: Callable[..., "Study"]) -> None:
+    """Measure, print and write what the command line asks for; exit code 1 where rows disagree.
 
-
-Names = Annotated[str, AfterValidator(_named)]
-"""Several names in one option, with commas between."""
+    Every keyword of the function is an option: `seed: int = 0` is `--seed 1`, a list `--sizes 64
+    256`. The annotations are the check.
+    """
+    parser = argparse.ArgumentParser(
+        description=inspect.getdoc(study), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, option in inspect.signature(study).parameters.items():
+        usual = option.default
+        if usual is False:
+            how: dict[str, Any] = {"action": "store_true"}
+        elif isinstance(usual, list):
+            how = {"nargs": "+", "type": type(usual[0]), "default": usual}
+        else:
+            how = {"type": type(usual), "default": usual}
+        parser.add_argument(f"--{name}", **how)
+    parser.add_argument("--out", type=Path, default=Path("studies"), metavar="FOLDER")
+    given = vars(parser.parse_args())
+    folder = given.pop("out")
+    folder.mkdir(parents=True, exist_ok=True)  # before the hours that are to be written there
+    try:
+        found = validate_call(study)(**given)
+    except (ValidationError, ZooError) as error:
+        parser.error(str(error))
+    print(found)
+    print("written:", ", ".join(map(str, write_study(found, folder))))
+    sys.exit(0 if all(row.agrees for row in found.rows) else 1)
 
 
 class Row(NamedTuple):
     """A measured quantity and its prediction.
 
-    `tolerance` is how far their ratio may be from 1; None where the prediction is an upper bound.
+    `tolerance` is how far their ratio may be from 1; None where the prediction is an upper bound,
+    infinite where what was measured is told and not judged.
     """
 
     name: str
@@ -84,6 +109,28 @@ class Study(NamedTuple):
     plots: list[Series] = []
     table: list[dict[str, Any]] = []
 
+    def __str__(self) -> str:
+        """Return the table, and the rows: measured, predicted, their ratio, do they agree."""
+        rows = [
+            {
+                "": row.name,
+                "measured": f"{row.measured:.4g}",
+                "predicted": f"{row.predicted:.4g}",
+                "ratio": f"{row.ratio:.3f}",
+                "within": _within(row.tolerance),
+                "agrees": "" if row.tolerance == math.inf else "yes" if row.agrees else "NO",
+            }
+            for row in self.rows
+        ]
+        shown = [pd.DataFrame(each, dtype=object).fillna("") for each in (self.table, rows) if each]
+        return "\n\n".join(each.to_string(index=False) for each in shown)
+
+
+def _within(tolerance: float | None) -> str:
+    if tolerance == math.inf:
+        return "not judged"
+    return "at most" if tolerance is None else f"±{tolerance:.2f}"
+
 
 def write_study(study: Study, folder: Path) -> list[Path]:
     """Write a study into a folder, which is created; return the paths.
@@ -91,41 +138,29 @@ def write_study(study: Study, folder: Path) -> list[Path]:
     `NAME.csv` has the rows, `NAME-table.csv` the table, `NAME-lines.csv` every point of the plots,
     `NAME.png` the plots; empty ones are not written.
     """
-    rows = [[*row, row.ratio, row.agrees] for row in study.rows]
-    columns = 6 if any(plot.margins for plot in study.plots) else 5
+    folder.mkdir(parents=True, exist_ok=True)
     points = [
-        [" ".join(plot.title.split()), plot.x_label, name, *point][:columns]
+        {"plot": " ".join(plot.title.split()), "x is": plot.x_label, "line": name,
+         "x": point[0], "y": point[1], "margin": point[2]}
         for plot in study.plots
         for name, (x, y) in plot.lines.items()
         for point in zip(x, y, plot.margins.get(name, [None] * len(x)), strict=True)
-    ]
-    texts = {
-        "": ([*Row._fields, "ratio", "agrees"], rows),
-        "-table": (list(study.table[0]), [list(each.values()) for each in study.table])
-        if study.table
-        else ([], []),
-        "-lines": (["plot", "x is", "line", "x", "y", "margin"][:columns], points),
-    }
+    ]  # fmt: skip
+    if not any(plot.margins for plot in study.plots):
+        points = [{key: each for key, each in point.items() if key != "margin"} for point in points]
+    rows = [{**row._asdict(), "ratio": row.ratio, "agrees": row.agrees} for row in study.rows]
     written = []
-    for name, (header, lines) in texts.items():
+    for name, lines in {"": rows, "-table": study.table, "-lines": points}.items():
         if lines:
             written.append(folder / f"{study.name}{name}.csv")
-            text = _as_csv(header, lines)
-            write_whole(written[-1], lambda path, text=text: path.write_text(text))
+            pd.DataFrame(lines, dtype=object).to_csv(written[-1], index=False)
     if study.plots:
         from matplotlib import style
 
         written.append(folder / f"{study.name}.png")
         with style.context("default"):  # whatever a matplotlibrc in the current folder says
-            write_whole(written[-1], lambda path: _draw(study, path))
+            _draw(study, written[-1])
     return written
-
-
-def _as_csv(header: list[str], lines: list[list]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([header, *lines])
-    return text.getvalue()
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -20,10 +20,10 @@ from zoo.config.options import options_of, value_problems
 from zoo.config.search import Search, changed, start_of
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
+from zoo.experiments import tune
 from zoo.experiments.resolve import load_recipe
+from zoo.experiments.tune import Tuning, search_of
 from zoo.registry import MODELS
-from zoo.studies import tuning
-from zoo.studies.tuning import Tuning, search_of
 from zoo.weights.create import list_models
 
 RECIPE = {
@@ -50,16 +50,16 @@ def test_the_first_trial_is_the_recipe_as_it_is(study):
 
 def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeypatch):
     found = Tuning(tmp_path, load_recipe(RECIPE), splits=2, device="cpu")
-    whole = tuning.fit
+    whole = tune.fit
 
     def stopped(*rest, **options):
         return whole(*rest, **options)._replace(interrupted=True)
 
-    monkeypatch.setattr(tuning, "fit", stopped)
+    monkeypatch.setattr(tune, "fit", stopped)
     with pytest.raises(KeyboardInterrupt):
         found.run(3)
     assert [each.state for each in found.trials()] == ["failed"] and found.best() is None
-    monkeypatch.setattr(tuning, "fit", whole)
+    monkeypatch.setattr(tune, "fit", whole)
     again = Tuning(tmp_path, device="cpu")
     again.run(3)
     first, second, third = again.trials()
@@ -67,8 +67,8 @@ def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeyp
     assert third.settings != first.settings
     summary = again.score()
     assert again.score()["folder"] == summary["folder"]  # test is scored once
-    monkeypatch.setattr(tuning, "run_recipe", lambda *_, **__: {**summary, "interrupted": True})
-    monkeypatch.setattr(tuning, "finished", lambda *rest: None)
+    monkeypatch.setattr(tune, "run_recipe", lambda *_, **__: {**summary, "interrupted": True})
+    monkeypatch.setattr(tune, "finished", lambda *rest: None)
     with pytest.raises(KeyboardInterrupt):
         again.score()
 
@@ -237,7 +237,7 @@ def test_what_is_worse_on_the_first_splits_is_given_up(tmp_path, monkeypatch):
     found = Tuning(tmp_path / "study", load_recipe(RECIPE), splits=8, device="cpu")
     scores = iter([0.9] * 8 + [0.1] * 8)
     monkeypatch.setattr(
-        tuning, "fit", lambda *_, **__: SimpleNamespace(val=next(scores), interrupted=False)
+        tune, "fit", lambda *_, **__: SimpleNamespace(val=next(scores), interrupted=False)
     )
     found.run(2)
     first, second = found.trials()
@@ -245,7 +245,7 @@ def test_what_is_worse_on_the_first_splits_is_given_up(tmp_path, monkeypatch):
 
 
 def test_data_is_read_once_unless_settings_change_it(study, monkeypatch):
-    monkeypatch.setattr(tuning, "prepare", lambda plan: pytest.fail("read again"))
+    monkeypatch.setattr(tune, "prepare", lambda plan: pytest.fail("read again"))
     study._prepared({"train.lr": 0.5, "model.dim": 4})
     with pytest.raises(pytest.fail.Exception, match="read again"):
         study._prepared({"dataset.nodes": 100})
@@ -350,7 +350,7 @@ def test_a_trial_is_trained_as_the_recipe_is(tmp_path):
     found = Tuning(tmp_path / "study?x{y}", load_recipe(recipe), splits=1, device="cpu")
     found.run(1)
     assert found.trials()[0].val == pytest.approx(found.score()["val"]["mean"])
-    assert (tmp_path / "study?x{y}" / tuning.TRIALS).is_file()
+    assert (tmp_path / "study?x{y}" / tune.TRIALS).is_file()
 
 
 def test_what_was_begun_with_is_not_another_trial(study, tmp_path):

@@ -9,15 +9,17 @@ trials in SQLite, and in the end the best recipe and its run, which scores the t
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 
 from zoo.config import search
@@ -33,7 +35,6 @@ from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.experiments.run_files import is_summarised, read_summary
 from zoo.registry import MODELS, Model
-from zoo.studies.study import Series, Study, write_study
 from zoo.system.disk import refuse_links, sqlite
 from zoo.system.environment import choose_device
 from zoo.system.files import held, write_whole
@@ -139,17 +140,25 @@ class Tuning:
             ZooError: every trial has failed: why.
         """
         trials, hours = self._kept("trials", trials, 40), self._kept("hours", hours, math.inf)
-        end = time.monotonic() + 3600 * hours
         failed: list[ZooError] = []
-        while self._left(trials) and time.monotonic() < end:
+
+        def objective(trial: Any) -> float:
             try:
-                self.study.optimize(self._value, n_trials=1)
+                return self._value(trial)
             except ZooError as error:
                 failed.append(error)
-            if len(failed) == len(done := self.trials()) >= 3:
+                raise
+
+        def after(study: Any, trial: Any) -> None:
+            if len(failed) == len(self.trials()) >= 3:
                 raise failed[0]
-            if done:
-                tell(done[-1], self.best())
+            tell(search.ended(trial, self.recipe.search), self.best())
+            if not self._left(trials):
+                study.stop()
+
+        if self._left(trials):
+            timeout = None if hours == math.inf else 3600 * hours
+            self.study.optimize(objective, timeout=timeout, catch=ZooError, callbacks=[after])
         if self.best() is None:
             raise failed[0] if failed else ZooError(f"no trial has ended in {self.folder}.")
 
@@ -199,13 +208,20 @@ class Tuning:
 
     def write(self) -> list[Path]:
         """Write the best recipe, the trials as a table, and a picture of the best score so far."""
-        trials = self.trials()
-        title = f"Validation {self.metric}, {word(self.recipe.model)}"
-        note = "a point is the mean over splits (pruned: those it has seen)"
-        plot = Series(title, "trials", search.lines_of(trials, self.metric), ("best so far",), True,
-                      note=note, points=("complete", "pruned"), even=True)  # fmt: skip
-        table = Study("trials", [], [plot], search.table_of(trials))
-        return [self.write_best(), *write_study(table, self.folder)]
+        trials, title = self.trials(), f"Validation {self.metric}, {word(self.recipe.model)}"
+        lines = search.lines_of(trials, self.metric)
+        points = [(title, "trials", name, *point) for name, (x, y) in lines.items()
+                  for point in zip(x, y, strict=True)]  # fmt: skip
+        tables = {
+            "trials-table.csv": pd.DataFrame(search.table_of(trials)),
+            "trials-lines.csv": pd.DataFrame(points, columns=["plot", "x is", "line", "x", "y"]),
+        }
+        written = [self.write_best(), *(self.folder / name for name in tables)]
+        for path, table in zip(written[1:], tables.values(), strict=True):
+            write_whole(path, functools.partial(table.to_csv, index=False))
+        written.append(self.folder / "trials.png")
+        write_whole(written[-1], functools.partial(_draw, lines, title))
+        return written
 
     def score(self, **watched: Any) -> dict[str, Any]:
         """Train the best recipe, unless that was done, and return the summary of its run.
@@ -298,3 +314,28 @@ class Tuning:
         if same and plan.train["loss"] == own.train["loss"]:
             return self.prepared._replace(plan=plan)
         return prepare(plan)
+
+
+_LOOKS = {
+    "complete": {"color": "#0072B2", "marker": "o", "linestyle": "", "markerfacecolor": "white"},
+    "pruned": {"color": "#D55E00", "marker": "s", "linestyle": "", "markerfacecolor": "white"},
+    "best so far": {"color": "#009E73", "linestyle": "--"},
+}
+
+
+def _draw(lines: Mapping[str, Sequence[Sequence[float]]], title: str, path: Path) -> None:
+    """Draw the scores of trials and the best so far, which Optuna draws without pruned trials."""
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    with style.context("default"):  # whatever a matplotlibrc in the current folder says
+        figure = Figure(figsize=(5, 4), layout="constrained")
+        axes = figure.subplots()
+        for name, (x, y) in lines.items():
+            axes.plot(x, y, label=name, markersize=5, **_LOOKS[name])
+        note = "a point is the mean over splits (pruned: those it has seen)"
+        axes.set(title=title, xlabel=f"trials\n{note}")
+        axes.grid(visible=True, alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize="small")
+        figure.savefig(path, format="png", dpi=120)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,22 +19,20 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat, PositiveInt
+from study import Row, Series, Study, run
+from torch import distributed, multiprocessing
 from tqdm import tqdm
 
-from zoo.config.options import Count, Positive, pick
-from zoo.datasets.load import load_graph
+import zoo
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
-from zoo.experiments.launch import run_together
-from zoo.nn.attention import ATTENTIONS, linear
-from zoo.studies.study import Row, Series, Study
+from zoo.nn.attention import linear
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
 from zoo.training.epoch import Steps
 from zoo.training.full_batch import TrainingData
-from zoo.weights.create import create_model
 
 SIZE = 256
 """Nodes per random batch, p."""
@@ -59,10 +57,10 @@ class Cost(NamedTuple):
 def rba_devices(
     *,
     quick: bool = False,
-    most: Annotated[Count, Field(le=64)] = 4,
-    nodes: Annotated[Count, Field(ge=2**12)] = 65_536,
-    dim: Count = 64,
-    budget: Positive = 1.0,
+    most: Annotated[int, Field(ge=1, le=64)] = 4,
+    nodes: Annotated[int, Field(ge=2**12)] = 65_536,
+    dim: PositiveInt = 64,
+    budget: PositiveFloat = 1.0,
 ) -> Study:
     """Memory, communication and time of 1, 2, 4 ... processes that share random batches or nodes.
 
@@ -177,7 +175,7 @@ def _measure(
     """
     ways = [(shard, each) for shard in shards for each in nodes]
     with tempfile.TemporaryDirectory() as folder:
-        run_together(count, ["zoo.studies.devices", json.dumps([ways, dim, folder, timed])])
+        multiprocessing.spawn(_work, (count, ways, dim, folder, timed), nprocs=count)
         said = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
     found: dict[str, dict[int, Cost]] = {shard: {} for shard in shards}
     for (shard, each), costs in zip(ways, zip(*said, strict=True), strict=True):
@@ -185,24 +183,32 @@ def _measure(
     return found
 
 
-def _work(ways: list[tuple[str, int]], dim: int, folder: str, timed: bool) -> None:
-    """Entry point of a process: measure memory, then time, and write the results."""
-    process_group.start()
+def _work(
+    rank: int, count: int, ways: list[tuple[str, int]], dim: int, folder: str, timed: bool
+) -> None:
+    """Measure memory, then time, in one of several processes, and write the results."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // count))
+    if count > 1:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        meeting = f"file://{folder}/meeting"
+        distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
     give_back_freed_memory()
     memory = [(_of_attention(*way, dim), _of_step(*way, dim)) for way in ways]
     keep_freed_memory()
     paces = [_pace(*way, dim) if timed else (0, 0.0, 0.0) for way in ways]
     costs = [Cost(*held, *pace) for held, pace in zip(memory, paces, strict=True)]
-    Path(folder, f"{process_group.rank()}.json").write_text(json.dumps(costs))
+    Path(folder, f"{rank}.json").write_text(json.dumps(costs))
+    process_group.leave()
 
 
 def _prepared(shard: str, nodes: int, dim: int) -> Callable[[], object]:
     """Return a training step, after one warm-up step."""
-    data = load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
+    data = zoo.load_graph({"name": "sbm", "nodes": nodes, "degree": 10, "dim": dim})
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     torch.manual_seed(0)
-    model = create_model("sgformer", dim, data.classes, dim=dim, attention=_spec(shard))
-    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)))
+    model = zoo.create_model("sgformer", dim, data.classes, dim=dim, attention=_spec(shard))
+    steps = Steps(model, TrainingData(data, split, zoo.pick(TASKS, data.task)))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     steps.train(optimiser, 0)
     return functools.partial(steps.train, optimiser, 0)
@@ -232,7 +238,7 @@ def _of_step(shard: str, nodes: int, dim: int) -> int:
 def _of_attention(shard: str, nodes: int, dim: int) -> int:
     """Return the peak memory of an attention in bytes, forward and backward, with q, k and v."""
     rows = process_group.shares(nodes)[process_group.rank()] if shard == "local" else nodes
-    attend = pick(ATTENTIONS, _spec(shard), linear, 0)
+    attend = zoo.pick(zoo.ATTENTIONS, _spec(shard), linear, 0)
 
     def call() -> None:
         torch.manual_seed(0)
@@ -244,4 +250,4 @@ def _of_attention(shard: str, nodes: int, dim: int) -> int:
 
 
 if __name__ == "__main__":
-    _work(*json.loads(sys.argv[1]))
+    run(rba_devices)

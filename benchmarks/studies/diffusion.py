@@ -30,14 +30,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from study import Row
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.graphs.adjacency import ends
+import zoo
 from zoo.models.difformer import sigmoid
 from zoo.nn import GraphAttention, linear_attention, mean
-from zoo.studies.study import Row
-from zoo.weights.create import create_model
 
 WIDTH = 8
 """Columns of the states on which layers are compared with steps."""
@@ -201,9 +200,9 @@ def unified_view(graph) -> list[Row]:
 
 def adjacency_of(graph) -> Tensor:
     """Return A of a graph with its self-loops, 0/1 (N, N): A_ij is an edge from j to i."""
-    tails, tips = ends(graph)
+    sources, targets = graph.edges()
     matrix = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
-    matrix[tips, tails] = 1
+    matrix[targets, sources] = 1
     return matrix
 
 
@@ -217,7 +216,7 @@ def edge_attention(graph, x: Tensor, layer: GraphAttention) -> Tensor:
 @torch.no_grad()
 def _apart(graph, x: Tensor, name: str, s: Tensor | None) -> float:
     """Return how far the first convolution of a model is from a step on its linear map."""
-    convolution: Any = create_model(name, WIDTH, 2, dim=WIDTH).double().stem.convolution
+    convolution: Any = zoo.create_model(name, WIDTH, 2, dim=WIDTH).double().stem.convolution
     if convolution.bias is not None:
         torch.nn.init.normal_(convolution.bias)
     z = convolution.linear(x)
@@ -235,7 +234,7 @@ def _apart(graph, x: Tensor, name: str, s: Tensor | None) -> float:
 def _of_attention(graph, z: Tensor, options: dict[str, Any]) -> float:
     """Return how far DIFFormer's layer, without norm and graph, is from its step of size alpha."""
     made = {"dim": WIDTH, "alpha": 0.3, "norm": "none", "dropout": 0.0, "use_graph": False}
-    layer: Any = create_model("difformer", WIDTH, 2, **made, **options).double().layers[0]
+    layer: Any = zoo.create_model("difformer", WIDTH, 2, **made, **options).double().layers[0]
     q, k = (functional.linear(z, each.weight, each.bias) for each in (layer.query, layer.key))
     if options.get("qk_norm") == "frobenius":
         q, k = q / q.norm(), k / k.norm()

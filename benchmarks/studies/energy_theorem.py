@@ -1,4 +1,4 @@
-"""The theorem of DIFFormer measured as it stands; it is derived in `zoo.studies.diffusion`."""
+"""The theorem of DIFFormer measured as it stands; it is derived in `diffusion.py`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from diffusion import DIFFUSIVITIES, Bound, Energy, adjacency_of, diffuse, energy_of, normalised
+from study import OVER_SEEDS, Row, Series, Study
 from torch import Tensor
 
 from zoo.nn import mean
-from zoo.studies.diffusion import (
-    DIFFUSIVITIES,
-    Bound,
-    Energy,
-    adjacency_of,
-    diffuse,
-    energy_of,
-    normalised,
-)
-from zoo.studies.study import OVER_SEEDS, Row, Series, Study
 
 DIM = 8
 """Width of the states of the theorem."""

@@ -1,5 +1,6 @@
 """Pages of recipes: up to date, true to the recipes, and made for every folder."""
 
+import itertools
 import re
 import shutil
 from xml.etree import ElementTree
@@ -8,15 +9,22 @@ import numpy as np
 import pytest
 import yaml
 from scipy import stats
+from scripts import script
 
 from zoo.config.shipped import recipe_folder
-from zoo.datasets.load import default_split
+from zoo.datasets.load.by_name import default_split, metric_of
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
-from zoo.reports.recipe_pages import outdated, pages, write_pages
-from zoo.reports.results import metric_of, results_page, results_picture
+
+SCRIPT = script("pages")
+outdated, write_pages = SCRIPT.outdated, SCRIPT.write_pages
+results_page, results_picture = SCRIPT.results_page, SCRIPT.results_picture
 
 MODELS = sorted(path.name for path in recipe_folder().iterdir() if path.is_dir())
+
+
+def pages(folder):
+    return SCRIPT.pages(folder, SCRIPT.read_recipes(folder))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +42,7 @@ def folder(tmp_path):
 
 def test_every_page_is_up_to_date(made):
     old = [str(path) for path in outdated(made)]
-    assert not old, f"run `zoo pages` in the checkout: it writes {', '.join(old)}"
+    assert not old, f"run `make pages` in the checkout: it writes {', '.join(old)}"
 
 
 def test_a_new_recipe_makes_the_pages_old(folder):
@@ -48,7 +56,7 @@ def test_a_new_recipe_makes_the_pages_old(folder):
 
 def test_a_file_of_someone_else_is_kept(folder):
     (folder / "mlp" / "README.md").write_text("My notes.")
-    with pytest.raises(ZooError, match="was not written by `zoo pages`"):
+    with pytest.raises(ZooError, match="was not written by `make pages`"):
         write_pages(folder)
     assert (folder / "mlp" / "README.md").read_text() == "My notes."
 
@@ -122,14 +130,20 @@ def test_a_folder_that_is_no_models(tmp_path):
 
 
 def test_a_folder_without_recipes(tmp_path):
-    with pytest.raises(ZooError, match="zoo pages recipes"):
+    with pytest.raises(ZooError, match="such as `recipes`"):
         pages(tmp_path)
 
 
-def test_the_command_says_what_it_wrote(command, folder):
-    assert "up to date" in "".join(map(str, command("pages", folder)))
+def test_the_command_says_what_it_wrote(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["pages.py", str(folder)])
+    SCRIPT.main()
+    assert "up to date" in capsys.readouterr().out
     (folder / "README.md").unlink()
-    assert f"written: {folder / 'README.md'}" in "".join(map(str, command("pages", folder)))
+    SCRIPT.main()
+    assert f"written: {folder / 'README.md'}" in capsys.readouterr().out
+    (folder / "README.md").write_text("My notes.")
+    with pytest.raises(SystemExit, match="move it, and write them again"):
+        SCRIPT.main()
 
 
 SCORES = {  # model to test scores on cora, citeseer, actor and karate
@@ -266,40 +280,38 @@ def test_what_is_asked_otherwise_is_a_table_of_its_own_and_unknown_metrics_have_
     assert f"## chickenpox, {split}\n" in found and f"## chickenpox, {split}, horizon 12" in found
 
 
-def panels(recipes):
-    """The texts of each panel of the picture and its marks, by title."""
-    drawing = ElementTree.fromstring(results_picture(recipes))
-    name = "{http://www.w3.org/2000/svg}"
-    found = {}
-    for each in drawing.iter(f"{name}g"):
-        title, *words = [text.text for text in each.iter(f"{name}text")]
-        found[title] = words, [path.get("class") for path in each.iter(f"{name}path")]
-    return found
-
-
 def test_the_picture_has_the_models_of_each_table_in_the_order_of_their_scores(tmp_path):
-    drawn = panels(measured(tmp_path))
-    assert len(drawn) == 5 and "mean rank, 3 data sets" in drawn
+    panels = dict(SCRIPT._panels(SCRIPT._groups(measured(tmp_path))))
+    assert len(panels) == 5 and "mean rank, 3 data sets" in panels
     for place, name in enumerate(("cora", "citeseer", "actor", "karate")):
         known = {model: own[place] for model, own in SCORES.items() if own[place]}
-        words, marks = next(each for title, each in drawn.items() if title.startswith(name))
-        names = [each for each in words if each in SCORES]
-        assert names == sorted(known, key=lambda model: -known[model])
-        assert marks.count("mark hollow any") == len(known)  # each has a published number
-        assert [each for each in marks if each[:6] == "mark c"] == [
-            "mark c0" if model == "sgformer" else "mark c1" for model in names
-        ]
+        lines = next(lines for title, lines in panels.items() if title.startswith(name))
+        assert [each.name for each in lines] == sorted(known, key=lambda model: -known[model])
+        for each in lines:
+            assert each.value == known[each.name] and each.published is not None
+            assert (each.low, each.high) == pytest.approx((each.value - 0.01, each.value + 0.01))
+            assert each.attends == (each.name == "sgformer")
 
 
-def test_the_picture_shows_how_far_scores_are_apart(tmp_path):
-    one, two = (each.model_copy(update={"expect": None}) for each in measured(tmp_path)[:5:4])
-    drawing = ElementTree.fromstring(results_picture([one, two]))
-    bars = [path.get("d") for path in drawing.iter() if "whisker" in (path.get("class") or "")]
-    (low, high), (other, _) = ([float(x) for x in re.findall(r"[ML]([\d.]+) ", bar)]
-                               for bar in bars)  # fmt: skip
-    own = (one.verified, two.verified)
-    apart = (own[0].test - own[1].test) / (2 * own[0].std)
-    assert (low - other) / (high - low) == pytest.approx(apart, abs=0.1)
+def test_the_picture_is_text_in_the_colours_of_the_screen(tmp_path):
+    drawn = results_picture(measured(tmp_path))
+    texts = [each.text for each in ElementTree.fromstring(drawn).iter() if each.tag[-4:] == "text"]
+    assert texts.count("gcn") == 5 and f"karate, {default_split('karate')}: accuracy" in texts
+    style = drawn[: drawn.index("</style>")]
+    for light, dark in SCRIPT.COLORS.values():
+        assert light in style and dark in style and light not in drawn[len(style) :]
+
+
+def test_a_page_of_other_results_has_another_picture(folder):
+    recipes, docs = folder / "recipes", folder / "docs"
+    docs.mkdir()
+    shutil.copytree(recipe_folder() / "mlp", recipes / "mlp")
+    picture = docs / "plots" / "results.svg"
+    assert picture in write_pages(recipes) and not write_pages(recipes)
+    picture.unlink()
+    assert write_pages(recipes) == [picture]
+    (recipes / "mlp" / "mlp-cora.yaml").unlink()
+    assert picture in write_pages(recipes)
 
 
 def test_what_the_program_itself_misses_and_what_would_have_ranked_higher_is_said(tmp_path):
@@ -309,3 +321,45 @@ def test_what_the_program_itself_misses_and_what_would_have_ranked_higher_is_sai
     page = results_page([*found, other])
     assert "| FAIL, the program misses it |" in page and "| PASS, the program misses it |" in page
     assert "The best would be gcn-cora-wide for gcn-cora." in page
+
+
+def largest_by_hand(table, fewest):
+    """Return the rows and columns of the largest part without gaps, by trying every choice."""
+    columns = list(dict.fromkeys(name for known in table.values() for name in known))
+    best = (0, 0)
+    for count in range(fewest, len(columns) + 1):
+        for chosen in itertools.combinations(columns, count):
+            rows = [row for row in table if all(name in table[row] for name in chosen)]
+            if len(rows) > 1:
+                best = max(best, (len(rows), count))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_largest_part_without_gaps_is_found(seed):
+    draw = np.random.default_rng(seed)
+    known, fewest = draw.random((7, 6)) < draw.random(), int(draw.integers(1, 4))
+    table = {
+        row: {column: 0.5 for column, there in zip("123456", cells, strict=True) if there}
+        for row, cells in zip("abcdefg", known.tolist(), strict=True)
+    }
+    rows, columns = SCRIPT.largest_complete_part(table, fewest)
+    assert (len(rows), len(columns)) == largest_by_hand(table, fewest)
+    assert all(column in table[row] for row in rows for column in columns)
+    assert rows == [row for row in table if row in rows]
+
+
+def test_a_model_of_other_data_sets_alone_does_not_cost_others_theirs():
+    """Counting data sets, those of `lone` are more than those of `gcn`, which shares them."""
+    shared = dict.fromkeys(["cora", "citeseer", "actor"], 0.5)
+    lone = dict.fromkeys(["cora", "digits", "karate", "photo", "cs"], 0.5)
+    table = {"lone": lone, "gcn": shared, "mlp": shared}
+    assert SCRIPT.largest_complete_part(table, 3) == (["gcn", "mlp"], ["cora", "citeseer", "actor"])
+
+
+def test_the_critical_difference_is_that_of_the_source():
+    """Demšar (JMLR 2006): 1.25 for 4 rows and 14 columns, q 2.569; table 5a has others."""
+    assert SCRIPT.critical_difference(4, 14) == pytest.approx(2.569 * (20 / 84) ** 0.5, abs=1e-3)
+    for rows, quantile in {2: 1.960, 3: 2.343, 6: 2.850, 10: 3.164}.items():
+        apart = quantile * (rows * (rows + 1) / 60) ** 0.5
+        assert SCRIPT.critical_difference(rows, 10) == pytest.approx(apart, abs=2e-3)

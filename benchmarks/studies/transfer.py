@@ -12,14 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from scipy import stats
+from study import OVER_SEEDS, Row, Series, Study, run
 from tqdm import tqdm
 
-from zoo.config.options import Count, Spec
-from zoo.experiments.resolve import load_recipe
-from zoo.experiments.run import run_recipe
-from zoo.studies.study import OVER_SEEDS, Names, Row, Series, Study, names_in
+from zoo import load_recipe, run_recipe
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"name": "gcn", "dim": 64, "layers": 2, "norm": "none", "residual": False},
@@ -39,7 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 BASELINES = ("gcn",)
 
-SOURCE, TARGETS = "twitch-de", "twitch-engb,twitch-fr,twitch-ru"
+SOURCE, TARGETS = "twitch-de", ["twitch-engb", "twitch-fr", "twitch-ru"]
 
 LABELS = (1, 5, 50)
 """Percentages of the target's labels for training; another 10 are for validation."""
@@ -75,32 +73,32 @@ def transfer_study(
     *,
     quick: bool = False,
     source: Annotated[str, Field(min_length=1)] = SOURCE,
-    targets: Names = TARGETS,
+    targets: Annotated[list[str], Field(min_length=1)] = TARGETS,
     seeds: Annotated[int, Field(ge=2)] = 5,
-    epochs: Count = 60,
+    epochs: PositiveInt = 60,
 ) -> Study:
     """Test score of fine-tuned models and of models from scratch, against the share of labels.
 
     Args:
         quick: two models, one target, one share of the labels, two seeds, few epochs.
         source: the data set of the pretraining.
-        targets: data sets with the same features and classes, separated by commas.
+        targets: data sets with the same features and classes.
         seeds: number of pairs of runs.
         epochs: of every training on a target; pretraining has twice as many.
     """
-    names = names_in(targets)
     labels, models = LABELS, list(MODELS)
     if quick:
-        names, labels, models, seeds, epochs = names[:1], LABELS[1:2], models[:2], 2, 10
+        targets, labels, models = targets[:1], LABELS[1:2], models[:2]
+        seeds, epochs = 2, min(epochs, 10)
     found: dict[tuple[str, str, int], Pair] = {}
-    total = len(models) * (1 + len(names) * len(labels))
+    total = len(models) * (1 + len(targets) * len(labels))
     # tqdm draws on standard error, and nothing at all where that is not a terminal.
     with tempfile.TemporaryDirectory() as folder, tqdm(total=total, disable=None) as bar:
         for model in models:
             at = Path(folder)
             weights = _train(at, model, source, "ratio-80-10-10", list(range(seeds)), 2 * epochs)
             bar.update()
-            for target in names:
+            for target in targets:
                 for share in labels:
                     split = {"name": "ratio", "train": share, "val": 10, "test": 90 - share}
                     found[model, target, share] = _pair(
@@ -108,13 +106,13 @@ def transfer_study(
                     )
                     bar.update()
     table = [_line(*key, pair) for key, pair in found.items()]
-    rows = [] if quick else _rows(found, names)  # two pairs are too few for a claim
-    plots = [draw(found, each) for draw in (_scores, _gains) for each in names]
+    rows = [] if quick else _rows(found, targets)  # two pairs are too few for a claim
+    plots = [draw(found, each) for draw in (_scores, _gains) for each in targets]
     return Study("transfer", rows, plots, table)
 
 
 def _pair(
-    at: Path, model: str, target: str, split: Spec, weights: Path, seeds: int, epochs: int
+    at: Path, model: str, target: str, split: dict[str, Any], weights: Path, seeds: int, epochs: int
 ) -> Pair:
     every = list(range(seeds))
     scratch = _train(at, model, target, split, every, epochs)
@@ -131,7 +129,7 @@ def _train(
     at: Path,
     model: str,
     dataset: str,
-    split: Spec,
+    split: str | dict[str, Any],
     seeds: list[int],
     epochs: int,
     weights: Path | None = None,
@@ -213,3 +211,7 @@ def _gains(found: dict[tuple[str, str, int], Pair], target: str) -> Series:
     note = "bars: 95 % confidence interval of the paired differences"
     title = f"Gain over scratch on {target}"
     return Series(title, LABELLED, lines, ("no gain",), True, margins, note)
+
+
+if __name__ == "__main__":
+    run(transfer_study)

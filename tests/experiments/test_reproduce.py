@@ -9,10 +9,9 @@ import pytest
 from zoo.cli import result_tables
 from zoo.config.recipe import Verified
 from zoo.errors import ZooError
-from zoo.experiments import launch
+from zoo.experiments import launch, reproduce
+from zoo.experiments.reproduce import reproductions, write_verified
 from zoo.experiments.resolve import load_recipe, resolve
-from zoo.studies import reproduction
-from zoo.studies.reproduction import reproductions, write_verified
 
 pytestmark = pytest.mark.usefixtures("preloaded_processes")
 
@@ -37,9 +36,9 @@ def shipped(tmp_path, monkeypatch):
         for name, text in texts.items():
             (tmp_path / f"{name}.yaml").write_text(text)
         paths = {name: tmp_path / f"{name}.yaml" for name in texts}
-        monkeypatch.setattr(reproduction, "recipe_names", lambda: list(paths))
+        monkeypatch.setattr(reproduce, "recipe_names", lambda: list(paths))
         monkeypatch.setattr(
-            reproduction, "load_recipe", lambda source, *rest: load_recipe(
+            reproduce, "load_recipe", lambda source, *rest: load_recipe(
                 paths.get(source, source) if isinstance(source, str) else source, *rest)
         )  # fmt: skip
         return paths
@@ -67,7 +66,7 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     found = recipe.verified
     assert found.test == pytest.approx(rows["good"]["test"], abs=1e-4) and found.seeds == [0, 1]
     assert found.sha256 == recipe.sha256 and set(found.versions) == {"torch", "dgl"}
-    monkeypatch.setattr(reproduction, "train_apart", None)  # nothing is trained again
+    monkeypatch.setattr(reproduce, "train_apart", None)  # nothing is trained again
     assert [row["state"] for row in reproductions(**given, only="g*")] == ["PASS"]
     recorded = resolve(load_recipe(paths["good"], ["train.capture=true"]))  # to the same numbers
     assert launch.finished(recorded, given["runs"])
@@ -80,7 +79,7 @@ def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
     (folder,) = (tmp_path / "runs").iterdir()
     (folder / "summary.json").unlink()  # as if it had been killed between two seeds
     (folder / "seed-1" / "result.json").unlink()
-    monkeypatch.setattr(reproduction, "train_apart", None)
+    monkeypatch.setattr(reproduce, "train_apart", None)
     told = []
     (again,) = reproductions(hours=math.inf, runs=tmp_path / "runs", tell=told.append)
     assert told == [f"one: goes on in {folder}"] and again == {**row, "seconds": again["seconds"]}
@@ -95,7 +94,7 @@ def test_a_cpu_takes_as_long_as_was_measured_on_one(shipped, monkeypatch, gpu, h
                      sha256=recipe.sha256)  # fmt: skip
     write_verified(recipe, found)
     pace = {"seconds_per_epoch": 0.5}
-    monkeypatch.setattr(reproduction, "train_apart", lambda *_, **__: pace)
+    monkeypatch.setattr(reproduce, "train_apart", lambda *_, **__: pace)
     (row,) = reproductions(hours=0.1, device="cpu")
     assert row["state"] == "too long" and row["hours"] == pytest.approx(hours)
 
@@ -106,7 +105,7 @@ def test_an_error_of_one_leaves_the_others_alone(shipped, tmp_path, monkeypatch)
     def fail(plan, *_, **__):
         raise ZooError(f"{plan.recipe.name} was killed")
 
-    monkeypatch.setattr(reproduction, "train_apart", fail)
+    monkeypatch.setattr(reproduce, "train_apart", fail)
     rows = list(reproductions(hours=math.inf, runs=tmp_path / "runs"))
     assert [(row["state"], row["sentence"]) for row in rows] == [
         ("error", "one was killed"), ("error", "two was killed")]  # fmt: skip

@@ -6,30 +6,27 @@ of its own. All are then evaluated on the same test nodes in the same way.
 
 from __future__ import annotations
 
-import json
-import sys
+import multiprocessing
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat, PositiveInt
+from study import Row, Study, run
 from tqdm import tqdm
 
-from zoo.config.options import Count, Positive, Rate, pick
-from zoo.datasets.load import load_graph, prepare_on_disk
+import zoo
+from zoo.datasets.load import prepare_on_disk
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
-from zoo.experiments.launch import run_together
-from zoo.registry import Model
-from zoo.studies.study import Row, Study
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
 from zoo.training.epoch import Steps
 from zoo.training.full_batch import TrainingData
 from zoo.training.mini_batch import Neighbours
-from zoo.weights.create import create_model
 
 ASKED = 20_000
 """Number of test nodes on which every model is evaluated."""
@@ -61,11 +58,11 @@ class Found(NamedTuple):
 def batching_study(
     *,
     quick: bool = False,
-    nodes: Annotated[Count, Field(ge=100 * PARTS)] = 2_000_000,
-    steps: Count = 100,
-    dim: Count = 64,
-    noise: Positive = 1.0,
-    dropout: Rate = 0.0,
+    nodes: Annotated[int, Field(ge=100 * PARTS)] = 2_000_000,
+    steps: PositiveInt = 100,
+    dim: PositiveInt = 64,
+    noise: PositiveFloat = 1.0,
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ) -> Study:
     """Time, memory and test score of mini-batches: random nodes, clusters, sampled neighbours.
 
@@ -142,30 +139,27 @@ def _line(name: str, found: Found) -> dict[str, Any]:
     }
 
 
-def _measured(graph: str, batching: dict[str, Any], *options) -> Found:
+def _measured(*what) -> Found:
     """Return the result of one strategy, measured in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        said = Path(folder, "found.json")
-        work = json.dumps([str(said), graph, batching, *options])
-        run_together(1, ["zoo.studies.batching", work])
-        return Found(**json.loads(said.read_text()))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
+        return apart.submit(_apart, *what).result()
 
 
-def _work(said: str, *what) -> None:
-    """Entry point of a process: train, evaluate, and write the result."""
+def _apart(*what) -> Found:
+    """Train, evaluate, and return the result."""
     keep_freed_memory()
     with own_peak() as peak:
         found = _trained(*what)
-    Path(said).write_text(json.dumps({**found, "memory": max(peak)}))
+    return Found(**found, memory=max(peak))
 
 
 def _trained(
     graph: str, batching: dict[str, Any], steps: int, dim: int, dropout: float
 ) -> dict[str, float]:
-    data = load_graph(graph)
+    data = zoo.load_graph(graph)
     split = make_split("ratio-50-25-25", data.y, None, seed=0)
     torch.manual_seed(0)
-    model = create_model(
+    model = zoo.create_model(
         "sgformer",
         data.x.shape[1],
         data.classes,
@@ -175,7 +169,7 @@ def _trained(
         graph_layers=3,
         graph_dropout=dropout,
     )
-    on = TrainingData(data, split, pick(TASKS, data.task))
+    on = TrainingData(data, split, zoo.pick(TASKS, data.task))
     start = time.perf_counter()
     over = Steps(model, on, batching=batching, evaluation="batches")
     ready = time.perf_counter() - start
@@ -197,7 +191,7 @@ def _trained(
     }
 
 
-def _test_score(model: Model, on: TrainingData) -> float:
+def _test_score(model: zoo.Model, on: TrainingData) -> float:
     """Return the metric on some test nodes, each answered from its sampled neighbourhood."""
     nodes = on.split.test[:: max(1, len(on.split.test) // ASKED)]
     asked = Neighbours(on.data, nodes, "cpu", fanouts=[10, 10], size=2_000)
@@ -223,4 +217,4 @@ class _Counted:
 
 
 if __name__ == "__main__":
-    _work(*json.loads(sys.argv[1]))
+    run(batching_study)

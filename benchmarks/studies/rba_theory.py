@@ -15,13 +15,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
+from study import Row, Series, Study, run
 from torch import Tensor
 
-from zoo.config.options import Count, Seed
 from zoo.nn.attention import softmax
 from zoo.nn.random_batch_attention import RandomBatchAttention
-from zoo.studies.study import Row, Series, Study
 
 DIM = 3
 """Dimension D of the space: particles are on its unit sphere."""
@@ -41,8 +40,8 @@ class Particles(NamedTuple):
 def rba_theory(
     *,
     quick: bool = False,
-    seed: Seed = 0,
-    particles: Annotated[Count, Field(ge=4 * LARGEST, multiple_of=LARGEST)] = 1024,
+    seed: NonNegativeInt = 0,
+    particles: Annotated[int, Field(ge=4 * LARGEST, multiple_of=LARGEST)] = 1024,
 ) -> Study:
     """Lemmas 2 and 3, Theorem 1, and the bias of softmax inside batches.
 
@@ -204,3 +203,7 @@ def _mean_of_set(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _slope(x: list[float], y: list[float] | np.ndarray) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+if __name__ == "__main__":
+    run(rba_theory)

@@ -1,6 +1,7 @@
 """Fine-tuning by its settings: what is best by validation, beside loaded weights and scratch.
 
-    python benchmarks/finetuning.py [--models gcn,sgformer] [--labels 1] [--seeds 5] [--default]
+    python benchmarks/studies/finetuning.py [--models gcn,sgformer] [--labels 1] [--seeds 5]
+        [--default]
 
 Each model is trained on twitch-de; another country follows with few labels for training and 10 %
 for validation. A setting is a factor of the rate of the pretraining, a share of the epochs to warm
@@ -14,8 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from transfer import MODELS, SOURCE, TARGETS
+
 import zoo
-from zoo.studies.transfer import MODELS, SOURCE, TARGETS
 
 RATE, DECAY, EPOCHS = 0.01, 5e-4, 60
 DEFAULT = "rate x 1, warm-up 0, frozen none"
@@ -53,7 +55,7 @@ def scores(folder: Path, model: str, labels: float, seeds: int, tried: dict) -> 
     pretrained = run(folder, model, {"name": SOURCE, "split": "ratio-80-10-10"},
                      list(range(seeds)), epochs=2 * EPOCHS)["folder"]  # fmt: skip
     found: dict[str, list[tuple]] = {name: [] for name in ("scratch", *tried)}
-    for target in TARGETS.split(","):
+    for target in TARGETS:
         split = {"name": "ratio", "train": labels, "val": 10, "test": 90 - labels}
         for seed in range(seeds):
             data, every = {"name": target, "split": split}, [seed]
@@ -88,7 +90,7 @@ def main() -> None:
             below = sum(val < first - 1e-9 for (val, _), (first, _)
                         in zip(pairs, found["loaded"], strict=True))  # fmt: skip
             print(f"{name:<44} {_mean(pairs, 0):>10.4f} {_mean(pairs, 1):>7.4f} {below:>13}")
-        for number, target in enumerate(TARGETS.split(",")):
+        for number, target in enumerate(TARGETS):
             own = slice(number * given.seeds, (number + 1) * given.seeds)
             print(f"{target}, validation and test:", ", ".join(
                 f"{name} {_spread(found[name][own], 0)}, {_spread(found[name][own], 1)}"

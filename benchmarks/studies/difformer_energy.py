@@ -1,6 +1,6 @@
 """Where the layers of DIFFormer lower the energy that they are derived from, and where not.
 
-`zoo.studies.diffusion` has the theorem and its step sizes. It is about states in the unit ball,
+`diffusion.py` has the theorem and its step sizes. It is about states in the unit ball,
 weights that are a function of the distance, and nothing else in a layer. Measured is the theorem as
 it stands; what the zoo's model adds to it, a thing at a time; and what training makes of it.
 Distances are in units of the longest state of a model, and lambda is one over the mean mass of a
@@ -18,17 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from pydantic import Field
-from tqdm import tqdm
-
-from zoo.config.options import Count, Few, Seed
-from zoo.datasets import Dataset
-from zoo.datasets.load import load_data
-from zoo.errors import ZooError
-from zoo.experiments.run import run_recipe
-from zoo.registry import Model
-from zoo.studies.diffusion import DIFFUSIVITIES, adjacency_of, energy_of, unified_view
-from zoo.studies.energy_theorem import (
+from diffusion import DIFFUSIVITIES, adjacency_of, energy_of, unified_view
+from energy_theorem import (
     MIDDLE,
     NEITHER,
     Falls,
@@ -39,9 +30,11 @@ from zoo.studies.energy_theorem import (
     spread,
     theorem,
 )
-from zoo.studies.study import OVER_SEEDS, Row, Series, Study
-from zoo.weights.create import create_model
-from zoo.weights.load import load
+from pydantic import Field, NonNegativeInt, PositiveInt
+from study import OVER_SEEDS, Row, Series, Study, run
+from tqdm import tqdm
+
+from zoo import Dataset, Model, ZooError, create_model, load, load_data, run_recipe
 
 STEPS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.4)
 """Step sizes tau of the theorem; the `alpha` of a model are those up to 1."""
@@ -77,11 +70,11 @@ LARGEST = 5000
 def difformer_energy(
     *,
     quick: bool = False,
-    seed: Seed = 0,
+    seed: NonNegativeInt = 0,
     seeds: Annotated[int, Field(ge=2, le=100)] = 10,
-    layers: Few = 8,
+    layers: PositiveInt = 8,
     dataset: Annotated[str, Field(min_length=1)] = "digits",
-    epochs: Count = 40,
+    epochs: PositiveInt = 40,
 ) -> Study:
     """Energy of DIFFormer before and after each layer, against its theorem and its step size.
 
@@ -117,11 +110,11 @@ def _small(name: str) -> Dataset:
     """Return a data set whose pairs of nodes are few enough."""
     data = load_data(name)
     if not isinstance(data, Dataset):
-        raise ZooError(f"{name} is not one graph; name one, such as dataset=digits.")
+        raise ZooError(f"{name} is not one graph; name one, such as --dataset digits.")
     if data.graph.num_nodes() > LARGEST:
         raise ZooError(
             f"{name} has {data.graph.num_nodes():,} nodes, and the energy is a sum over all pairs; "
-            f"name a graph of at most {LARGEST:,} nodes, such as dataset=digits."
+            f"name a graph of at most {LARGEST:,} nodes, such as --dataset digits."
         )
     return data
 
@@ -274,3 +267,7 @@ def _by_layer(title: str, found: dict[str, list[list[float]]]) -> Series:
     lines[NEITHER] = (x, [1.0] * len(x))
     dashed = (*(each for each in found if each.endswith("trained")), NEITHER)
     return Series(title, "layer", lines, dashed, margins=margins, note=OVER_SEEDS)
+
+
+if __name__ == "__main__":
+    run(difformer_energy)
