@@ -21,8 +21,9 @@ from typing import NamedTuple
 import psutil
 import torch
 
+from zoo.distributed.launcher import run_team
+from zoo.distributed.team import Team
 from zoo.errors import ZooError
-from zoo.experiments.launch import run_together
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.experiments.run_files import read_summary
 from zoo.weights.load import read_weights
@@ -80,7 +81,7 @@ def begin(case: Case, runs: Path, full: bool) -> psutil.Process:
         if case.how == "two processes":
             os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
             words = [case.model, case.how, str(runs), "full" if full else "small"]
-            run_together(2, ["kills", "--work", *words])
+            run_team(Team(2), "kills", "--work", *words, silent=True)
         else:
             work(case, runs, full)
     except ZooError as error:

@@ -554,6 +554,7 @@ def _in_colors_of_the_screen(drawn: str) -> str:
         drawn = drawn.replace(light, f"var(--{name})")
     drawn = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", drawn)
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"\s*\n\s*", " ", drawn)
     light, dark = (
         " ".join(f"--{name}: {pair[side]};" for name, pair in COLORS.items()) for side in (0, 1)
     )

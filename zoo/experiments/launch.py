@@ -95,18 +95,6 @@ def launch(
     return run_team(team, "zoo", *sys.argv[1:])
 
 
-def run_together(processes: int, words: list[str]) -> None:
-    """Run a module with its arguments in several processes, in silence.
-
-    Raises:
-        ZooError: one of them has failed; says what it printed last.
-    """
-    from zoo.distributed.launcher import run_team
-    from zoo.distributed.team import Team
-
-    run_team(Team(processes), *words, silent=True)
-
-
 def train_apart(plan: Plan, device: str, runs: Path, **how: Any) -> dict[str, Any]:
     """Train a plan in a process of its own, progress on standard error; return its summary.
 
