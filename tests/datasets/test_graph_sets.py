@@ -219,7 +219,8 @@ def test_classes_of_lists_may_be_unknown(labels, classes, names):
         (torch.tensor([], dtype=int), r"`y` has the shape \(0,\)"),
         (10**9, "graph 2 of the list has the label 1000000000; number the classes 0, 1, 2"),
         (-2, "graph 2 of the list has the label -2"),
-        ([0, 1], "of the type int, list; write a class for each"),
+        ([0, 1], r"`y` has the shape \(2,\), and a graph has one class"),
+        (True, "of the type bool, int; write a class for each"),
     ],
 )
 def test_what_is_no_class_of_a_graph_is_said(label, said):
