@@ -113,6 +113,20 @@ def test_edges_of_networkx_are_an_array():
     assert Dataset.from_arrays(graph.edges, ids=[0, 1, 2]).graph.num_edges() == 7
 
 
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [(1, "write `weight: edge_attr` to weigh"), (3, "write `edge_features: edge_attr` to read")],
+)
+def test_the_advice_on_data_of_edges_fits_its_shape(width, said):
+    given = pyg(y=None, edge_attr=torch.ones(3, width))
+    with pytest.raises(ZooError, match=f"{said}.*or `weights: ignore`"):
+        Dataset.from_pyg(given)
+    with pytest.raises(ZooError, match="write `weight: edge_weight` to weigh"):
+        Dataset.from_pyg({**given, "edge_attr": torch.ones(3, 2), "edge_weight": torch.ones(3)})
+    option = said.split("`")[1].split(": ")[0]
+    assert Dataset.from_pyg(given, **{option: "edge_attr"}).graph.edata
+
+
 # Lists of graphs
 
 
@@ -326,7 +340,10 @@ def test_labels_of_dgl_have_names_or_are_unknown():
             {"labels": {"a": LABELS, "b": LABELS}},
             "several labels, 'a', 'b'; write which, `label: a`",
         ),
-        ({"labels": {"a": LABELS}, "label": "c"}, "there are no labels 'c'"),
+        (
+            {"labels": {"a": LABELS}, "label": "c"},
+            "there are no labels 'c' of the graphs; choose from a",
+        ),
     ],
 )
 def test_labels_that_are_no_classes_of_graphs(how, said):
@@ -335,6 +352,10 @@ def test_labels_that_are_no_classes_of_graphs(how, said):
 
 
 def test_other_lists_of_dgl():
+    with pytest.raises(ZooError, match=r"a batch of graphs; write a list, dgl.unbatch\(graph\)"):
+        Dataset.from_dgl(dgl.batch(graphs_of_dgl()), labels=LABELS)
+    with pytest.raises(ZooError, match="no labels 'y' of the graphs; write `labels`"):
+        Dataset.from_dgl(graphs_of_dgl(), label="y")
     with pytest.raises(ZooError, match="number 1 of the list is an int, and no DGLGraph"):
         Dataset.from_dgl([of_dgl(), 3])
     with pytest.raises(ZooError, match="a list of pairs of both"):

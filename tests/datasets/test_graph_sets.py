@@ -135,6 +135,8 @@ def test_weights_say_which_labels_they_read(tmp_path, model):
     [
         ({"graph_labels": None}, "no TINY_graph_labels.txt: a class for each graph"),
         ({"graph_labels": "1\n2\n"}, "of the graphs 1 to 3, and 2 graphs have a label"),
+        ({"graph_labels": "1, 0\n-1, 1\n1, 1\n"}, "labels.txt has 2 numbers a line, and one is"),
+        ({"graph_indicator": "1,1\n" * 6}, "graph_indicator.txt has 2 numbers a line, and one is"),
         ({"graph_labels": "1\n0.5\n1\n"}, "graph_labels.txt holds something else than lines of"),
         ({"graph_indicator": "1\n2\n1\n2\n2\n3\n"}, "number them from 1"),
         ({"graph_indicator": "1\n1\n1\n3\n3\n3\n"}, "graph 2 has no nodes"),

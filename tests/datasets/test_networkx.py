@@ -62,6 +62,15 @@ def test_vectors_of_any_kind(values):
     assert read(values, columns="a.1").x.tolist() == [[2]] * 3
 
 
+def test_a_name_that_is_a_place_in_a_list_as_well():
+    graph = path([[1.0, 2]] * 3)
+    for node in graph:
+        graph.nodes[node]["a.1"] = 5.0
+    with pytest.raises(ZooError, match="'a.1', which is also a place in the list 'a'; rename one"):
+        Dataset.from_networkx(graph)
+    assert Dataset.from_networkx(graph, columns="a").x.tolist() == [[1, 2]] * 3
+
+
 @pytest.mark.parametrize("key", [0, ("a", 1), 1.5])
 def test_names_that_are_no_text(key):
     data = read([1.0, 2, 3], key)

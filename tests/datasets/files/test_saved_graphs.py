@@ -111,6 +111,8 @@ def test_what_pyg_keeps_in_processed(tmp_path):
     torch.save((data, slices), path)
     found = load_data(path, task=GRAPHS)
     assert found.graphs.sizes.tolist() == [3, 4] * 3 and found.y.tolist() == [0, 1] * 3
+    torch.save((data, slices, {"num_node_labels": 2}, collections.OrderedDict), path)
+    assert load_data(path).y.tolist() == [0, 1] * 3  # as those of TU are kept
     torch.save((one(y=torch.tensor([0, 1, 0])), None, collections.OrderedDict), path)
     alone = load_graph(path)
     assert alone.y.tolist() == [0, 1, 0] and len(alone.x) == 3

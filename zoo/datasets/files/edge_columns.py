@@ -1,7 +1,7 @@
 """Which edge data are weights and features; plain arrays of data that lists or tensors hold."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -42,8 +42,12 @@ class EdgeColumns(NamedTuple):
                 "features. Leave `edge_features` out, or join the kinds into one table."
             )
 
-    def named(self, names: Sequence[Any]) -> str | None:
+    def named(self, names: Sequence[Any], wide: Collection[Any] = ()) -> str | None:
         """Return which of the names is the weight, None where none is.
+
+        Args:
+            names: of all that edges have.
+            wide: those of several numbers for each edge, which no weight is.
 
         Raises:
             ZooError: there are some, and nothing says what they are; or one that is named is not.
@@ -55,11 +59,12 @@ class EdgeColumns(NamedTuple):
         if self.features and self.weight is None and self.weights is None:
             return None
         others = [each for each in names if each not in self.features]
-        return weight_name(others, self.weight, self.weights)
+        return weight_name(others, self.weight, self.weights, wide)
 
     def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
         """Return `weights` (E,), `edge_features` (E, F) and their names of edge data, or None."""
-        named = self.named(list(data))
+        shapes = {name: getattr(each, "shape", ()) for name, each in data.items()}
+        named = self.named([*data], [name for name, shape in shapes.items() if shape[1:] > (1,)])
         features = [several_columns(each, data[each]) for each in self.features]
         names = [
             name if each.shape[1] == 1 else f"{name}[{column}]"
@@ -73,8 +78,10 @@ class EdgeColumns(NamedTuple):
         }
 
 
-def weight_name(names: Sequence[Any], weight: str | None, weights: Weights) -> str | None:
-    """Return which edge data of these names are weights; None: none.
+def weight_name(
+    names: Sequence[Any], weight: str | None, weights: Weights, wide: Collection[Any] = ()
+) -> str | None:
+    """Return which edge data of these names are weights; None: none. `wide` are no weights.
 
     Raises:
         ZooError: there are some, and nothing says which to use or that they are ignored.
@@ -95,9 +102,11 @@ def weight_name(names: Sequence[Any], weight: str | None, weights: Weights) -> s
         return names[0]
     if not names:
         raise ZooError("weights: the edges have none to use; leave it out.")
+    one = next((each for each in names if each not in wide), None)
+    fix = f"`edge_features: {names[0]}` to read features of them"
+    fix = fix if one is None else f"`weight: {one}` to weigh them by it"
     raise ZooError(
-        f"the edges have {held}; write `weight: {names[0]}` to weigh them by it, or "
-        "`weights: ignore` to read the graph without them."
+        f"the edges have {held}; write {fix}, or `weights: ignore` to read the graph without them."
     )
 
 

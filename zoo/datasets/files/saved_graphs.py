@@ -260,7 +260,10 @@ def _set_of_saved(
 ) -> GraphSetArrays:
     """Return graphs of DGL, and the labels that are with them, as a set."""
     if label is not None and label not in labels:
-        raise ZooError(f"label: there are no labels {label!r}; {suggestion(label, labels)}")
+        fix = (
+            suggestion(label, labels) if labels else "write `labels` of a list, in a file with it."
+        )
+        raise ZooError(f"label: there are no labels {label!r} of the graphs; {fix}")
     if label is None and len(labels) > 1:
         held = ", ".join(map(repr, labels))
         raise ZooError(f"there are several labels, {held}; write which, `label: {min(labels)}`.")
@@ -363,7 +366,7 @@ def unpacked(held: Any) -> Any:
     Raises:
         ZooError: it is a set whose graphs have several kinds of nodes, saved as one.
     """
-    joined = isinstance(held, tuple) and len(held) in (2, 3) and _is_graph(held[0])
+    joined = isinstance(held, tuple) and len(held) > 1 and _is_graph(held[0])
     if joined and _are_slices(held[1]):
         data = held[0].to_dict() if hasattr(held[0], "to_dict") else held[0]
         return data if held[1] is None else _separated(data, held[1])
@@ -602,7 +605,6 @@ def _classes() -> list[type]:
     except ImportError:
         return []
     edges = [getattr(data, name) for name in ("DataEdgeAttr", "DataTensorAttr")]
-    edges += [storage.AttrType] if hasattr(storage, "AttrType") else []
     return [
         Data,
         HeteroData,
@@ -623,7 +625,8 @@ def _held(path: Path, error: Exception) -> str:
     known = {f"{each.__module__}.{each.__qualname__}" for each in _classes()}
     held = sorted({*held} - known)
     if not held:
-        return f" ({cause(error).partition('. ')[0]}); {_WANTED}"
+        said = str(error).partition("WeightsUnpickler error:")[2].strip().partition("\n\n")[0]
+        return f" ({said[:160] or cause(error).partition('. ')[0]}); {_WANTED}"
     others = [each for each in held if not each.startswith("torch_geometric.")]
     fix = next((said for start, said in _ADVICE.items() for each in held if each.startswith(start)),
                _OF_CLASSES if others or known else _OF_PYG)  # fmt: skip

@@ -53,6 +53,13 @@ def from_networkx(
         if name in wanted
     }
     columns = {name: each for own in spread.values() for name, each in own.items()}
+    if len(columns) < sum(map(len, spread.values())):
+        both = next(name for name in spread if any(name in own for own in spread.values()
+                                                   if own is not spread[name]))  # fmt: skip
+        raise ZooError(
+            f"the nodes have the attribute {both!r}, which is also a place in the list "
+            f"{both.rpartition('.')[0]!r}; rename one."
+        )
     for option in ("label", "split_column", "columns", *OF_TEXT):
         for each in listed(getattr(choice, option)) or []:
             if each not in keys and each not in columns:
