@@ -195,6 +195,8 @@ def as_trained(
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
+    if "nodes" in options_of(reader) and "nodes" not in own:  # a table, whose column it is
+        kept.pop("label", None)
     if reader is read_tables:
         if not path.is_dir() and "edges" not in own:
             kept = {key: each for key, each in kept.items() if key not in _OF_EDGES}

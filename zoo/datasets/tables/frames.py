@@ -253,8 +253,8 @@ def _arrow(path: Path, read):
     except (pyarrow.ArrowException, OSError) as error:
         line = " ".join(str(error).split())[:160]
         raise ZooError(
-            f"{path.name} cannot be read as Parquet ({line}). Write it again, for example with "
-            "pandas: frame.to_parquet(path)."
+            f"{path.name} cannot be read as Parquet ({line}). If it is none, or cut short, write "
+            "it with pandas: frame.to_parquet(path)."
         ) from None
 
 
