@@ -108,6 +108,27 @@ def test_another_object_is_told_which_door_is_its_own(door, given):
     assert said in text and "\n" not in text
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"features": networkx.path_graph(3)}, "`features` is to be .* is a networkx.Graph"),
+        ({"features": "x.csv"}, r"the text 'x.csv'; write zoo.load_data\(path\)"),
+        ({"features": {"a": [1, 2, 3]}}, "`features` is to be .* is a dict of 'a'"),
+        ({"labels": "label"}, "`labels` is to be an array with a row .* the text 'label'"),
+        ({"labels": 3}, "`labels` is to be .* is an int"),
+        ({"ids": [0, 1, 2], "masks": [[1, 0, 0]]}, "a dict of train, val, test, and not a list"),
+    ],
+)
+def test_what_is_no_array_of_nodes(how, said):
+    with pytest.raises(ZooError, match=said):
+        Dataset.from_arrays([[0, 1]], **how)
+
+
+def test_a_block_is_no_graph():
+    with pytest.raises(ZooError, match="a block of a sampler"):
+        Dataset.from_dgl(dgl.to_block(of_dgl()))
+
+
 def test_edges_of_networkx_are_an_array():
     graph = networkx.path_graph(3)
     assert Dataset.from_arrays(graph.edges, ids=[0, 1, 2]).graph.num_edges() == 7

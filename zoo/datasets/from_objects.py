@@ -206,6 +206,8 @@ class FromObjects:
             return cast(Self, made)
         if not isinstance(held, DGLGraph):
             raise objects.other_object("from_dgl reads a DGLGraph, or a list of them", graph)
+        if held.is_block:
+            raise ZooError("this is a block of a sampler, a part of a graph; write the graph.")
         if held.batch_size > 1 and labels is not None:
             raise ZooError("this is a batch of graphs; write a list, dgl.unbatch(graph).")
         _refuse_of_sets(labels=labels, degrees=degrees)

@@ -208,6 +208,17 @@ def test_the_advice_on_labels_works_for_them(given, classes):
     assert Dataset.from_arrays(EDGES[:1], np.eye(3), told).y.tolist() == classes
 
 
+def test_what_a_mask_of_numpy_hides_is_missing():
+    hidden = [False, False, True]
+    for values, names in (([0, 1, 0], None), (["a", "b", "b"], ("a", "b"))):
+        data = Dataset.from_arrays(EDGES[:1], np.eye(3), np.ma.masked_array(values, hidden))
+        assert data.y.tolist() == [0, 1, -1] and data.labels == names
+    with pytest.raises(ZooError, match="`node_features` is not finite at row 2"):
+        Dataset.from_arrays(EDGES[:1], np.ma.masked_array(np.eye(3), [hidden] * 3).T, [0, 1, 0])
+    plain = np.ma.masked_array(np.eye(3, dtype=int))
+    assert Dataset.from_arrays(EDGES[:1], plain, [0, 1, 0]).x.tolist() == np.eye(3).tolist()
+
+
 def test_fractions_are_no_classes():
     with pytest.raises(ZooError, match="such as 0.5: write `task: node-regression`") as caught:
         Dataset.from_arrays(EDGES[:1], np.eye(3), [0.5, 1, float("nan")])
@@ -233,6 +244,8 @@ def test_tables_of_pandas_with_holes_and_words():
     assert Dataset.from_arrays(EDGES[:1], frame.fillna(0), [0, 1, 0]).x[1].tolist() == [0, 1]
     with pytest.raises(ZooError, match=r"row 1, column 0 \('a'\); .*frame.fillna"):
         Dataset.from_arrays(EDGES[:1], frame, [0, 1, 0])
+    ends = pandas.DataFrame(EDGES, columns=["a", "b"]).astype("Int64").assign(b=EDGES[:, 1])
+    assert Dataset.from_arrays(ends, X, Y).graph.num_edges() == 10
     with pytest.raises(ZooError, match="column 'b' is no number.*get_dummies"):
         Dataset.from_arrays(EDGES[:1], frame.assign(b=list("xyz")), [0, 1, 0])
 

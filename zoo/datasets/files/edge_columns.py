@@ -154,7 +154,7 @@ def array_of(values: Any, name: str) -> np.ndarray:
     """Return what is like an array as one: a list, a table, a matrix of scipy, a tensor on a GPU.
 
     Numbers of 8 or 16 bits with a fraction, such as bfloat16, of which numpy has not all, become
-    float32.
+    float32; what is missing, in pandas or behind a mask of numpy, NaN.
 
     Args:
         values: what is read.
@@ -177,7 +177,23 @@ def array_of(values: Any, name: str) -> np.ndarray:
             f"`{name}` cannot be read as an array of numbers: it is a {type(values).__name__} "
             f"({cause(error)})."
         ) from error
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        found = found.astype(float if found.dtype.kind in "iufb" else object)
+        found[np.ma.getmaskarray(values)] = np.nan  # among text it is missing, too
+        return found
+    if found.dtype == object and hasattr(values, "dtypes"):  # a table of pandas with holes
+        return _of_table(values, found)
     return found.astype(np.float32) if _is_short(found.dtype.name) else found
+
+
+def _of_table(table: Any, found: np.ndarray) -> np.ndarray:
+    """Return a table of pandas as numbers where all of its columns are, else as it is found."""
+    kinds = {getattr(each, "kind", "O") for each in np.atleast_1d(table.dtypes)}
+    if found.ndim != 2 or not kinds <= {*"iufb"}:
+        return found
+    numbers = table.to_numpy(np.float64, na_value=np.nan)
+    whole = kinds <= {*"iu"} and not np.isnan(numbers).any()
+    return table.to_numpy(np.int64) if whole else numbers
 
 
 def sparse_of(values: Any) -> Any | None:

@@ -49,7 +49,13 @@ def from_arrays(
     Raises:
         ZooError: nothing says how many nodes there are, or an id that no node has.
     """
-    known = [each for each in (features, labels, ids) if each is not None]
+    given = {"features": features, "labels": labels, "ids": ids}
+    for name, each in given.items():
+        if each is not None:
+            need_arrays(f"`{name}` is to be an array with a row for each node", each, matrix=True)
+    if masks is not None and not isinstance(masks, Mapping):
+        raise ZooError(f"masks are a dict of {', '.join(PARTS)}, and not {described(masks)}.")
+    known = [each for each in given.values() if each is not None]
     if not known:
         raise ZooError("nothing says how many nodes there are; give features, labels or ids.")
     if not (shape := shape_of(known[0])):
@@ -90,7 +96,6 @@ def _features(features: Any, name: str) -> np.ndarray | sparse.csr_array:
                 "columns of numbers (pandas.get_dummies of words), or the table into a file, of "
                 "which `zoo.load_graph` reads words, dates and text."
             )
-        return features.to_numpy(np.float64, na_value=np.nan)
     return found
 
 
