@@ -1,13 +1,17 @@
 """The one kind of error that its reader can fix, what a check of data finds, and suggestions."""
 
+import contextlib
 import difflib
+import gzip
 import importlib
 import inspect
 import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +97,52 @@ def of_file(path: Path, error: ZooError) -> ZooError:
     """
     said = re.sub(rf"^{re.escape(path.name)}(?=[: ])", "", str(error))
     return ZooError(f"{path}{': ' if said == str(error) else ''}{said}")
+
+
+def cause(error: BaseException) -> str:
+    """Return what a library has raised, its type and the beginning of what it says.
+
+    >>> cause(KeyError("vector_float"))
+    "KeyError: 'vector_float'"
+    """
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said[:160]}" if said else type(error).__name__
+
+
+DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
+"""What is raised for a file that is cut short or damaged, and for none that is whole."""
+
+
+@contextlib.contextmanager
+def reading(path: Path, what: str, less: str = "keep fewer columns") -> Iterator[None]:
+    """Say of what a reader raises which file it was reading, as what, and the library's own words.
+
+    That is not to say that the file is damaged: a reader may not know its form.
+
+    Args:
+        path: of the file.
+        what: it is read as.
+        less: what to do where there is not enough memory.
+
+    Raises:
+        ZooError: what was raised, beginning with the path; of a `ZooError` its own text.
+    """
+    try:
+        yield
+    except ZooError as error:
+        raise of_file(path, error) from None
+    except MemoryError:
+        raise ZooError(f"{path}: it does not fit into memory; {less}.") from None
+    except DAMAGE as error:
+        raise ZooError(
+            f"{path}: a file is damaged, or cut short ({cause(error)}); fetch or write it again."
+        ) from error
+    except Exception as error:  # readers of ten formats raise nearly anything
+        raise ZooError(
+            f"{path}: it cannot be read as {what} ({cause(error)}). Write it otherwise; what "
+            "another program can read goes through zoo.Dataset.from_networkx, from_pyg, from_dgl, "
+            "from_scipy or from_arrays."
+        ) from error
 
 
 def optional(module: str, extra: str, user: str) -> Any:

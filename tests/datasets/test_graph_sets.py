@@ -135,6 +135,8 @@ def test_weights_say_which_labels_they_read(tmp_path, model):
     [
         ({"graph_labels": None}, "no TINY_graph_labels.txt: a class for each graph"),
         ({"graph_labels": "1\n2\n"}, "of the graphs 1 to 3, and 2 graphs have a label"),
+        ({"graph_labels": "1, 0\n-1, 1\n1, 1\n"}, "labels.txt has 2 numbers a line, and one is"),
+        ({"graph_indicator": "1,1\n" * 6}, "graph_indicator.txt has 2 numbers a line, and one is"),
         ({"graph_labels": "1\n0.5\n1\n"}, "graph_labels.txt holds something else than lines of"),
         ({"graph_indicator": "1\n2\n1\n2\n2\n3\n"}, "number them from 1"),
         ({"graph_indicator": "1\n1\n1\n3\n3\n3\n"}, "graph 2 has no nodes"),
@@ -219,7 +221,8 @@ def test_classes_of_lists_may_be_unknown(labels, classes, names):
         (torch.tensor([], dtype=int), r"`y` has the shape \(0,\)"),
         (10**9, "graph 2 of the list has the label 1000000000; number the classes 0, 1, 2"),
         (-2, "graph 2 of the list has the label -2"),
-        ([0, 1], "of the type int, list; write a class for each"),
+        ([0, 1], r"`y` has the shape \(2,\), and a graph has one class"),
+        (True, "of the type bool, int; write a class for each"),
     ],
 )
 def test_what_is_no_class_of_a_graph_is_said(label, said):

@@ -201,6 +201,9 @@ def test_edges_need_ids_and_a_word_on_weights(tmp_path):
     roads = write(tmp_path / "roads.csv", [("north", "south", 3)], "source,target,km")
     with pytest.raises(ZooError, match="edges are between ids"):
         series_of_table(path, time="t", target="y", edges=str(roads))
+    for option in ({"weight": "km"}, {"weights": "use"}, {"edge_columns": ["a", "b"]}):
+        with pytest.raises(ZooError, match=f"{[*option][0]}: it is about a table of edges"):
+            series_of_table(path, time="t", target="y", **option)
     path = write(tmp_path / "sales.csv", two_stores())
     with pytest.raises(ZooError, match="'km'.*weights: ignore"):
         read(path, edges=str(roads))
@@ -435,9 +438,10 @@ def test_it_is_read_by_its_path(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "no JSON, or a damaged file"),
+        ("{", r"no JSON \(JSONDecodeError: Expecting property.*`FX`"),
         ("[1]", "a list of JSON; write an object with `edges`"),
         ({"edges": EDGES}, "it holds 'edges'; write an object"),
+        ({"edges": EDGES, "X": Y, "y": Y}, "holds `X` and `y`, and one is read"),
         ({"edges": EDGES, "FX": [[1, 2], [3]]}, "`FX` is no table of numbers"),
         ({"edges": EDGES, "FX": [["a", "b", "c"]] * 9}, "`FX` is no table of numbers"),
         ({"edges": EDGES, "FX": [[1, 2, 1e99]] * 9}, "`FX` is no table of numbers"),

@@ -456,8 +456,22 @@ def test_lists_of_ids(tmp_path, monkeypatch):
     said = f"has 1 nodes in more than one part, such as {ids[known[0]]}; leave"
     with pytest.raises(ZooError, match=said):
         make_split(spec, CLASSES, None, seed=0, ids=ids)
+    np.savez(tmp_path / "split.npz", val=known[20:30])
+    np.save(tmp_path / "val.npy", known[20:30])
+    for name, said in (
+        ("split.npz", "split.npz is a zip, as .npz,"),
+        ("val.npy", "an array of nu"),
+    ):
+        with pytest.raises(
+            ZooError, match=rf"{said}.*no text; .*numpy.savetxt\('file.txt'"
+        ) as caught:
+            make_split({**spec, "val": name}, CLASSES, None, seed=0, ids=ids)
+        assert "iconv" not in str(caught.value)
+    np.savetxt("val.txt", ids[np.load("val.npy")], fmt="%s")  # as it says
+    again = make_split({**spec, "val": "val.txt"}, CLASSES, None, seed=0, ids=ids)
+    assert again.sha256 == split.sha256
     (tmp_path / "val").unlink()
-    with pytest.raises(ZooError, match="val cannot be read"):
+    with pytest.raises(ZooError, match=r"val cannot be read \(FileNotFoundError"):
         make_split(spec, CLASSES, None, seed=0, ids=ids)
 
 

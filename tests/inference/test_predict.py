@@ -435,6 +435,26 @@ def test_answers_do_not_depend_on_what_else_is_asked(write, tmp_path):
         torch.testing.assert_close(answers(some, "some"), whole[some], rtol=1e-5, atol=1e-6)
 
 
+def test_options_of_what_new_data_have_not_are_left_out(tmp_path):
+    """They are refused where nothing reads them, and nobody could take them back."""
+    (tmp_path / "new.csv").write_text("id,x,kind\n1,2,a\n")
+    (tmp_path / "new.mtx").write_text("")
+    of_edges = {"weight": "w", "edge_features": "f", "weights": "use", "source": "a", "target": "b"}
+    then = {"name": "old", "label": "kind", **of_edges}
+    table, matrix = (str(tmp_path / each) for each in ("new.csv", "new.mtx"))
+    assert as_trained(table, then) == {"label": "kind", "name": table}
+    with_edges = {"name": table, "edges": "e.csv"}
+    assert as_trained(with_edges, then) == {**then, **with_edges}
+    assert as_trained(matrix, then) == {"weights": "use", "name": matrix}
+    with_nodes = {"name": matrix, "nodes": table}
+    assert as_trained(with_nodes, then) == {"label": "kind", "weights": "use", **with_nodes}
+    (tmp_path / "nodes-a.csv").write_text("id,x,kind\n1,2,a\n")
+    folder = str(tmp_path)
+    for label in ("a.kind", "kind"):
+        assert as_trained(folder, {"name": "old", "label": label})["label"] == label
+    assert "label" not in as_trained(folder, {"name": "old", "label": "a.sort"})
+
+
 def test_a_table_is_read_as_the_weights_need_it(tmp_path, caplog):
     """Other separators, further columns and kinds that training had not."""
     rows = pd.DataFrame({"x": np.arange(40) % 2, "town": ["1", "2"] * 20, "label": list("ab") * 20})

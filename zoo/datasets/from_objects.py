@@ -1,6 +1,7 @@
 """Data sets of arrays and of other libraries' graphs, and what is done to their features first."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -13,16 +14,26 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table, pick
 from zoo.config.recipe import word
 from zoo.datasets.files import objects
-from zoo.datasets.files.edge_arrays import Direction, Duplicates
+from zoo.datasets.files.edge_arrays import Direction, Duplicates, check_words
 from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_set_arrays import GraphSetArrays
+from zoo.datasets.files.labels import check_task_of_graphs
 from zoo.datasets.files.matrices import from_scipy
-from zoo.datasets.files.node_kinds import of_dgl
+from zoo.datasets.files.saved_graphs import (
+    from_dgl,
+    from_dgl_list,
+    from_pyg,
+    from_pyg_list,
+    unpacked,
+)
+from zoo.datasets.samples import Samples
 from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.split_columns import without_split
 from zoo.dgl import DGLGraph
+from zoo.errors import ZooError
 
 
 def raw(x: Tensor) -> Tensor:
@@ -91,6 +102,45 @@ def _standardised(x: Tensor, moments: Tensor) -> Tensor:
     return ((x.double() - moments[0]) / moments[1]).to(x.dtype)
 
 
+def _is_dgl(each: Any) -> bool:
+    """Return whether what is first in a list begins a set of graphs of DGL."""
+    return isinstance(each[0] if isinstance(each, list | tuple) and each else each, DGLGraph)
+
+
+def _refuse_of_sets(**given: Any) -> None:
+    """Refuse options of sets of graphs where there is one graph."""
+    for option, value in given.items():
+        if value is not None:
+            raise ZooError(f"`{option}` is of a list of graphs, and this is one; leave it out, or "
+                           "write a list. Labels of nodes are node data.")  # fmt: skip
+
+
+def _set_of_graphs(
+    read: Callable[[], GraphSetArrays],
+    name: str,
+    task: str | None,
+    *,
+    split: str | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    **others: Any,
+) -> Samples:
+    """Return graphs as `Samples`, with those options of one graph that a set has.
+
+    Raises:
+        ZooError: an option that it has not, or another task than its own.
+    """
+    check_task_of_graphs(task)
+    usual = {"features": "raw", "relations": "together"}
+    if told := [each for each, given in others.items() if given != usual.get(each)]:
+        fix = ", ".join(("label", "feature", "weight", "weights", "edge_features", "degrees",
+                         "split", "duplicates", "direction", "name"))  # fmt: skip
+        raise ZooError(f"`{told[0]}` is no option of a set of graphs; these are: {fix}.")
+    check_words(duplicates, direction)
+    made = Samples.of_graphs(name, read(), duplicates=duplicates, direction=direction)
+    return made if split is None else dataclasses.replace(made, split=split)
+
+
 class FromObjects:
     """The ways to make a `Dataset` of what is in memory."""
 
@@ -138,10 +188,11 @@ class FromObjects:
         Raises:
             ZooError: the arrays do not fit together, or the labels not the task.
         """
+        objects.need_arrays("from_arrays reads edges (E, 2), numbers of nodes or ids", edges)
         features, masks = without_split(features, masks, feature_names)
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
         given = {"weights": weights, "edge_features": edge_features}
-        found = {key: objects.writable(x) for key, x in given.items() if x is not None}
+        found = {key: objects.writable(x, key) for key, x in given.items() if x is not None}
         arrays = arrays._replace(**found)
         common = {"duplicates": duplicates, "direction": direction}
         return cls.of_arrays(name, arrays, task=task, **common)
@@ -149,20 +200,42 @@ class FromObjects:
     @classmethod
     def from_dgl(
         cls,
-        graph: DGLGraph,
+        graph: DGLGraph | Sequence[Any],
         *,
+        labels: Any = None,
         label: str | None = None,
         feature: str | None = None,
         weight: str | None = None,
         weights: Weights = None,
         edge_features: Names | None = None,
+        degrees: int | None = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_dgl`."""
+        """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_dgl`.
+
+        Of a list of them, or a data set of DGL, it is a `zoo.datasets.samples.Samples`: `labels`
+        are the classes of the graphs, `degrees` makes columns for the degrees of their nodes.
+        """
         choice = EdgeColumns.of(weight, weights, edge_features)
-        arrays = of_dgl(graph, label, feature, choice, task)
+        if isinstance(graph, tuple) and len(graph) == 2 and isinstance(graph[1], Mapping):
+            graphs, own = graph  # as dgl.load_graphs returns them
+            graph = graphs[0] if len(graphs) == 1 and not own else graphs
+            labels = own or None if labels is None else labels
+        held = graph if isinstance(graph, DGLGraph) else unpacked(graph)
+        if isinstance(held, list) and held and _is_dgl(held[0]):
+            own = (label, feature, choice, degrees)
+            made = _set_of_graphs(lambda: from_dgl_list(held, labels, *own), name, task, **common)
+            return cast(Self, made)
+        if not isinstance(held, DGLGraph):
+            raise objects.other_object("from_dgl reads a DGLGraph, or a list of them", graph)
+        if held.is_block:
+            raise ZooError("this is a block of a sampler, a part of a graph; write the graph.")
+        if held.batch_size > 1 and labels is not None:
+            raise ZooError("this is a batch of graphs; write a list, dgl.unbatch(graph).")
+        _refuse_of_sets(labels=labels, degrees=degrees)
+        arrays = from_dgl(held, label, feature, choice, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -175,21 +248,27 @@ class FromObjects:
         weight: str | None = None,
         weights: Weights = None,
         edge_features: Names | None = None,
+        degrees: int | None = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
     ) -> Self:
         """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_pyg`.
 
-        Of a list of them, each with a label `y`, it is a `zoo.datasets.samples.Samples`.
+        Of a list of them, or a data set of PyG, each with a label such as `y`, it is a
+        `zoo.datasets.samples.Samples`; `degrees` makes columns for the degrees of their nodes.
         """
-        from zoo.datasets.files.saved_graphs import from_pyg, from_pyg_list  # these import this one
-        from zoo.datasets.samples import Samples
-
-        if isinstance(data, list | tuple):
-            return cast(Self, Samples.of_graphs(name, from_pyg_list(data, edge_features)))
         choice = EdgeColumns.of(weight, weights, edge_features)
-        arrays = from_pyg(data, label, feature, choice, task)
+        held = unpacked(data)
+        one = held[0] if isinstance(held, list) and held else held
+        if not (hasattr(one, "to_dict") or isinstance(one, Mapping)) or hasattr(one, "iloc"):
+            raise objects.other_object("from_pyg reads Data of PyG, or a list of them", data)
+        if isinstance(held, list):
+            own = (label, feature, choice, degrees)
+            made = _set_of_graphs(lambda: from_pyg_list(held, *own), name, task, **common)
+            return cast(Self, made)
+        _refuse_of_sets(degrees=degrees)
+        arrays = from_pyg(held, label, feature, choice, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -213,6 +292,10 @@ class FromObjects:
         **common: Any,
     ) -> Self:
         """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
+        import networkx
+
+        if not isinstance(graph, networkx.Graph):
+            raise objects.other_object("from_networkx reads one graph of NetworkX", graph)
         choice = Columns(None, label, split_column, columns, one_hot, None, task, text, dates,
                          missing=missing, numbers=numbers)  # fmt: skip
         arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
@@ -234,6 +317,8 @@ class FromObjects:
 
         Its entries are weights of edges where `weights` is `use`.
         """
+        what = "an adjacency matrix of SciPy or an array of numbers, a row and a column per node"
+        objects.need_arrays(f"the matrix is to be {what}", adjacency, matrix=True)
         known = features is not None or labels is not None
         features, masks = without_split(features, None, None)
         nodes = objects.from_arrays([], features, labels, masks, task=task) if known else None

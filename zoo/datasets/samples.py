@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec
-from zoo.datasets.canonical import canonical
+from zoo.datasets.canonical import graph_of
+from zoo.datasets.files.edge_arrays import Direction, Duplicates
+from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays
 from zoo.datasets.files.labels import ACCURACY, GRAPHS
 from zoo.datasets.tokenizer import Tokenizer
@@ -130,22 +132,31 @@ class Samples(Separate):
     transform: Spec = "raw"
 
     @classmethod
-    def of_graphs(cls, name: str, arrays: GraphSetArrays, readout: Readout = "mean") -> Samples:
-        """Make a data set of checked arrays of many graphs."""
+    def of_graphs(
+        cls,
+        name: str,
+        arrays: GraphSetArrays,
+        readout: Readout = "mean",
+        duplicates: Duplicates = "mean",
+        direction: Direction = "both",
+    ) -> Samples:
+        """Make a data set of checked arrays of many graphs; the options are those of one."""
         sizes = np.bincount(arrays.owners)
         first = np.cumsum(sizes) - sizes
         owners = arrays.owners[arrays.edges[:, 0]]
         order = np.argsort(owners, kind="stable")
         cuts = np.searchsorted(owners[order], np.arange(1, len(sizes)))
-        of_edges = arrays.edge_features
-        graphs = [
-            canonical(
+        graphs = []
+        for number, rows in enumerate(np.split(order, cuts)):
+            one = GraphArrays(
                 arrays.edges[rows] - first[number],
-                nodes=int(sizes[number]),
-                edge_features=None if of_edges is None else of_edges[rows],
+                np.full(sizes[number], -1),
+                arrays.features[:0],
+                weights=None if arrays.weights is None else arrays.weights[rows],
+                edge_features=None if arrays.edge_features is None else arrays.edge_features[rows],
+                form=None if arrays.forms is None else arrays.forms[number],
             )
-            for number, rows in enumerate(np.split(order, cuts))
-        ]
+            graphs.append(graph_of(one, duplicates, direction, "together"))
         return cls(
             name=name,
             graphs=StoredGraphs(graphs, torch.arange(len(graphs))),

@@ -36,6 +36,9 @@ from zoo.weights.folder import CONFIG, changed_files, read_config
 _OF_A_FILE = ("name", "nodes", "edges", "path", "features", "split")
 """Options of training that are of its own files, or known to the weights."""
 
+_OF_EDGES = ("weight", "weights", "edge_features", "source", "target")
+"""Options of a table of edges, which a table of nodes alone has not."""
+
 _OF_COLUMNS = ("id", "label", "columns", *OF_NODES, *OF_TEXT)
 
 
@@ -163,7 +166,11 @@ def as_trained(
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
+    if "nodes" in options_of(reader) and "nodes" not in own:  # a table, whose column it is
+        kept.pop("label", None)
     if reader is read_tables:
+        if not path.is_dir() and "edges" not in own:
+            kept = {key: each for key, each in kept.items() if key not in _OF_EDGES}
         held = set(node_columns(path, Written({**kept, **own}.get("separator"))))
         kept = {key: _present(key, each, held) for key, each in kept.items()}
         of_kinds = path.is_dir() and kinds_of(path)
@@ -201,8 +208,8 @@ def _present(option: str, given: Any, held: set[str]) -> Any:
     if option not in _OF_COLUMNS or given is None:
         return given
     names = [each.strip() for each in given.split(",")] if isinstance(given, str) else given
-    if option == "label":
-        return given if set(names) <= held else None
+    if option == "label":  # of one of several kinds of nodes it is `kind.column`
+        return given if {n if n in held else n.partition(".")[2] for n in names} <= held else None
     found = [each for each in names if each in held]
     return found[0] if found and option in ("id", *OF_NODES) else found
 

@@ -15,7 +15,7 @@ import torch
 from pyarrow import parquet
 from scipy import sparse
 
-from zoo import ZooError, load_graph
+from zoo import ZooError, load_data, load_graph
 from zoo.datasets.load import read_graph
 from zoo.datasets.load.check_in_memory import check_graph
 
@@ -188,7 +188,8 @@ BAD = {
         ["Source, Target alone", "edges.csv"]),
     "Excel": (file("nodes.xlsx", b"PK\x03\x04"), ["'.xlsx'", ".csv"]),
     # Parquet
-    "truncated Parquet": (frames({"id": ["a", "b"], "x": [1, 2]}, cut=300), ["Parquet", "damaged"]),
+    "truncated Parquet": (
+        frames({"id": ["a", "b"], "x": [1, 2]}, cut=300), ["cannot be read as Parquet", "footer"]),
     "beheaded Parquet": (frames({"id": ["a", "b"], "x": [1, 2]}, cut=-300), ["Parquet"]),
     "text called Parquet": (tables(suffix="parquet"), ["nodes.parquet", "Parquet"]),
     "ids of NaN": (frames({"id": [1.0, np.nan], "x": [1, 2]}), ["'id'", "row 2"]),
@@ -208,6 +209,8 @@ BAD = {
     "dates in Parquet": (
         frames({"id": ["a", "b"], "x": pandas.to_datetime(["2020-01-01"] * 2)}), ["'x'"]),
     # npz, prepared and scipy
+    "two tasks": (
+        arrays(task=np.array(["node-binary", "node-regression"])), ["`task` has 2 words"]),
     "objects": (arrays(node_labels=np.array([{}, {}])), ["never unpickled"]),
     "a pickle called npz": (file("g.npz", pickle.dumps(Trap())), ["never unpickled"]),
     "a pickled array": (arrays(edges=np.array([[Trap(), 1]], object)), ["never unpickled"]),
@@ -222,22 +225,28 @@ BAD = {
     # other programs
     "mtx that is not square": (file("g.mtx", MTX + "3 4 1\n1 2\n"), ["(3, 4)"]),
     "mtx cut short": (file("g.mtx", MTX + "3 3 2\n1 2\n"), ["damaged"]),
-    "mtx with something behind": (file("g.mtx", MTX.encode() + b"3 3 1\n1 2\x99"), ["damaged"]),
+    "mtx with something behind": (
+        file("g.mtx", MTX.encode() + b"3 3 1\n1 2\x99"), ["cannot be read as a file of .mtx"]),
     "mtx of complex numbers": (
         file("g.mtx", MTX.replace("pattern", "complex") + "3 3 1\n1 2 3 4\n"), ["complex"]),
     "mtx that is dense": (
         file("g.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n"), ["coordinate"]),
-    "mtx of nothing": (file("g.mtx", ""), ["damaged"]),
+    "mtx of nothing": (file("g.mtx", ""), ["no sparse Matrix Market file: its first line"]),
     "a packed mtx": (file("g.mtx.gz", gzip.compress(MTX.encode())), ["gzip", "unpack it"]),
-    "mtx with node 0": (file("g.mtx", MTX + "3 3 1\n0 2\n"), ["damaged"]),
+    "mtx with node 0": (file("g.mtx", MTX + "3 3 1\n0 2\n"), ["counted from 1"]),
     "mtx of absurd size": (file("g.mtx", MTX + f"{10**10} {10**10} 1\n1 2\n"), ["10,000,000,000"]),
-    "GraphML that is no XML": (file("g.graphml", XML + "<node>"), ["damaged"]),
-    "GraphML that is nothing": (file("g.graphml", ""), ["damaged"]),
+    "GraphML that is no XML": (
+        file("g.graphml", XML + "<node>"), ["as a file of .graphml (ParseError: ", "from_n"]),
+    "GraphML that is nothing": (file("g.graphml", ""), ["ParseError: no element found"]),
+    "GraphML of two graphs": (
+        file("g.graphml", XML + "<node id='a'/></graph><graph edgedefault='directed'/></graphml>"),
+        ["holds 2 graphs; write one of them"]),
     "GraphML that grows": (file("g.graphml", BOMB), ["g.graphml"]),
-    "GML of nothing": (file("g.gml", ""), ["damaged"]),
-    "GML that is no GML": (file("g.gml", "graph [ node ["), ["damaged"]),
+    "GML of nothing": (file("g.gml", ""), ["(NetworkXError: input contains no graph)"]),
+    "GML that is no GML": (file("g.gml", "graph [ node ["), ["NetworkXError: expected"]),
     "GML with an edge to nobody": (
-        file("g.gml", 'graph [ node [ id 0 label "a" ] edge [ source 0 target 7 ] ]'), ["damaged"]),
+        file("g.gml", 'graph [ node [ id 0 label "a" ] edge [ source 0 target 7 ] ]'),
+        ["edge #0 has undefined target 7"]),
     "GML with an edge twice": (
         file("g.gml", 'graph [ node [ id 0 label "a" ] node [ id 1 label "b" ] '
              "edge [ source 0 target 1 ] edge [ source 1 target 0 ] ]"),
@@ -295,8 +304,85 @@ def test_a_damaged_file_of_dgl_ends_only_its_own_process(tmp_path):
     raw = bytearray(path.read_bytes())
     raw[24:32] = (2**60).to_bytes(8, "little")  # how many graphs there are: DGL gives up the ghost
     path.write_bytes(raw)
-    with pytest.raises(ZooError, match="damaged.*save_graphs"):
-        load_graph(path)
+    with pytest.raises(ZooError, match="DGL cannot read it.*save_graphs"):
+        load_data(str(path))
+
+
+@pytest.mark.parametrize(
+    ("ids", "edge", "said"),
+    [
+        ("1 2", "1.0,2", "'1.0', .*differs from the id '1' in how the number is written"),
+        ("1.0 2.0", "1,2.0", "'1', .*differs from the id '1.0' in how the number is written"),
+        ("ann bob", "ann ,bob", "'ann ', .*differs from the id 'ann' in blanks around it alone"),
+        ("ann bob", "ann, bob", "' bob', .*differs from the id 'bob' in blanks around it alone"),
+        ("007 008", "7,8", "'7', .*differs from the id '007' in zeros in front alone"),
+        ("Ann bob", "ann,bob", "'ann', .*differs from the id 'Ann' in capital letters alone"),
+        ("ann bob", "ann,zoe", "'zoe', .*add the node, or delete the edge"),
+    ],
+)
+def test_an_edge_to_nobody_is_told_the_likely_cause(ids, edge, said, tmp_path):
+    rows = "".join(f"{each},{place}\n" for place, each in enumerate(ids.split()))
+    tables(f"id,x\n{rows}", f"source,target\n{edge}\n")(tmp_path)
+    with pytest.raises(ZooError, match=said):
+        load_graph(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("nodes.csv", {"weight": "w"}, "weight: it is about a table of edges, and none is named"),
+        ("nodes.csv", {"weights": "use"}, "weights: it is about a table of edges"),
+        ("nodes.csv", {"edge_features": "w"}, "edge_features: it is about a table of edges"),
+        ("nodes.csv", {"source": "a"}, "source: it is about a table of edges.*`edges: PATH`"),
+        ("g.mtx", {"label": "y"}, "label: it is about a table of nodes, .*`nodes: PATH`"),
+        ("s.npz", {"label": "y"}, "label: it is about a table of nodes"),
+        ("g.npz", {"weights": "use"}, "weights: the edges have none to use"),
+    ],
+)
+def test_an_option_that_nothing_reads_is_refused(name, options, said, tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "g.mtx").write_text(MTX + "3 3 1\n1 2\n")
+    sparse.save_npz(tmp_path / "s.npz", sparse.eye_array(3).tocsr())
+    arrays()(tmp_path)
+    with pytest.raises(ZooError, match=said):
+        load_graph(tmp_path / name, **options)
+    load_graph(tmp_path / name, **({"weights": "ignore"} if name == "nodes.csv" else {}),
+               **({"columns": "age"} if name == "nodes.csv" else {}))  # fmt: skip
+
+
+def test_options_of_text_and_dates_without_such_columns_are_told(tmp_path, caplog):
+    (tmp_path / "nodes.csv").write_text("x,born\n1,2001-05-01\n2,2002-05-01\n")
+    idle = {"date_format": "%Y-%m-%d", "terms": 5, "language_model": "none"}
+    load_graph(tmp_path / "nodes.csv", columns="x", **idle)
+    told = [f"`{each}` changes nothing: no column is named" for each in
+            ("date_format", "language_model", "terms")]  # fmt: skip
+    assert [each.partition(" by ")[0] for each in caplog.messages] == told
+    caplog.clear()
+    load_graph(tmp_path / "nodes.csv", dates="born", date_format="%Y-%m-%d")
+    assert not caplog.messages
+
+
+def test_a_reader_that_fails_says_what_it_read_and_its_own_words(tmp_path, monkeypatch):
+    from zoo.datasets.load import readers
+
+    (tmp_path / "g.mtx").write_text(MTX + "3 3 1\n1 2\n")
+    for error, said in (
+        (KeyError("vector"), "cannot be read as a file of .mtx \\(KeyError: 'vector'\\). Write it"),
+        (RuntimeError("a\nb"), "\\(RuntimeError: a b\\).*zoo.Dataset.from_networkx"),
+        (gzip.BadGzipFile("no gzip"), "is damaged, or cut short \\(BadGzipFile: no gzip\\)"),
+        (EOFError("ended"), "is damaged, or cut short \\(EOFError: ended\\)"),
+        (MemoryError(), "does not fit into memory; keep fewer columns"),
+        (ZooError("g.mtx is odd."), "g.mtx is odd."),
+    ):
+
+        def fails(path, error=error):
+            raise error
+
+        monkeypatch.setattr(readers, "read_coordinates", fails)
+        with pytest.raises(ZooError, match=f"{tmp_path}/g.mtx:? .*{said}|odd") as caught:
+            load_graph(tmp_path / "g.mtx")
+        assert ("damaged" in str(caught.value)) == isinstance(error, EOFError | OSError)
+        assert "\n" not in str(caught.value)
 
 
 def test_wrong_options_are_answered(tmp_path):

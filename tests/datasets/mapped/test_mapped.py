@@ -589,6 +589,14 @@ def test_what_cannot_be_written_is_answered(case, tmp_path, monkeypatch):
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.parametrize("option", [{"direction": "in"}, {"duplicates": "sum"},
+                                    {"relations": "separate"}])  # fmt: skip
+def test_directions_of_a_graph_on_disk_are_refused(option, mine):
+    load_graph(mine, direction="both", duplicates="mean", relations="together")
+    with pytest.raises(ZooError, match=f"on disk has no weights.*leave {[*option][0]} out"):
+        load_graph(mine, **option)
+
+
 def test_folders_of_arrays_that_do_not_fit_are_answered(tmp_path):
     folder = tmp_path / "a"
     folder.mkdir()
@@ -600,6 +608,23 @@ def test_folders_of_arrays_that_do_not_fit_are_answered(tmp_path):
         (lambda: np.save(folder / "edge_index.npy", EDGES[:, :1].T), r"write \(2, E\)"),
         (lambda: np.savez(folder / "node-label.npz", y=Y), "edge_index"),
         (lambda: (folder / "node-label.npz").write_bytes(b"PK no"), "no .npz file"),
+        (lambda: (folder / "node-label.npz").unlink(), r"write \(2, E\)"),
+        (
+            lambda: (
+                np.save(folder / "edge_index.npy", EDGES.T),
+                np.save(folder / "node-feat.npy", X),
+                np.save(folder / "node-label.npy", np.full((len(X), 1), 0.5)),
+            ),
+            "float.*should be int64.*such as 0.5",
+        ),
+        (
+            lambda: (
+                np.save(folder / "node-label.npy", np.zeros(len(X))),
+                (folder / "train.csv").write_text("0,1\n2,3\n"),
+            ),
+            "train.csv has 2 columns; write a node a line",
+        ),
+        (lambda: (folder / "train.csv").write_bytes(b"0\n\xff\n"), "no list of nodes .Unicode"),
     ]:
         change()
         with pytest.raises(ZooError, match=words):

@@ -29,17 +29,24 @@ def check_edges(edges: ArrayLike, nodes: int) -> np.ndarray:
         fix = "write edges.T" if turned else "write one row per edge: its two nodes"
         raise ZooError(f"`edges` has the shape {edges.shape} and should have (E, 2); {fix}.")
     if edges.dtype.kind not in "iu":
+        whole = (edges == np.floor(edges)).all()
+        fix = "write edges.astype('int64')." if whole else "some are fractions, or NaN."
         raise ZooError(
-            f"`edges` is of type {edges.dtype} and should be int64: node numbers from 0; write "
-            "edges.astype('int64')."
+            f"`edges` is of type {edges.dtype} and should be int64: node numbers from 0; {fix}"
         )
     wrong = (edges < 0) | (edges >= nodes)
     if wrong.any():
         where = first_true(wrong)[0]
+        from_one = edges.min() == 1 and edges.max() == nodes
+        fix = (
+            "they are numbered from 1: write edges - 1"
+            if from_one
+            else "number the nodes from 0, or add the missing ones to `node_labels` and "
+            "`node_features`"
+        )
         raise ZooError(
             f"`edges` row {where} is {edges[where].tolist()}, but there are {nodes:,} nodes, 0 to "
-            f"{nodes - 1}; number the nodes from 0, or add the missing ones to `node_labels` and "
-            "`node_features`."
+            f"{nodes - 1}; {fix}."
         )
     return edges.astype(np.int64, copy=False)
 

@@ -197,7 +197,7 @@ def check_features(
         node = "" if ids is None or len(ids) != nodes else f" (the node {ids[row]})"
         name = "" if names is None else f" ({names[column]!r})"
         fix = (
-            "fill in what is missing (of a table `missing: mean`, of an array "
+            "fill in what is missing (of a table `missing: mean` or frame.fillna(0), of an array "
             "np.nan_to_num(features))."
             if np.isnan(features[row, column])
             else "replace what is infinite, or too large for float32."
@@ -215,7 +215,8 @@ def check_rows(features: np.ndarray | sparse.csr_array, nodes: int) -> None:
     if features.ndim != 2 or features.dtype.kind not in "iufb":
         raise ZooError(
             f"`node_features` is {features.dtype} of the shape {features.shape} and should be "
-            "float32 of the shape (N, F): a row of numbers per node."
+            "float32 of the shape (N, F): a row of numbers per node"
+            f"{', of one np.asarray(features)[:, None]' if features.ndim == 1 else ''}."
         )
     if features.shape[0] != nodes:
         raise ZooError(
@@ -250,7 +251,8 @@ def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np
         key = f"{part}_masks"
         check_plain(key, mask)
         if mask.dtype != bool:
-            raise ZooError(f"`{key}` is of type {mask.dtype}; write mask.astype(bool).")
+            fix = mask_of(mask, key, nodes, f"(S, {nodes})")
+            raise ZooError(f"`{key}` is of type {mask.dtype}; {fix}")
         if mask.ndim != 2 or mask.shape[1] != nodes:
             fix = "write mask[None]" if mask.shape == (nodes,) else "write a row per split"
             raise ZooError(
@@ -267,6 +269,20 @@ def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np
             raise ZooError(f"`{part}_masks` is empty in split {where}; choose at least one node.")
     _check_disjoint(masks)
     return masks
+
+
+def mask_of(numbers: np.ndarray, key: str, nodes: int, form: str) -> str:
+    """Return what to write in the place of numbers (..., N) where a mask of a form belongs.
+
+    Numbers of 0 and 1, one for each node, are one but for their type; whole numbers are those of
+    the nodes that are in a part.
+    """
+    if numbers.shape[-1:] == (nodes,) and ((numbers == 0) | (numbers == 1)).all():
+        return "write np.asarray(mask).astype(bool)."
+    said = f"a mask says of each of the {nodes:,} nodes whether it is in, True or False"
+    if numbers.dtype.kind in "iu" and numbers.size == max(numbers.shape):
+        return f"{said}, and these are numbers of nodes: write np.isin(np.arange({nodes}), {key})."
+    return f"{said}; write it as {form}."
 
 
 def _check_disjoint(masks: dict[str, np.ndarray]) -> None:

@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from zoo.datasets.files.edge_arrays import check_edge_features, check_edges
-from zoo.datasets.files.graph_arrays import NO_EDGES, check_features
-from zoo.datasets.files.labels import GRAPHS, MOST_CLASSES, encode_text
+from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
+from zoo.datasets.files.edge_columns import array_of
+from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_features, check_room
+from zoo.datasets.files.labels import (
+    GRAPHS,
+    MOST_CLASSES,
+    NO_NUMBERS_OF_GRAPHS,
+    encode_text,
+)
 from zoo.errors import ZooError
 
 _INDICATOR = "_graph_indicator.txt"
@@ -37,6 +44,8 @@ class GraphSetArrays(NamedTuple):
         edge_features: (E, D) fp32; None: there are none.
         feature_names: the name of each column of `features`; None where columns have none.
         edge_feature_names: the name of each column of `edge_features`; None likewise.
+        weights: (E,) weights of the edges, from 0; None: all are 1.
+        forms: of each graph what its rows of edges are, as `GraphArrays.form`; None: of none.
     """
 
     edges: np.ndarray
@@ -47,6 +56,8 @@ class GraphSetArrays(NamedTuple):
     edge_features: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
     edge_feature_names: tuple[str, ...] | None = None
+    weights: np.ndarray | None = None
+    forms: tuple[str | None, ...] | None = None
 
 
 def tu_folder(path: Path) -> Path | None:
@@ -76,7 +87,7 @@ def read_tu_folder(
     files = {each: folder / f"{stems[0]}_{each}.txt" for each in (
         "A", "graph_indicator", "graph_labels", "node_labels", "node_attributes", "edge_labels",
         "edge_attributes")}  # fmt: skip
-    owners = _rows(files["graph_indicator"], np.int64)[:, :1].ravel() - 1
+    owners = _one_column(files["graph_indicator"]) - 1
     classes, names = _classes(files["graph_labels"]) if labels else _no_classes(owners)
     ends = _rows(files["A"], np.int64)
     edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
@@ -94,9 +105,31 @@ def read_tu_folder(
     ))  # fmt: skip
 
 
-def set_of_graphs(graphs: Sequence[GraphSetArrays], degrees: int | None = None) -> GraphSetArrays:
-    """Return graphs, each a set of one, as one set; degrees as in `read_tu_folder`."""
-    sizes = np.array([len(each.owners) for each in graphs])
+def set_of_graphs(
+    graphs: Sequence[GraphArrays],
+    labels: Sequence[Any],
+    called: str,
+    degrees: int | None = None,
+) -> GraphSetArrays:
+    """Return graphs, whose own labels do not count, as one set; degrees as in `read_tu_folder`.
+
+    Args:
+        graphs: each of them.
+        labels: the class of each, a whole number or a name, perhaps in a tensor; None where it is
+            unknown.
+        called: what the labels are called in errors.
+        degrees: columns for the degrees of nodes.
+
+    Raises:
+        ZooError: the graphs are unlike, or the labels no classes.
+    """
+    if not graphs:
+        raise ZooError("there are no graphs in the list; write some.")
+    if len(labels) != len(graphs):
+        raise ZooError(f"there are {len(graphs):,} graphs and {len(labels):,} labels; write one "
+                       "for each.")  # fmt: skip
+    classes, names = classes_of_graphs(labels, called)
+    sizes = np.array([len(each.labels) for each in graphs])
     owners = np.repeat(np.arange(len(graphs)), sizes)
     first = np.cumsum(sizes) - sizes
     edges = np.concatenate([each.edges + start for each, start in zip(graphs, first, strict=True)])
@@ -108,14 +141,21 @@ def set_of_graphs(graphs: Sequence[GraphSetArrays], degrees: int | None = None) 
             f"{', '.join(map(str, sorted(widths)))} columns, of edges "
             f"{', '.join(str(each or 0) for each in held)}; give all graphs the same."
         )
-    features = np.concatenate([each.features for each in graphs])
+    check_room((len(owners), max(widths)))
+    features = np.concatenate([
+        each.features.toarray() if sparse.issparse(each.features) else each.features
+        for each in graphs
+    ])  # fmt: skip
     if degrees or not features.shape[1]:
         columns = _degree_columns(edges, len(owners), degrees or _DEGREES)
         features = np.concatenate([features, columns], axis=1)
     of_edges = [each.edge_features for each in graphs]
+    weights = [each.weights for each in graphs]
     return checked_set(GraphSetArrays(
-        edges, owners, features, np.concatenate([each.labels for each in graphs]),
+        edges, owners, features, classes, names,
         edge_features=None if of_edges[0] is None else np.concatenate(of_edges),
+        weights=None if weights[0] is None else np.concatenate(weights),
+        forms=tuple(each.form for each in graphs),
     ))  # fmt: skip
 
 
@@ -141,6 +181,8 @@ def checked_set(arrays: GraphSetArrays) -> GraphSetArrays:
     features = check_features(arrays.features, len(owners))
     if arrays.edge_features is not None:
         check_edge_features(arrays.edge_features, len(arrays.edges))
+    if arrays.weights is not None:
+        check_weights(arrays.weights, len(arrays.edges))
     return arrays._replace(features=features)
 
 
@@ -148,10 +190,9 @@ def _classes(path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the class of each graph (S,), and the names of the classes."""
     if not path.exists():
         raise ZooError(
-            f"it has no {path.name}: a class for each graph, a line each. Sets whose graphs have "
-            "numbers (graph_attributes) are not read."
+            f"it has no {path.name}: a class for each graph, a line each. {NO_NUMBERS_OF_GRAPHS}"
         )
-    names, classes = np.unique(_rows(path, np.int64)[:, :1].ravel(), return_inverse=True)
+    names, classes = np.unique(_one_column(path), return_inverse=True)
     return classes, tuple(map(str, names.tolist()))
 
 
@@ -187,6 +228,17 @@ def _rows_of(path: Path, kind: type, rows: int) -> np.ndarray:
     return found
 
 
+def _one_column(path: Path) -> np.ndarray:
+    """Return a file of one whole number a line, (R,)."""
+    found = _rows(path, np.int64)
+    if found.shape[1] > 1:
+        raise ZooError(
+            f"{path.name} has {found.shape[1]} numbers a line, and one is read: keep the column "
+            "that is meant, such as by `cut -d , -f 1`."
+        )
+    return found.reshape(-1)
+
+
 def _rows(path: Path, kind: type) -> np.ndarray:
     """Return a file of numbers with commas between, (R, C); an empty one as (0, 0)."""
     import pandas
@@ -213,7 +265,9 @@ def _degree_columns(edges: np.ndarray, nodes: int, most: int) -> np.ndarray:
     return np.eye(most + 1, dtype=np.float32)[degree]
 
 
-def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...] | None]:
+def classes_of_graphs(
+    labels: Sequence[Any], called: str
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return the classes of graphs, whole numbers from 0 or names, as numbers, and their names.
 
     Each may be a tensor; None, -1 and "" are unknown.
@@ -221,7 +275,7 @@ def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...
     Raises:
         ZooError: they are something else, or numbers too large for so few graphs.
     """
-    known = [_known(number, each) for number, each in enumerate(labels)]
+    known = [_known(number, each, called) for number, each in enumerate(labels)]
     kinds = {type(each) for each in known if each is not None}
     if str in kinds and kinds <= {str, int}:
         return encode_text(np.array(["" if each is None else str(each) for each in known]), GRAPHS)
@@ -229,7 +283,7 @@ def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...
         held = ", ".join(sorted(each.__name__ for each in kinds))
         raise ZooError(
             f"the labels of the graphs are of the type {held}; write a class for each, a whole "
-            "number from 0 (-1: unknown) or a name."
+            f"number from 0 (-1: unknown) or a name. {NO_NUMBERS_OF_GRAPHS}"
         )
     most = max(len(known), MOST_CLASSES)
     for number, each in enumerate(known):
@@ -241,12 +295,17 @@ def classes_of_graphs(labels: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...
     return np.array([-1 if each is None else each for each in known], np.int64), None
 
 
-def _known(number: int, label: Any) -> Any:
+def _known(number: int, label: Any, called: str) -> Any:
     """Return the one number or text that the label of a graph is, None where it is unknown."""
-    values = label.reshape(-1).tolist() if hasattr(label, "reshape") else [label]
-    if len(values) != 1:
+    if label is None or isinstance(label, str):
+        return label if label not in (None, "", "-1") else None
+    found = array_of(label, called)
+    if found.size != 1:
         raise ZooError(
-            f"graph {number} of the list: `y` has the shape {tuple(label.shape)}, and a graph has "
-            "one class. Write one for each graph, or leave `y` out where it is unknown."
+            f"graph {number} of the list: `{called}` has the shape {found.shape}, and a graph "
+            "has one class. Write one for each graph, of several targets the one that is meant, "
+            "or leave it out where it is unknown; where these are labels of nodes, write one graph "
+            "and no list."
         )
-    return None if values[0] in (-1, "", "-1") else values[0]
+    [value] = found.reshape(-1).tolist()
+    return None if value in (-1, "", "-1") else value

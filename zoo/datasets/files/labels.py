@@ -23,6 +23,21 @@ TRANSLATION, BLEU = "translation", "bleu"
 GRAPHS, SEQUENCES, ACCURACY = "graph-classification", "sequence-classification", "accuracy"
 """The tasks of many graphs, or sequences, with a label each, and their metric."""
 
+NO_NUMBERS_OF_GRAPHS = (
+    "Numbers of whole graphs (graph-regression) are not predicted yet: of a set of graphs there is "
+    f"`task: {GRAPHS}` alone."
+)
+
+NOT_YET = {
+    "graph-regression": NO_NUMBERS_OF_GRAPHS,
+    **dict.fromkeys(
+        ("link-prediction", "edge-classification", "edge-regression"),
+        f"Links are not predicted yet: of a graph it is nodes, `task: {CLASSIFICATION}` and the "
+        "like.",
+    ),
+}
+"""Tasks that people ask for and that are not there, to what is said of them."""
+
 FORECASTING = "node-forecasting"
 """The task of graphs in time."""
 
@@ -116,10 +131,27 @@ def unlabelled(nodes: int, task: str | None = None) -> np.ndarray:
     return np.full(nodes, np.nan, np.float32) if task == REGRESSION else np.full(nodes, -1)
 
 
+def unknown_task(task: object) -> str:
+    """Return the sentence that answers a task that is none."""
+    return NOT_YET.get(str(task)) or unknown("task", task, (*METRICS, GRAPHS, FORECASTING))
+
+
+def check_task_of_graphs(task: str | None) -> None:
+    """Refuse another task than that of a set of graphs."""
+    if task not in (None, GRAPHS, *METRICS, FORECASTING):
+        raise ZooError(unknown_task(task))
+    if task not in (None, GRAPHS):
+        raise ZooError(f"a set of graphs has the task {GRAPHS}, and {task} is of the nodes of one; "
+                       "leave `task` out.")  # fmt: skip
+
+
 def check_task(labels: np.ndarray, task: str) -> None:
     """Refuse checked labels (N,) or (N, T) that are not those of a task, and unknown tasks."""
+    if task == GRAPHS:
+        raise ZooError(f"{GRAPHS} is of a set of graphs, and this is one; write a list of graphs, "
+                       f"or a task of its nodes: {', '.join(METRICS)}.")  # fmt: skip
     if task not in METRICS:
-        raise ZooError(unknown("task", task, METRICS))
+        raise ZooError(unknown_task(task))
     wanted = _DIMENSIONS.get(task, (1,))
     if labels.ndim not in wanted:
         raise ZooError(
@@ -199,8 +231,8 @@ def _check_classes(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind not in "iu":
         raise ZooError(
             f"`node_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
-            "and -1 where unknown; write labels.astype('int64'), or `task: node-regression` if "
-            "they are numbers to predict."
+            f"and -1 where unknown; {_whole(labels)}`task: node-regression` if they are numbers to "
+            "predict."
         )
     most = max(len(labels), MOST_CLASSES)
     wrong = (labels < -1) | (labels >= most)
@@ -211,6 +243,19 @@ def _check_classes(labels: np.ndarray) -> np.ndarray:
             "and write -1 where the label is unknown."
         )
     return labels.astype(np.int64, copy=False)
+
+
+def _whole(labels: np.ndarray) -> str:
+    """Return what makes classes of numbers with fractions, or of truth values, if anything does."""
+    known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels.astype(int)
+    odd = known[(known != np.floor(known)) | np.isinf(known)]
+    if odd.size:
+        return f"some are no whole numbers, such as {odd[0]:g}: write "
+    if len(known) == len(labels):
+        return "write np.asarray(labels).astype('int64'), of a tensor labels.long(), or "
+    return (
+        "some are NaN: write np.nan_to_num(np.asarray(labels, float), nan=-1).astype('int64'), or "
+    )
 
 
 def _check_targets(labels: np.ndarray) -> np.ndarray:
@@ -247,7 +292,12 @@ def check_plain(key: str, array: np.ndarray) -> None:
     """Refuse what is no plain numpy array of numbers, and say what its key is."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufb":
         kind = getattr(array, "dtype", type(array).__name__)
-        raise ZooError(f"`{key}` is of type {kind}; write a plain numpy array of numbers.")
+        fix = "write a plain numpy array of numbers."
+        if getattr(kind, "kind", "") == "c":
+            fix = (
+                "complex numbers are not read: write their parts, x.real and x.imag, side by side."
+            )
+        raise ZooError(f"`{key}` is of type {kind}; {fix}")
 
 
 def empty_parts(masks: Mapping[str, Any] | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_columns import Weights, array_of
+from zoo.datasets.files.edge_columns import Weights, array_of, sparse_of
 from zoo.datasets.files.graph_arrays import GraphArrays, plausible
 from zoo.datasets.files.labels import unlabelled
 from zoo.errors import ZooError
@@ -47,8 +47,8 @@ def read_coordinates(path: Path) -> tuple[sparse.coo_array, bool]:
     places = table[:, :2].astype(np.int64) - 1
     if table.shape[1] != columns or (places < 0).any() or (places >= (rows, width)).any():
         raise ZooError(
-            f"the file is damaged: an entry leaves the matrix, {rows:,} by {width:,}, or has not "
-            f"{columns} numbers; rows and columns are counted from 1."
+            f"an entry leaves the matrix, {rows:,} by {width:,}, or has not {columns} numbers; "
+            "rows and columns are counted from 1."
         )
     values = table[:, 2] if columns == 3 else np.ones(count)
     if half == -1:
@@ -62,7 +62,7 @@ def _form(line: bytes) -> tuple[int, int | None]:
     banner = line.lower().split()
     if banner[:3] != [b"%%matrixmarket", b"matrix", b"coordinate"] or len(banner) != 5:
         raise ZooError(
-            "the file is damaged or no sparse Matrix Market file: its first line should be "
+            "this is no sparse Matrix Market file: its first line should be "
             "%%MatrixMarket matrix coordinate pattern general, or real, or symmetric."
         )
     columns = _COLUMNS.get(banner[3])
@@ -121,8 +121,10 @@ def from_scipy(
 
 
 def _sparse(adjacency: Any) -> sparse.coo_array:
-    """Return a dense matrix in a sparse form."""
-    found = array_of(adjacency)
+    """Return a dense matrix, or one of torch, in a sparse form."""
+    if (matrix := sparse_of(adjacency)) is not None:
+        return sparse.coo_array(matrix)
+    found = array_of(adjacency, "matrix")
     if found.dtype.kind not in "biuf" or found.ndim != 2:
         raise ZooError(
             f"the matrix is {found.dtype} of the shape {found.shape}; write a matrix of SciPy or "

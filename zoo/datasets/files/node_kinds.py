@@ -7,7 +7,7 @@ a linear map of them is one linear map, with a bias, for each kind of nodes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,14 @@ from zoo.config.learnt_columns import LearntColumn
 from zoo.datasets.files.edge_arrays import check_edges
 from zoo.datasets.files.edge_columns import EdgeColumns, one_column
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.objects import from_dgl, from_tensors
-from zoo.errors import ZooError
+from zoo.datasets.files.objects import (
+    LABELS,
+    chosen,
+    from_tensors,
+    tell_unread,
+    unread,
+)
+from zoo.errors import ZooError, suggestion
 
 Relation = tuple[str, str, str]
 """The kind that edges lead from, what they are called, and the kind they lead to."""
@@ -40,12 +46,17 @@ class Edges:
     weights: np.ndarray | None = None
 
 
-def joined(kinds: Mapping[str, GraphArrays], relations: Mapping[Relation, Edges]) -> GraphArrays:
+def joined(
+    kinds: Mapping[str, GraphArrays],
+    relations: Mapping[Relation, Edges],
+    called: Mapping[str, str],
+) -> GraphArrays:
     """Return one graph of nodes of several kinds, one kind after the other.
 
     Args:
         kinds: by name the nodes of each kind, without edges; labels are those of one kind.
         relations: the edges of each kind.
+        called: what the labels of each kind are called, of those that have some.
 
     Raises:
         ZooError: nodes of several kinds have labels, or edges lead to nodes that are not there.
@@ -56,7 +67,7 @@ def joined(kinds: Mapping[str, GraphArrays], relations: Mapping[Relation, Edges]
     if len(labelled) > 1:
         raise ZooError(
             f"nodes of {len(labelled)} kinds have labels ({', '.join(labelled)}); one kind is "
-            "predicted at a time: name its column or data by `label`, and no other's."
+            f"predicted at a time: write which, `label: {labelled[0]}.{called[labelled[0]]}`."
         )
     target = labelled[0] if labelled else next(iter(kinds))
     of, total = kinds[target], sum(sizes.values())
@@ -109,6 +120,7 @@ def of_tensors(
     feature: str | None = None,
     choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
     task: str | None = None,
+    left: set[str] | None = None,
 ) -> GraphArrays:
     """Return a graph whose nodes and edges have data by name, such as DGL's or PyG's.
 
@@ -116,32 +128,63 @@ def of_tensors(
         nodes: by kind the data of its nodes.
         counts: by kind how many nodes there are.
         relations: by kind of edges their ends (E, 2) and their data.
-        label: the node data that is the label, of one kind.
+        label: the node data that is the label, of one kind: `y`, or `paper.y`.
         feature: the node data that is the features.
         choice: what is read of edge data; the weight is 1 for kinds of edges that have none.
         task: what the labels are for.
+        left: keeps what data of nodes is not read; None: that is told.
 
     Raises:
         ZooError: data that is named is not there, or features of edges are asked for.
     """
     choice.refuse_features()
     none = np.zeros((0, 2), np.int64)
-    if label is not None and not any(label in each for each in nodes.values()):
-        raise ZooError(f"label: no kind of nodes has {label!r}; it is node data of one of them.")
-    kinds = {
-        name: from_tensors(
-            data, none, counts[name], label if label in data else None,
-            feature if feature in data else None, task,
-        )
-        for name, data in nodes.items()
-    }  # fmt: skip
-    held = sorted({key for _, data in relations.values() for key in data})
-    named = choice.named(held)
+    held = {name for each in nodes.values() for name in each}
+    if feature is not None and feature not in held:
+        raise ZooError(f"feature: no kind of nodes has {feature!r}; {suggestion(feature, held)}")
+    asked = labels_of_kinds(label, nodes)
+    kinds, called, more = {}, {}, set[str]()
+    for kind, data in nodes.items():
+        if kind not in asked:
+            left_out = {*LABELS, *asked.values()}
+            data = {key: each for key, each in data.items() if key not in left_out}
+        own = feature if feature in data else None
+        names = chosen(data, asked.get(kind), own)
+        kinds[kind] = from_tensors(data, none, counts[kind], *names, task)
+        called |= {} if names[0] is None else {kind: names[0]}
+        more |= {f"{kind}.{each}" for each in unread(data, *names)}
+    tell_unread(more, left)
+    named = choice.named(sorted({key for _, data in relations.values() for key in data}))
     found = {
         relation: Edges(ends, one_column(named, data[named]) if named in data else None)
         for relation, (ends, data) in relations.items()
     }
-    return joined(kinds, found)
+    return joined(kinds, found, called)
+
+
+def labels_of_kinds(
+    label: str | None, held: Mapping[str, Collection[str]]
+) -> dict[str, str | None]:
+    """Return what the labels are called of the kinds of nodes that may have some.
+
+    Args:
+        label: the name of data of nodes, `y`, or of those of one kind, `paper.y`; None: whatever is
+            called so by custom, None for each kind.
+        held: by kind the names of the data of its nodes.
+
+    Raises:
+        ZooError: no kind has it.
+    """
+    if label is None:
+        return dict.fromkeys(held)
+    named = {kind: label for kind, names in held.items() if label in names}
+    named = named or {
+        kind: name for kind, names in held.items() for name in names if label == f"{kind}.{name}"
+    }
+    if not named:
+        known = [f"{kind}.{name}" for kind, names in held.items() for name in names]
+        raise ZooError(f"label: no kind of nodes has {label!r}; {suggestion(label, known)}")
+    return named
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -205,28 +248,6 @@ def _stacked(kind: np.ndarray, blocks: Mapping[str, Block]) -> tuple[sparse.csr_
     features = sparse.hstack([together[np.argsort(order)], said], format="csr", dtype=np.float32)
     names = [f"{kind}.{each}" for kind, (_, own) in blocks.items() for each in own]
     return sparse.csr_array(features), (*names, *(f"kind={name}" for name in blocks))
-
-
-def of_dgl(
-    graph: Any,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    task: str | None = None,
-) -> GraphArrays:
-    """Return a DGLGraph with its data, of one kind or several, as one graph; see `of_tensors`."""
-    if graph.is_homogeneous:
-        return from_dgl(graph, label, feature, choice, task)
-    nodes = {kind: dict(graph.nodes[kind].data) for kind in graph.ntypes}
-    edges = {
-        kind: (
-            np.stack([each.cpu().numpy() for each in graph.edges(etype=kind)], axis=1),
-            {key: x for key, x in graph.edges[kind].data.items() if not key.startswith("_")},
-        )
-        for kind in graph.canonical_etypes
-    }
-    counts = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
-    return of_tensors(nodes, counts, edges, label, feature, choice, task)
 
 
 def _spread(values: np.ndarray, total: int, own: slice, rest: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ from scipy import sparse
 from zoo.config.learnt_columns import columns_of, text_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, checked
 from zoo.datasets.files.labels import check_plain, doubtful, encode_text
-from zoo.errors import ZooError, of_file
+from zoo.errors import DAMAGE, ZooError, cause, of_file
 from zoo.system.files import write_whole
 from zoo.system.memory import available_memory
 
@@ -76,17 +76,17 @@ def read_unchecked(path: Path) -> GraphArrays:
                 relation_names=_words(stored, "relation_names"),
                 edge_features=_given(stored, "edge_features"),
                 edge_feature_names=_words(stored, "edge_feature_names"),
-                form=(_words(stored, "edge_form") or (None,))[0],
+                form=_word(stored, "edge_form"),
             )
         return arrays._replace(
             masks=_masks(stored),
             ids=_given(stored, "node_ids"),
             feature_names=_words(stored, "feature_names"),
-            task=(_words(stored, "task") or (None,))[0],
+            task=_word(stored, "task"),
             times=_given(stored, "node_times"),
             groups=_given(stored, "node_groups"),
             kinds=_given(stored, "node_kinds"),
-            learnt=columns_of((_words(stored, "learnt_columns") or (None,))[0]),
+            learnt=columns_of(_word(stored, "learnt_columns")),
         )
 
 
@@ -201,9 +201,9 @@ def _open(path: Path) -> NpzFile:
     except PermissionError:
         raise ZooError("the file may not be read; change its permissions.") from None
     except BROKEN as error:
-        cause = _line(error).partition(". If you trust")[0]  # numpy's advice to unpickle it
+        said = _line(error).partition(". If you trust")[0]  # numpy's advice to unpickle it
         raise ZooError(
-            f"this is no .npz file, or a part of one ({cause}). Plain arrays are read, and "
+            f"this is no .npz file, or a part of one ({said}). Plain arrays are read, and "
             "objects never unpickled: fetch the file again, or write it with "
             "zoo.datasets.write_prepared."
         ) from None
@@ -232,9 +232,10 @@ def _array(stored: NpzFile, key: str) -> np.ndarray:
                 f"`{key}` holds Python objects, which are never unpickled: they could run any "
                 "program. Write a plain array of numbers instead."
             ) from None
+        damaged = ": the file is damaged" if isinstance(error, DAMAGE) else ""
         raise ZooError(
-            f"`{key}` cannot be read ({_line(error)}): the file is damaged. Fetch it, or write "
-            "it, again."
+            f"`{key}` cannot be read ({cause(error)}){damaged}. Fetch it again, or write it with "
+            "zoo.datasets.write_prepared."
         ) from None
 
 
@@ -304,6 +305,13 @@ def _words(stored: NpzFile, key: str) -> tuple[str, ...] | None:
     if words.dtype.kind != "U":
         raise ZooError(f"`{key}` is of type {words.dtype}; write text, np.array(names, dtype=str).")
     return tuple(map(str, words.ravel()))
+
+
+def _word(stored: NpzFile, key: str) -> str | None:
+    words = _words(stored, key)
+    if words is not None and len(words) != 1:
+        raise ZooError(f"`{key}` has {len(words)} words; write one.")
+    return words and words[0]
 
 
 def _stored(features: np.ndarray | sparse.csr_array) -> dict[str, np.ndarray]:

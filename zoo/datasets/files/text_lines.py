@@ -21,7 +21,7 @@ from zoo.config.learnt_columns import LearntColumn, TextColumn
 from zoo.config.options import Count, Fraction
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_ids
 from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text
-from zoo.errors import ZooError, brief
+from zoo.errors import ZooError, brief, cause
 from zoo.system.files import user_path
 
 LARGEST = 2**31
@@ -34,6 +34,15 @@ HELD_OUT = 10
 """Percent of the training texts that are for validation, where a file has no part for it."""
 
 FORM = '{"id": "7", "split": "train", "label": "earn", "text": "..."}'
+
+_BINARY = {
+    b"PK\x03\x04": "a zip, as .npz, .pt and .xlsx are",
+    b"\x93NUMPY": "an array of numpy",
+    b"PAR1": "Parquet",
+    b"\x1f\x8b": "packed by gzip without ending in .gz",
+    b"\x80": "a pickle",
+}
+"""How files begin that are no text, to what they are."""
 
 _LOG = logging.getLogger(__name__)
 _NO_UTF8 = "is not UTF-8; write the file in it, for example by `iconv -f latin1 -t utf-8`."
@@ -51,7 +60,12 @@ def sentences_of(path: Path) -> list[str]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise ZooError(f"{path} cannot be read ({error}); write it again.") from None
+        raise ZooError(f"{path} cannot be read ({cause(error)}).") from None
+    if kind := next((kind for mark, kind in _BINARY.items() if content.startswith(mark)), None):
+        raise ZooError(
+            f"{path} is {kind}, and no text; write a line each, such as by "
+            "numpy.savetxt('file.txt', array, fmt='%s')."
+        )
     if len(content) > LARGEST or content.count(b"\n") > MOST_LINES:
         raise ZooError(f"{path} holds more than {LARGEST:,} bytes or {MOST_LINES:,} lines.")
     try:
@@ -249,7 +263,7 @@ def _lines(path: Path, task: str | None) -> list[dict[str, Any]]:
     except FileNotFoundError:
         raise ZooError("there is no such file; write the path of one of texts.") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise ZooError(f"it cannot be read ({error}); write it again.") from None
+        raise ZooError(f"it cannot be read ({cause(error)}).") from None
     if len(content) > LARGEST:
         raise ZooError(f"it holds more than {LARGEST:,} bytes of text; write fewer lines.")
     lines = enumerate(content.split(b"\n"), 1)

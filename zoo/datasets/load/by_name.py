@@ -23,7 +23,7 @@ from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.labels import METRICS, infer_task
+from zoo.datasets.files.labels import FORECASTING, GRAPHS, METRICS, infer_task, unknown_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.generated import GENERATED
@@ -49,7 +49,7 @@ from zoo.datasets.samples import GRAPHS_SPLIT, Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.texts import SPLITS as TEXT_SPLITS
 from zoo.datasets.texts import TEXTS
-from zoo.errors import Problem, ZooError, of_file, unknown
+from zoo.errors import Problem, ZooError, of_file, reading, unknown
 from zoo.registry import discover
 from zoo.system.files import user_path
 
@@ -175,17 +175,8 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     path = path_of(spec["name"])
     own, common = _divided(spec)
     task = common.get("task")
-    try:
+    with reading(path, "a folder of tables" if path.is_dir() else f"a file of {path.suffix}"):
         arrays = reader_of(path)(path, task, **own)
-    except ZooError as error:
-        raise of_file(path, error) from None
-    except MemoryError:
-        raise ZooError(f"{path}: it does not fit into memory; keep fewer columns.") from None
-    except Exception as error:  # readers of ten formats raise nearly anything
-        cause = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-        raise ZooError(
-            f"{path}: the file is damaged, or is not what it ends in ({cause}). Write it again."
-        ) from None
     return arrays._replace(task=task or arrays.task)
 
 
@@ -251,8 +242,15 @@ def dataset_problems(
     """
     name = spec.get("name") if isinstance(spec, Mapping) else spec
     if not isinstance(name, str) or name in DATASETS:
-        return problems(DATASETS, spec, path, also)
+        return _task_problems(spec, path) or problems(DATASETS, spec, path, also)
     return _file_problems(spec if isinstance(spec, Mapping) else name, path, also)
+
+
+def _task_problems(spec: object, path: tuple) -> list[Problem]:
+    """Return what is wrong with a task that is none, whatever data it is asked of."""
+    task = spec.get("task") if isinstance(spec, Mapping) else None
+    known = not isinstance(task, str) or task in (*METRICS, GRAPHS, FORECASTING)
+    return [] if known else [Problem((*path, "task"), unknown_task(task))]
 
 
 def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem]:
@@ -271,6 +269,8 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
             return problems(DATASETS, spec, path, also)
         hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
         return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
+    if wrong := _task_problems(spec, path):
+        return wrong
     if whole := whole_reader(file, spec):
         return option_problems(name, whole, _options(spec), path, also)
     try:
@@ -278,6 +278,14 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
     except ZooError as error:
         return [Problem(where, str(error))]
     own, common = _divided(spec)
+    if is_on_disk(file):
+        usual = {key: each.default for key, each in options_of(common_options).items()}
+        for key in ("duplicates", "direction", "relations"):
+            if common.get(key, usual[key]) != usual[key]:
+                said = (
+                    f"a graph on disk has no weights, directions or kinds of edges; leave {key} out"
+                )
+                return [Problem((*path, key), f"{said}.")]
     found = option_problems(name, reader, own, path, [*options_of(common_options), *also])
     return found + option_problems(name, common_options, common, path)
 

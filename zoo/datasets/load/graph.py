@@ -5,8 +5,6 @@ import gzip
 import logging
 import os
 import typing
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import check_own_split
 from zoo.datasets.tables.frames import SUFFIXES
-from zoo.errors import ZooError
+from zoo.errors import ZooError, reading
 from zoo.graphs.adjacency import neighbours
 from zoo.registry import discover
 from zoo.system.files import user_path
@@ -120,21 +118,11 @@ def prepare_on_disk(
     _check(kind, spec)
     own = {key: each for key, each in spec.items() if key not in ("name", "features")}
     source = () if kind == "sbm" else (user_path(spec["name"]), own.pop("task", None))
-    try:
+    with reading(Path(spec["name"]), f"an {kind}", "write a smaller --memory"):
         if kind == "edge list" and spec.get("weights") != "ignore":
             _need_edges(*source[:1], spec)
         stream = STREAMS[kind](*source, **own)._replace(made=spec)
         write_on_disk(stream, folder, features=spec.get("features", "raw"), **options)
-    except ZooError as error:
-        raise ZooError(f"{spec['name']}: {error}") from None
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise ZooError(
-            f"{spec['name']}: a file is damaged, or may not be read ({error}); fetch it again."
-        ) from None
-    except MemoryError:
-        raise ZooError(
-            f"{spec['name']}: there is not enough memory; write a smaller --memory."
-        ) from None
 
 
 def _refuse_sources_in(folder: Path, spec: Mapping[str, Any]) -> None:

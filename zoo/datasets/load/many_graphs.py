@@ -9,10 +9,15 @@ from pydantic import Field
 
 from zoo.config.options import Count, Table
 from zoo.datasets.files.edge_arrays import Direction, Duplicates
-from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights
 from zoo.datasets.files.graph_set_arrays import read_tu_folder
 from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
-from zoo.datasets.files.saved_graphs import from_pyg_list, read_pt
+from zoo.datasets.files.saved_graphs import (
+    from_pyg_list,
+    read_dgl_set,
+    read_pt,
+    unpacked,
+)
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
@@ -20,7 +25,7 @@ from zoo.datasets.tables.columns import Names, listed
 from zoo.datasets.tables.frames import Decimal, Separator, Written
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
-from zoo.errors import ZooError, of_file
+from zoo.errors import reading
 from zoo.system.cache import data_file
 
 Forecasting = Literal["node-forecasting"]
@@ -78,14 +83,12 @@ def series_of_table(
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
         task: what for; there is one word for it.
     """
-    try:
+    with reading(path, "a table of series"):
         series = read_series_table(
             path, time=time, target=target, id=id, columns=listed(columns) or [], edges=edges,
-            edge_columns=edge_columns or ["source", "target"], date_format=date_format, step=step,
+            edge_columns=edge_columns, date_format=date_format, step=step,
             missing=missing, weight=weight, weights=weights, written=Written(separator, decimal),
         )  # fmt: skip
-    except ZooError as error:
-        raise of_file(path, error) from None
     return Snapshots.of(
         path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
         direction=direction, duplicates=duplicates,
@@ -161,37 +164,55 @@ def read_tu(
         labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
         task: what for; there is one word for it.
     """
-    try:
+    with reading(path, "a set of graphs of the TU collection"):
         arrays = read_tu_folder(path, degrees, labels=labels == "use")
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
         return Samples.of_graphs(path.name, arrays, readout)
-    except ZooError as error:
-        raise of_file(path, error) from None
 
 
-def read_pyg_list(
+def read_list(
     path: Path,
     *,
-    task: GraphClassification,
+    label: str | None = None,
+    feature: str | None = None,
+    weight: str | None = None,
+    weights: Weights = None,
+    edge_features: Names | None = None,
     degrees: Count | None = None,
-    edge_features: str | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
     readout: Literal["mean"] = "mean",
+    task: GraphClassification = GRAPHS,
 ) -> Samples:
-    """Read a list of PyG graphs with a label `y` each: `torch.save([each.to_dict(), ...], path)`.
+    """Read a list of graphs with a label each, as PyTorch or DGL saves it.
+
+    `torch.save([each.to_dict(), ...], path)`, or what PyG keeps in its folder `processed`, where
+    `task` says so; `dgl.save_graphs(path, graphs, {"labels": classes})`.
 
     Args:
-        path: the `.pt`.
-        task: `graph-classification`.
+        path: the `.pt` or `.bin`.
+        label: the tensor that is the class of a graph, left out `y` or `label`; in a `.bin` which
+            of the labels that were saved with the graphs, left out the only ones.
+        feature: the node data that is the features; left out, `x`, `feat` and the like.
+        weight: the edge data that is their weight, such as `edge_weight`.
+        weights: `ignore` reads the graphs without weights of edges.
+        edge_features: the edge data that are features, such as `edge_attr`.
         degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have no
-            `x`.
-        edge_features: the tensor that is features of edges, such as `edge_attr`.
+            features.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
         readout: what is read of a graph: the `mean` of its nodes.
+        task: what for; there is one word for it.
     """
-    try:
-        return Samples.of_graphs(path.stem, from_pyg_list(read_pt(path), edge_features, degrees))
-    except ZooError as error:
-        raise of_file(path, error) from None
+    own = (label, feature, EdgeColumns.of(weight, weights, edge_features), degrees)
+    with reading(path, "a list of graphs"):
+        if path.suffix.lower() == ".bin":
+            arrays = read_dgl_set(path, *own)
+        else:
+            held = unpacked(read_pt(path))
+            arrays = from_pyg_list(held if isinstance(held, list) else [held], *own)
+        return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
 
 
 SERIES = Table(
@@ -199,7 +220,7 @@ SERIES = Table(
 )
 """What holds series in time, to function `(path, *, options) -> Snapshots`."""
 
-SETS = Table("kind of set of graphs", {"TU folder": read_tu, ".pt of a list": read_pyg_list})
+SETS = Table("kind of set of graphs", {"TU folder": read_tu, ".pt or .bin of several": read_list})
 """What holds many graphs with a label each, to function `(path, *, options) -> Samples`."""
 
 

@@ -1,22 +1,25 @@
 """Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
 
+import gzip
 import re
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights, refuse_idle
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
 from zoo.datasets.files.prepared import check_member, read_unchecked
-from zoo.datasets.files.saved_graphs import read_dgl, read_pyg
+from zoo.datasets.files.saved_graphs import graphs_of_dgl, is_list, read_dgl, read_pyg
 from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.load.many_graphs import (
-    read_pyg_list,
+    read_list,
     read_tu,
     series_of_json,
     series_of_table,
@@ -44,6 +47,8 @@ def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphA
         weights: `ignore` reads the graph without weights of edges, if it has some.
     """
     arrays = read_unchecked(path)
+    if weights == "use" and arrays.weights is None:
+        raise ZooError("weights: the edges have none to use; leave it out.")
     return arrays._replace(weights=None) if weights == "ignore" else arrays
 
 
@@ -145,12 +150,53 @@ def read_graphml(
         weights: `ignore` reads the graph without attributes of edges.
         edge_features: the attributes of edges that are features: numbers, or lists of them.
     """
-    import networkx
-
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
                      missing=missing, numbers=numbers, unlabelled=labels == "ignore")  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
-    return from_networkx(networkx.read_graphml(path), choice, of_edges)
+    return from_networkx(_graphml(path), choice, of_edges)
+
+
+def _graphml(path: Path) -> Any:
+    """Return the graph of a file, also where graph-tool has written it.
+
+    Its numbers are hexadecimal, 0x1.8p+1, and its vectors lists of numbers; values of other types
+    that NetworkX does not know are text.
+
+    Raises:
+        ZooError: the file holds several graphs.
+    """
+    import networkx
+    from networkx.readwrite.graphml import GraphMLReader
+
+    reader = GraphMLReader()
+    vectors = ("short", "int", "long", "float", "double", "long double")
+    reader.python_type = defaultdict(
+        lambda: str,
+        {
+            **reader.python_type,
+            **dict.fromkeys(("float", "double", "long double"), _number),
+            "short": int,
+            **dict.fromkeys((f"vector_{each}" for each in vectors), _vector),
+        },
+    )
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        graphs = [*reader(path=file)]
+    if len(graphs) > 1:
+        raise ZooError(f"the file holds {len(graphs)} graphs; write one of them alone.")
+    return graphs[0] if graphs else networkx.read_graphml(path)  # which mends a header
+
+
+def _number(text: str) -> float:
+    """Return a number that is written in decimal or hexadecimal digits.
+
+    >>> _number("0x1.8p+1"), _number("1.5")
+    (3.0, 1.5)
+    """
+    return float.fromhex(text) if "0x" in text.lower() else float(text)
+
+
+def _vector(text: str) -> list[float]:
+    return [_number(each) for each in text.split(",")]
 
 
 def read_gml(
@@ -251,11 +297,31 @@ def reader_of(path: Path) -> Callable[..., GraphArrays]:
         kind = "scipy .npz"
     if kind not in READERS:
         endings = ", ".join(each for each in READERS if each.startswith("."))
+        if told := _OTHERS.get(kind):
+            raise ZooError(f"{path} ends in {kind!r}, which is not read here; write {told}.")
         raise ZooError(
             f"{path} ends in {path.suffix or 'nothing'!r}, which is not read here; write a folder "
             f"with nodes.csv and edges.csv, or a file that ends in {endings}."
         )
     return READERS[kind]
+
+
+_OTHERS = {
+    **{
+        ending: f"zoo.Dataset.from_networkx(networkx.{name}({path!r})), or a `.graphml` of it"
+        for ending, name, path in (
+            (".gexf", "read_gexf", "graph.gexf"),
+            (".net", "read_pajek", "graph.net"),
+            (".adjlist", "read_adjlist", "graph.adjlist"),
+            (".edgelist", "read_edgelist", "graph.edgelist"),
+            (".g6", "read_graph6", "graph.g6"),
+        )
+    },
+    ".npy": "its array as `x` of an .npz: numpy.savez('graph.npz', x=x, y=y), or with `edges`, "
+    "`node_features` and `node_labels`",
+    ".mat": "zoo.Dataset.from_scipy(matrix, features, labels) of what scipy.io.loadmat reads",
+}
+"""What a path may end in that no reader takes, to what does."""
 
 
 def _is_scipy(path: Path) -> bool:
@@ -270,6 +336,7 @@ def _nodes(
     path: str | None, label: Names | None, labels: Labels, numbers: Numbers, task: str | None
 ) -> GraphArrays | None:
     if path is None:
+        refuse_idle("a table of nodes", "nodes", label=label)
         return None
     choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
     return read_node_table(user_path(path), choice, Written())
@@ -280,11 +347,18 @@ Whole = SentencePairs | Snapshots | Samples
 KINDS: dict[Callable[..., Whole], str] = {
     read_pairs: "pairs of sentences",
     read_tu: "a set of graphs",
-    read_pyg_list: "a set of graphs",
+    read_list: "a set of graphs",
     series_of_json: "series in time",
     series_of_table: "series in time",
 }
 """What each reads that is no single graph."""
+
+
+_SEVERAL: dict[str, Callable[[Path], bool]] = {
+    ".pt": is_list,
+    ".bin": lambda path: graphs_of_dgl(path) > 1,
+}
+"""What a file may end in, to what tells by its first bytes that it holds several graphs."""
 
 
 def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
@@ -299,8 +373,9 @@ def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
         return read_pairs
     if tu_folder(path):
         return read_tu
-    if path.suffix.lower() == ".pt" and options.get("task") == GRAPHS:
-        return read_pyg_list
+    many, kind = options.get("task") == GRAPHS, path.suffix.lower()
+    if kind in _SEVERAL and (many or _SEVERAL[kind](path)):
+        return read_list
     if path.suffix.lower() == ".json":
         return series_of_json
     timed = "time" in options or options.get("task") == FORECASTING

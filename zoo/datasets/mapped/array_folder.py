@@ -16,7 +16,7 @@ from zoo.datasets.files.labels import REGRESSION, unlabelled
 from zoo.datasets.mapped.array_file import Stored, stored
 from zoo.datasets.mapped.external_sort import BLOCK, edges_within
 from zoo.datasets.mapped.writer import Stream, no_features
-from zoo.errors import ZooError
+from zoo.errors import ZooError, cause
 
 _EDGES, _FEATURES, _LABELS = "edge_index", "node_feat", "node_label"
 _PARTS = {"train": ("train",), "val": ("valid", "val"), "test": ("test",)}
@@ -79,7 +79,7 @@ def _names(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except zipfile.BadZipFile:
         raise ZooError(f"{path} is no .npz file, or a part of one; fetch it again.") from None
 
 
@@ -97,7 +97,8 @@ def _labels(array: Stored, task: str | None) -> np.ndarray:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 1 and labels.dtype.kind == "f" and task != REGRESSION:
-        return np.where(np.isnan(labels), -1, labels).astype(np.int64)
+        filled = np.where(np.isnan(labels), -1, labels)
+        return filled.astype(np.int64) if (filled == np.floor(filled)).all() else labels
     return labels
 
 
@@ -134,7 +135,10 @@ def _nodes_of(folder: Path, words: tuple[str, ...]) -> np.ndarray | None:
         for path in (folder / f"{word}.csv.gz", folder / f"{word}.csv"):
             if path.is_file():
                 try:
-                    return pandas.read_csv(path, header=None).to_numpy().ravel()
-                except (ValueError, OSError, EOFError):
-                    raise ZooError(f"{path} is damaged; fetch it again.") from None
+                    found = pandas.read_csv(path, header=None).to_numpy()
+                except ValueError as error:
+                    raise ZooError(f"{path} is no list of nodes ({cause(error)}).") from None
+                if found.shape[1] != 1:
+                    raise ZooError(f"{path} has {found.shape[1]} columns; write a node a line.")
+                return found.ravel()
     return None

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
@@ -127,10 +126,6 @@ class _Text(NamedTuple):
                 yield from (_whole(frame[[*self.ends]].to_numpy()) for frame in file if len(frame))
         except (ValueError, OverflowError) as error:  # what pandas raises for text is a ValueError
             raise self._first_bad(" ".join(str(error).split())[:120]) from None
-        except (EOFError, OSError, zlib.error) as error:
-            raise ZooError(
-                f"the file is damaged, or cut short ({error}); fetch it again."
-            ) from None
 
     def _first_bad(self, cause: str) -> ZooError:
         """Return the error that names the first line that is no edge."""

@@ -157,7 +157,7 @@ def mapped(folder: Path, name: str, meta: Meta) -> np.ndarray:
         array = open_mapped(path)
     except FileNotFoundError:
         raise ZooError(f"{path.name} is missing. {again}") from None
-    except PermissionError:
+    except (OSError, MemoryError):  # which say nothing of the file
         raise
     except BROKEN as error:
         cause = " ".join(str(error).split())[:100]

@@ -149,7 +149,8 @@ def _read_csv(path: Path, text, only, written: Written) -> "pyarrow.Table":
 def _csv_problem(message: str, found: re.Match | None, names: list[str]) -> str:
     if found is None:
         line = " ".join(message.split())[:160].removeprefix("CSV parse error: ")
-        return f"the table is damaged ({line}). Give every row a cell for every column."
+        fix = " Give every row a cell for every column." if "Expected" in line else ""
+        return f"it cannot be read as a table ({line}).{fix}"
     row = f" in line {found[2]}" if found[2] else ""
     return f"the column {names[int(found[1])]!r} is not UTF-8{row}; save the file as UTF-8 text."
 
@@ -252,8 +253,8 @@ def _arrow(path: Path, read):
     except (pyarrow.ArrowException, OSError) as error:
         line = " ".join(str(error).split())[:160]
         raise ZooError(
-            f"{path.name} cannot be read as Parquet ({line}): it is damaged or something else. "
-            "Write it again, for example with pandas: frame.to_parquet(path)."
+            f"{path.name} cannot be read as Parquet ({line}). If it is none, or cut short, write "
+            "it with pandas: frame.to_parquet(path)."
         ) from None
 
 

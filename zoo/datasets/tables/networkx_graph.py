@@ -1,14 +1,22 @@
 """Read a NetworkX graph: the attributes of its nodes are the columns of a table."""
 
 import dataclasses
-from typing import Any
+import datetime
+import decimal
+import numbers
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.datasets.files.edge_columns import EdgeColumns
+from zoo.datasets.files.edge_columns import EdgeColumns, array_of
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.tables.columns import Columns, node_arrays
-from zoo.errors import ZooError, suggestion
+from zoo.datasets.files.objects import described
+from zoo.datasets.tables.columns import OF_TEXT, Columns, listed, node_arrays
+from zoo.errors import ZooError, brief, suggestion
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 def from_networkx(
@@ -18,8 +26,9 @@ def from_networkx(
 ) -> GraphArrays:
     """Return a NetworkX graph; node attributes are columns, and the nodes themselves the ids.
 
-    An attribute that is a list of numbers, as many for each node, is as many columns. Where columns
-    are named, no other attribute is looked at but those of the split.
+    An attribute is numbers, text, dates, or lists, as long at each node, which are as many columns;
+    they may be scalars and arrays of numpy or torch. Where columns are named, no other attribute is
+    looked at but those of the split.
 
     Args:
         graph: any graph of NetworkX.
@@ -27,103 +36,219 @@ def from_networkx(
         of_edges: what is read of attributes of edges; a weight is 1 where an edge has none.
 
     Raises:
-        ZooError: edge attributes that nobody named, or attributes that are no numbers or text.
+        ZooError: edge attributes that nobody named; or an attribute that is none of these, or not
+            the same at all nodes: which, at which node, and what to write.
     """
     import pyarrow
 
-    attributes = {key for *_, data in graph.edges(data=True) for key in data}
-    held = sorted(attributes - {"id"})  # GraphML numbers them
-    rest = {key: None if key in of_edges.features else 1 for key in held}  # of edges without
-    data_of = {
-        key: [data.get(key, rest[key]) for *_, data in graph.edges(data=True)] for key in held
-    }
-    found = of_edges.read(data_of)
-    rows = [data for _, data in graph.nodes(data=True)]
-    rows, choice = _with_vectors(rows, choice)
-    names = sorted({str(key) for row in rows for key in row})
+    found = _of_edges(graph, of_edges)
+    nodes, rows = [*graph.nodes], [data for _, data in graph.nodes(data=True)]
+    keys = _by_name((key for data in rows for key in data), "nodes")
+    names = sorted(keys)
     wanted = {*choice.as_text(names), *choice.features(names)}
-    columns, masks = {}, choice.masks(names)
+    wanted |= {name.rpartition(".")[0] for name in wanted if name not in keys}  # x of x.0
+    spread, masks = {}, choice.masks(names)
     for name in (name for name in names if name in wanted or name in masks):
         try:
-            columns[name] = _column(name, [row.get(name) for row in rows])
+            spread[name] = _columns("node", name, nodes, [data.get(keys[name]) for data in rows])
         except ZooError:
-            if name in wanted or masks[name].sure:  # of any type is what nobody has named
+            if name in wanted or masks[name].sure:  # of any kind is what nobody has named
                 raise
-    said = {"label": choice.labels, "columns": choice.features, "split_column": choice.split}
-    for option, given in said.items():
-        for each in given(names):
-            if each not in names:
+    columns = {name: each for own in spread.values() for name, each in own.items()}
+    if len(columns) < sum(map(len, spread.values())):
+        both = next(name for name in spread if any(name in own for own in spread.values()
+                                                   if own is not spread[name]))  # fmt: skip
+        raise ZooError(
+            f"the nodes have the attribute {both!r}, which is also a place in the list "
+            f"{both.rpartition('.')[0]!r}; rename one."
+        )
+    for option in ("label", "split_column", "columns", *OF_TEXT):
+        for each in listed(getattr(choice, option)) or []:
+            if each not in keys and each not in columns:
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
     table = pyarrow.table(columns) if columns else pyarrow.table({"": pyarrow.nulls(len(rows))})
+    choice = _of_spread(choice, names, {name: [*own] for name, own in spread.items()})
     choice = dataclasses.replace(choice, id=None, columns=choice.columns if columns else [])
     arrays = node_arrays(table, choice, "the nodes")
-    places = {node: place for place, node in enumerate(graph.nodes)}
+    places = {node: place for place, node in enumerate(nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
     form = None if graph.is_directed() else "undirected"
-    return arrays._replace(edges=edges, ids=_ids(graph), form=form, **found)
+    return arrays._replace(edges=edges, ids=_ids(nodes), form=form, **found)
 
 
-def _ids(graph: Any) -> np.ndarray:
+def _ids(nodes: list[Any]) -> np.ndarray:
     """Return the nodes (N,) as whole numbers where all are, else as text."""
-    nodes = list(graph.nodes)
     if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in nodes):
-        numbers = np.array(nodes)
-        if numbers.dtype.kind in "iu":  # objects past 64 bits
-            return numbers
+        found = np.array(nodes)
+        if found.dtype.kind in "iu":  # objects past 64 bits
+            return found
     return np.array([str(node) for node in nodes], dtype=str)
 
 
-def _with_vectors(rows: list[dict], choice: Columns) -> tuple[list[dict], Columns]:
-    """Return rows whose lists of numbers are columns of their own, and what is chosen of them."""
-    kinds = (list, tuple, np.ndarray)
-    found: dict[str, set[int]] = {}
-    for row in rows:
-        for key, value in row.items():
-            if isinstance(value, kinds):
-                found.setdefault(str(key), set()).add(len(value))
-    if choice.columns is not None:
-        wanted = [*choice.columns, *choice.masks(list(found))]
-        found = {key: sizes for key, sizes in found.items() if key in wanted}
-    if not found:
-        return rows, choice
-    for key, sizes in found.items():
-        if len(sizes) > 1 or sum(key in row for row in rows) < len(rows):
+def _by_name(keys: Iterable[Hashable], what: str) -> dict[str, Hashable]:
+    """Return attributes by their names as text, such as "1" of 1.
+
+    Raises:
+        ZooError: two have one name.
+    """
+    found: dict[str, Hashable] = {}
+    for key in keys:
+        if found.setdefault(str(key), key) != key:
             raise ZooError(
-                f"the node attribute {key!r} is a list of {min(sizes)} to {max(sizes)} numbers, or "
-                "of none; give every node as many."
+                f"the {what} have the attributes {found[str(key)]!r} and {key!r}, which have one "
+                "name; rename one."
             )
-    names = {key: [f"{key}.{place}" for place in range(max(found[key]))] for key in found}
-    spread = [
-        {key: each for key, each in row.items() if str(key) not in found}
-        | {
-            name: v
-            for key in found
-            for name, v in zip(names[key], map(_plain, row[key]), strict=True)
-        }
-        for row in rows
-    ]
-    if choice.columns is None:
-        return spread, choice
-    columns = [name for each in choice.columns for name in names.get(each, [each])]
-    return spread, dataclasses.replace(choice, columns=columns)
+    return found
 
 
-def _plain(number: Any) -> Any:
-    """Return a scalar of numpy or torch as Python has it."""
-    return number.item() if getattr(number, "shape", None) == () else number
+def _of_spread(choice: Columns, names: list[str], spread: dict[str, list[str]]) -> Columns:
+    """Return a choice with the columns of an attribute of lists in the place of its name."""
+    if all(own == [name] for name, own in spread.items()):
+        return choice
+    given = {option: listed(getattr(choice, option)) for option in ("columns", *OF_TEXT)}
+    told: dict[str, Any] = {
+        option: [column for each in chosen for column in spread.get(each, [each])]
+        for option, chosen in given.items()
+        if chosen is not None
+    }
+    labels = [column for each in choice.labels(names) for column in spread.get(each, [each])]
+    if labels != choice.labels(names):
+        told["label"] = labels[0] if len(labels) == 1 else labels
+    return dataclasses.replace(choice, **told)
 
 
-def _column(name: str, values: list):
+def _of_edges(graph: Any, choice: EdgeColumns) -> dict[str, np.ndarray | None]:
+    """Return what `EdgeColumns.read` does of the attributes of edges."""
+    rows = [data for *_, data in graph.edges(data=True)]
+    keys = _by_name((key for data in rows for key in data), "edges")
+    if "id" not in (choice.weight, *choice.features):
+        keys.pop("id", None)  # GraphML numbers them
+    named, edges, read = choice.named(sorted(keys)), [*graph.edges], {}
+    for name in dict.fromkeys([*choice.features, *([] if named is None else [named])]):
+        rest = 1 if name == named else None
+        values = [data.get(keys[name], rest) for data in rows]
+        kind, plain = _plain_values("edge", name, edges, values)
+        if None in plain or kind == "text":
+            place = plain.index(None) if None in plain else 0
+            held = brief(values[place])
+            raise ZooError(
+                f"the edge attribute {name!r} is {held} at the edge {brief(edges[place])}; write a "
+                "number, or as many for each edge, at all edges."
+            )
+        read[name] = np.array(plain)
+    return choice._replace(weight=named).read(read)
+
+
+def _columns(
+    of: str, name: str, places: Sequence[Any], values: Sequence[Any]
+) -> dict[str, "pyarrow.Array"]:
+    """Return an attribute as a column, or, of lists, as one for each place in them, by name."""
+    import pandas
     import pyarrow
 
-    values = [_plain(each) for each in values]
-    kinds = {type(each) for each in values if each is not None}
-    if kinds <= {str}:
-        return pyarrow.array(values, pyarrow.string())
-    if kinds <= {bool, int, float}:
-        whole = kinds == {int} and None not in values
-        kind = pyarrow.int64() if whole else pyarrow.float64()
-        return pyarrow.array([None if v is None else int(v) if whole else float(v) for v in values],
-                             kind)  # fmt: skip
-    found = ", ".join(sorted(each.__name__ for each in kinds))
-    raise ZooError(f"the node attribute {name!r} is of type {found}; write numbers, or text.")
+    kind, plain = _plain_values(of, name, places, values)
+    if kind == "list":
+        columns = zip(*plain, strict=True)
+        return {
+            key: each
+            for place, column in enumerate(columns)
+            for key, each in _columns(of, f"{name}.{place}", places, column).items()
+        }
+    if kind == "nothing":
+        return {name: pyarrow.nulls(len(plain))}
+    if kind == "text":
+        return {name: pyarrow.array(plain, pyarrow.string())}
+    if kind == "date":
+        return {name: pyarrow.array(pandas.Series(pandas.to_datetime(plain, utc=True)))}
+    whole = {type(each) for each in plain if each is not None} == {int}
+    if not whole:
+        plain = [None if each is None else float(each) for each in plain]
+    return {name: pyarrow.array(plain, pyarrow.int64() if whole else pyarrow.float64())}
+
+
+def _plain_values(
+    of: str, name: str, places: Sequence[Any], values: Sequence[Any]
+) -> tuple[str, list[Any]]:
+    """Return what kind of values an attribute has, and them as Python has them, None if missing.
+
+    The kinds are `number`, `text`, `date`, `list`, and `nothing` where all are missing.
+
+    Args:
+        of: what has the attribute, `node` or `edge`.
+        name: of the attribute.
+        places: the nodes or edges.
+        values: at each of them.
+
+    Raises:
+        ZooError: a value is of no kind, or of another than the first, or a list of another length.
+    """
+
+    def wrong(place: int, said: str) -> ZooError:
+        return ZooError(
+            f"the {of} attribute {name!r} is {described(values[place])} at the {of} "
+            f"{brief(places[place])}{said}"
+        )
+
+    plain = [_plain(each) for each in values]
+    first: dict[str, int] = {}
+    for place, each in enumerate(plain):
+        kind = _kind(each)
+        if kind == "strange":
+            raise wrong(place, "; write a number, text, a date, or a flat list of numbers.")
+        if isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise wrong(place, ", of more than 64 bits; write text, or a float.")
+        first.setdefault(kind, place)
+    first.pop("nothing", None)
+    if not first:
+        return "nothing", plain
+    (kind, begin), *others = first.items()
+    if others:
+        place = others[0][1]
+        raise wrong(begin, f", and {described(values[place])} at the {of} {brief(places[place])}; "
+                           f"write values of one kind at each {of}.")  # fmt: skip
+    if kind == "list" and not plain[begin]:
+        raise wrong(begin, "; leave it out (`columns` names what is read).")
+    sizes = [0 if each is None else len(each) for each in plain if kind == "list"]
+    if len(set(sizes)) > 1:
+        odd = next(place for place, size in enumerate(sizes) if size != sizes[begin])
+        raise wrong(begin, f", and of {sizes[odd]} at the {of} {brief(places[odd])}; give every "
+                           f"{of} as many numbers.")  # fmt: skip
+    return kind, plain
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list):
+        return "list" if {*map(_kind, value)} <= {"number", "text", "nothing"} else "strange"
+    kinds = ((type(None), "nothing"), (str, "text"), (int | float, "number"))
+    kinds = (*kinds, (datetime.date, "date"))
+    return next((kind for each, kind in kinds if isinstance(value, each)), "strange")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numpy, torch or pandas as Python has it, None where it is missing."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real | decimal.Decimal):
+        return None if value != value else float(value)
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value.astype("datetime64[us]").item()
+    lone = isinstance(value, np.generic)  # of numpy, such as a complex number
+    return _of_array(value) if hasattr(value, "__array__") and not lone else value
+
+
+def _of_array(value: Any) -> Any:
+    """Return an array, or a tensor, as lists of what `_plain` returns, of one number as this."""
+    found = array_of(value, "attribute")
+    if found.dtype.kind in "iub" or (found.dtype.kind == "f" and not np.isnan(found).any()):
+        return found.tolist()
+    if found.ndim:
+        return [_plain(each) for each in found]
+    return value if found.dtype == object else _plain(found[()])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.datasets.files.edge_arrays import check_weights
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights, refuse_idle
 from zoo.datasets.files.graph_arrays import check_room
 from zoo.datasets.files.labels import alike
 from zoo.datasets.tables.cells import decoded
@@ -90,7 +90,7 @@ def read_series_table(
     id: str | None,
     columns: list[str],
     edges: str | None,
-    edge_columns: list[str],
+    edge_columns: list[str] | None,
     date_format: str | None,
     step: str | None,
     missing: Literal["refuse", "unknown"],
@@ -127,7 +127,11 @@ def read_series_table(
     for number, name in enumerate(told):
         values[place, node, number] = _numbers(table[name], path.name, name, written.decimal)
     graphs = GraphsInTime([np.zeros((0, 2), np.int64)], np.zeros(len(grid), np.int64), None)
-    if edges is not None:
+    if edges is None:
+        used = {"weight": weight, "weights": weights if weights == "use" else None}
+        refuse_idle("a table of edges", "edges", edge_columns=edge_columns, **used)
+    else:
+        edge_columns = edge_columns or ["source", "target"]
         if ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)

@@ -17,7 +17,7 @@ from zoo.datasets.files.edge_arrays import check_edges, check_weights
 from zoo.datasets.files.edge_columns import Weights
 from zoo.datasets.tables.series import GraphsInTime, NodeSeries
 from zoo.datasets.tables.times import Steps
-from zoo.errors import ZooError, of_file
+from zoo.errors import ZooError, cause, reading
 
 LARGEST = 2**30
 """The largest file that is read, in bytes."""
@@ -35,13 +35,11 @@ def read_series_json(path: Path, weights: Weights = None) -> NodeSeries:
     Raises:
         ZooError: it is no such file, or has weights and nothing says what to do with them.
     """
-    try:
+    with reading(path, "series in JSON"):
         content = _content(path)
         values, names = _values(content)
         graphs = _graphs(content, values.shape[1], len(values), weights)
         ids = _ids(content, values.shape[1])
-    except ZooError as error:
-        raise of_file(path, error) from None
     times = np.arange(len(values))
     return NodeSeries(times, Steps(1), values, names, ids, *graphs)
 
@@ -53,10 +51,21 @@ def _content(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise ZooError(f"it cannot be read ({error.strerror}); write the path of a file.") from None
-    except (ValueError, RecursionError):
-        raise ZooError("this is no JSON, or a damaged file of it; write it again.") from None
+    except (ValueError, RecursionError) as error:
+        raise ZooError(f"this is no JSON ({cause(error)}); {_FORM}") from None
     if not isinstance(content, dict):
         raise ZooError(f"this is a {type(content).__name__} of JSON; {_FORM}")
+    nodes = content.get("nodes")
+    alike = isinstance(nodes, list) and {"links", "edges"} & {*content}
+    if alike and not ({*_TABLES, "time_periods"} & {*content}) and all(
+        isinstance(each, dict) and not isinstance(each.get("y"), list) for each in nodes
+    ):  # fmt: skip
+        key = "links" if "links" in content else "edges"
+        raise ZooError(
+            "this looks like a graph in the node-link form, and `.json` is read as series in time; "
+            "write zoo.Dataset.from_networkx(networkx.node_link_graph(json.load(file), "
+            f"edges='{key}')), or a `.graphml` of it by networkx.write_graphml."
+        )
     return content
 
 
@@ -68,9 +77,12 @@ _FORM = (
 
 def _values(content: dict[str, Any]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the numbers (T, N, F) fp32, what is predicted first, and the names of the F."""
-    key = next((each for each in _TABLES if isinstance(content.get(each), list)), None)
-    if key is not None:
-        return _numbers(content[key], key, 2)[:, :, None], ("y",)
+    held = [each for each in _TABLES if isinstance(content.get(each), list)]
+    if len(held) > 1:
+        raise ZooError(f"it holds `{held[0]}` and `{held[1]}`, and one is read; keep that which is "
+                       "predicted.")  # fmt: skip
+    if held:
+        return _numbers(content[held[0]], held[0], 2)[:, :, None], ("y",)
     if "time_periods" in content:
         times = _times(content)
         y = _numbers([_of(each, "y") for each in times], "y", 2)

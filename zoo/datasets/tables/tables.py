@@ -1,6 +1,7 @@
 """Read a user's graph from a node table and an edge table, in CSV or Parquet."""
 
 import dataclasses
+import logging
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +12,7 @@ import numpy as np
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights
+from zoo.datasets.files.edge_columns import EdgeColumns, Weights, refuse_idle
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.labels import Labels
 from zoo.datasets.files.objects import join
@@ -35,6 +36,9 @@ from zoo.system.files import user_path
 if TYPE_CHECKING:
     import pyarrow
 
+
+TERMS = 1000
+"""Terms of a column of text, at most, where nothing else is said."""
 
 _ENDS = ({"source", "target"}, {"src", "dst"})
 _WEIGHTS = {"weight", "w"}
@@ -62,7 +66,7 @@ def read_tables(
     date_format: str | None = None,
     vectors: Names | None = None,
     missing: Missing = "refuse",
-    terms: Count = 1000,
+    terms: Count = TERMS,
     numbers: Numbers = "standard",
     time_column: str | None = None,
     group_column: str | None = None,
@@ -119,6 +123,7 @@ def read_tables(
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
                      language_model, date_format, decimal, labels == "ignore")  # fmt: skip
+    _tell_idle(choice)
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     if path.is_dir() and edges is None and kinds_of(path):
         of_edges.refuse_features()
@@ -131,11 +136,30 @@ def read_tables(
         )
     nodes_path = _node_table(path)
     if edges is None and not path.is_dir():
+        used = {"weight": weight, "weights": weights if weights == "use" else None}
+        used |= {"edge_features": edge_features}
+        used |= {key: each for key, each in (("source", source), ("target", target)) if each != key}
+        refuse_idle("a table of edges", "edges", **used)
         return read_node_table(path, choice, written)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
     arrays = _read_nodes(nodes_path, choice, written)
     *ends, found = read_edges(edges_path, (source, target), of_edges, written)
     return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), **found)
+
+
+def _tell_idle(choice: Columns) -> None:
+    """Say which options of text and dates have no column that they are about."""
+    dated = choice.dates or choice.time_column
+    idle = {
+        "date_format": choice.date_format and not dated,
+        "language_model": choice.language_model and not choice.text,
+        "terms": choice.terms != TERMS and not choice.text,
+    }
+    for option in (each for each, said in idle.items() if said):
+        needed = "dates" if option == "date_format" else "text"
+        logging.getLogger(__name__).warning(
+            "`%s` changes nothing: no column is named by `%s`.", option, needed
+        )
 
 
 def node_columns(path: Path, written: Written) -> list[str]:

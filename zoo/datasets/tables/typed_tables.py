@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.node_kinds import Edges, Relation, joined
+from zoo.datasets.files.node_kinds import Edges, Relation, joined, labels_of_kinds
 from zoo.datasets.files.objects import join
 from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, Columns
 from zoo.datasets.tables.frames import SUFFIXES, Written, header
@@ -50,9 +50,11 @@ def read_kinds(
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
     names = {kind: header(each, written) for kind, each in tables.items()}
     _need(choice, names)
-    kinds = {
-        kind: read_nodes(each, _of_table(choice, names[kind])) for kind, each in tables.items()
-    }
+    one = isinstance(choice.label, str)
+    labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
+    own = {kind: _of_table(choice, names[kind], labels, kind) for kind in tables}
+    kinds = {kind: read_nodes(each, own[kind]) for kind, each in tables.items()}
+    called = {kind: ", ".join(each.labels(names[kind])) for kind, each in own.items()}
     for kind, each in kinds.items():
         if each.ids is None:
             raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
@@ -66,7 +68,7 @@ def read_kinds(
             for kind, ids in ((relation[0], source), (relation[2], target))
         ]
         relations[relation] = Edges(np.stack(ends, axis=1), found["weights"])
-    return joined(kinds, relations)
+    return joined(kinds, relations, called)
 
 
 def _tables(path: Path, start: str) -> dict[str, Path]:
@@ -81,7 +83,8 @@ def _tables(path: Path, start: str) -> dict[str, Path]:
 def _need(choice: Columns, names: dict[str, list[str]]) -> None:
     """Refuse columns that are named and in no table."""
     held = sorted({name for own in names.values() for name in own})
-    for option in ("label", "columns", *OF_NODES, *OF_TEXT):
+    several = () if isinstance(choice.label, str) else ("label",)
+    for option in (*several, "columns", *OF_NODES, *OF_TEXT):
         given = getattr(choice, option)
         for name in [given] if isinstance(given, str) else given or []:
             if name not in held:
@@ -90,11 +93,17 @@ def _need(choice: Columns, names: dict[str, list[str]]) -> None:
                 )
 
 
-def _of_table(choice: Columns, names: list[str]) -> Columns:
-    """Return what of a choice is about the columns of one table."""
-    own = {}
+def _of_table(
+    choice: Columns, names: list[str], labels: dict[str, str | list[str] | None], kind: str
+) -> Columns:
+    """Return what of a choice is about the columns of the table of one kind of nodes.
+
+    What the labels are called is said by kind; those of other kinds are not looked at.
+    """
+    own: dict = {"unlabelled": choice.unlabelled or kind not in labels}
     for option in ("label", *OF_NODES):
         given = getattr(choice, option)
+        given = labels.get(kind, next(iter(labels.values()))) if option == "label" else given
         wanted = [given] if isinstance(given, str) else given or []
         own[option] = given if set(wanted) <= set(names) else None
     for option in ("columns", *OF_TEXT):
