@@ -2,7 +2,7 @@
 
 import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +158,7 @@ def as_trained(
     if not path.exists():
         return spec
     if whole := whole_reader(path, trained_on):
-        if word(trained_on.get("split", "")) == KEPT:  # of these nodes, and of no others
-            trained_on = {key: each for key, each in trained_on.items() if key != "split"}
-        fits = {*trained_on, *own} <= {"name", "split", *options_of(whole)}
-        told = {"step": step} if step and "step" in options_of(whole) else {}
-        return {**trained_on, **told, **own, "name": name} if fits else spec
+        return _whole_as_trained(name, own, trained_on, whole, step) or spec
     reader = reader_of(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
@@ -180,6 +176,18 @@ def as_trained(
     if read == [Texts.name]:  # whose terms the weights hold
         kept.pop("terms_of", None)
     return {**kept, **own, "name": name}
+
+
+def _whole_as_trained(
+    name: str, own: Spec, trained_on: Spec, whole: Callable, step: str | None
+) -> dict[str, Any] | None:
+    """Return a spec of what is no single graph with the options of training, if these fit."""
+    if word(trained_on.get("split", "")) == KEPT:  # of these nodes, and of no others
+        trained_on = {key: each for key, each in trained_on.items() if key != "split"}
+    if not {*trained_on, *own} <= {"name", "split", *options_of(whole)}:
+        return None
+    told = {"step": step} if step and "step" in options_of(whole) else {}
+    return {**trained_on, **told, **own, "name": name}
 
 
 def with_columns_of(about: About, trained_on: Spec | None) -> Spec | None:

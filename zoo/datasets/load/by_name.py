@@ -278,16 +278,20 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
     except ZooError as error:
         return [Problem(where, str(error))]
     own, common = _divided(spec)
-    if is_on_disk(file):
-        usual = {key: each.default for key, each in options_of(common_options).items()}
-        for key in ("duplicates", "direction", "relations"):
-            if common.get(key, usual[key]) != usual[key]:
-                said = (
-                    f"a graph on disk has no weights, directions or kinds of edges; leave {key} out"
-                )
-                return [Problem((*path, key), f"{said}.")]
-    found = option_problems(name, reader, own, path, [*options_of(common_options), *also])
+    found = _on_disk_problems(common, path) if is_on_disk(file) else []
+    found += option_problems(name, reader, own, path, [*options_of(common_options), *also])
     return found + option_problems(name, common_options, common, path)
+
+
+def _on_disk_problems(common: Mapping[str, Any], path: tuple) -> list[Problem]:
+    """Return the options of edges that a graph on disk has not."""
+    usual = {key: each.default for key, each in options_of(common_options).items()}
+    said = "a graph on disk has no weights, directions or kinds of edges; leave {} out."
+    return [
+        Problem((*path, key), said.format(key))
+        for key in ("duplicates", "direction", "relations")
+        if common.get(key, usual[key]) != usual[key]
+    ]
 
 
 def resolved_dataset(spec: Spec) -> dict[str, Any]:
