@@ -26,7 +26,7 @@ def path(values, key="a", **more):
 
 
 def read(values, key="a", **how):
-    return Dataset.from_networkx(path(values, key), **how)
+    return Dataset.from_networkx(path(values, key), **{"numbers": "raw", **how})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_name_that_is_a_place_in_a_list_as_well():
         graph.nodes[node]["a.1"] = 5.0
     with pytest.raises(ZooError, match="'a.1', which is also a place in the list 'a'; rename one"):
         Dataset.from_networkx(graph)
-    assert Dataset.from_networkx(graph, columns="a").x.tolist() == [[1, 2]] * 3
+    assert Dataset.from_networkx(graph, columns="a", numbers="raw").x.tolist() == [[1, 2]] * 3
 
 
 @pytest.mark.parametrize("key", [0, ("a", 1), 1.5])
@@ -110,7 +110,7 @@ def test_what_is_no_column_is_told_with_its_node(values, said):
         read(values)
     assert read(values, columns=[]).inputs == 0  # nobody asks for it
     graph = path(values, b=[1, 2, 3])
-    assert Dataset.from_networkx(graph, columns=["b"]).x.tolist() == [[1], [2], [3]]
+    assert Dataset.from_networkx(graph, columns=["b"], numbers="raw").x.tolist() == [[1], [2], [3]]
 
 
 def test_what_is_missing():
@@ -231,7 +231,7 @@ def test_graphml_of_graph_tool(tmp_path):
     (tmp_path / "g.graphml").write_text(GRAPH_TOOL)
     (tmp_path / "g.graphml.gz").write_bytes(gzip.compress(GRAPH_TOOL.encode()))
     for name in ("g.graphml", "g.graphml.gz"):
-        data = load_graph(tmp_path / name, label="cls", columns="deg,pos")
+        data = load_graph(tmp_path / name, label="cls", columns="deg,pos", numbers="raw")
         assert data.feature_names == ("deg", "pos.0", "pos.1") and data.y.tolist() == [0, 1]
         assert data.x.tolist() == [[1.5, 3, 1], [2.5, -0.5, 2]]
     with pytest.raises(ZooError, match=r"'what' holds 'u'.*`one_hot: \[what\]`"):

@@ -79,7 +79,7 @@ def test_short_numbers_are_read_as_float32(kind, tmp_path):
     is_read(Dataset.from_pyg(in_pyg(kind), **NAMED))
     torch.save(in_pyg(kind), tmp_path / "g.pt")
     is_read(load_graph(tmp_path / "g.pt", **NAMED))
-    is_read(Dataset.from_networkx(in_networkx(kind), label="y", **NAMED))
+    is_read(Dataset.from_networkx(in_networkx(kind), label="y", numbers="raw", **NAMED))
     ring = torch.zeros(4, 4)
     ring[tuple(EDGES.T)] = torch.tensor(W, dtype=torch.float32)
     data = Dataset.from_scipy(ring.to(kind), x, Y, weights="use")
