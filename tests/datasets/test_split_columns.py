@@ -149,7 +149,10 @@ def test_scores_and_other_things_of_such_names_are_features(reader, columns, tmp
     assert data.masks is None and not caplog.text
     for name, values in columns.items():
         found = data.x[:, data.feature_names.index(name)]
-        as_is = reader == "pandas" or set(values) <= {0, 1}  # a matrix of the user's own
+        as_is = reader in ("pandas", "matrix") or set(values) <= {
+            0,
+            1,
+        }  # a matrix of the user's own
         wanted = values if as_is else (values - np.mean(values)) / np.std(values)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
