@@ -30,8 +30,8 @@ from zoo.experiments.prepare import Prepared, prepare, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.inference.forecast import rolled_out
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
-from zoo.training.fit import fit
-from zoo.training.sample_batches import SnapshotBatches
+from zoo.training.batches import SnapshotBatches
+from zoo.training.trainer import fit
 from zoo.weights.create import create_model
 
 SEEDS, WEEKS, YEAR = 5, 26, 52

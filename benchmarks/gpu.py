@@ -34,11 +34,11 @@ from zoo.datasets import Dataset
 from zoo.datasets.splits import PARTS, Split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.graphs.message_passing import place
+from zoo.graphs.spmm import place
 from zoo.ops.precision import products_in
 from zoo.registry import MODELS
-from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
+from zoo.training.trainer import Steps
 from zoo.weights.create import create_model, list_models
 
 FEATURES, CLASSES, DIM, LAYERS = 128, 40, 64, 3

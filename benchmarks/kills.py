@@ -25,7 +25,7 @@ from zoo.distributed.launcher import run_team
 from zoo.distributed.team import Team
 from zoo.errors import ZooError
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.experiments.run_files import read_summary
+from zoo.experiments.run_folder import read_summary
 from zoo.weights.load import read_weights
 
 OPTIONS = {

@@ -13,7 +13,7 @@ from contest import contest_of_processes
 
 from zoo.datasets.load import load_graph, prepare_on_disk
 from zoo.system.memory import own_peak
-from zoo.training.full_batch import Whole
+from zoo.training.batches import Whole
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 

@@ -17,8 +17,8 @@ from contest import conclude
 import zoo
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import node_classification
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
+from zoo.training.trainer import Hooks, fit
 
 EPOCHS = 80
 OPTIONS = {"dim": 32, "layers": 2, "full_heads": 4, "orders": 2, "edge_loss": 1.0, "dropout": 0.5}

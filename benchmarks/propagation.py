@@ -15,7 +15,7 @@ from graphs import canonical, power_law
 
 from zoo.dgl import dgl
 from zoo.graphs.adjacency import matrices
-from zoo.graphs.message_passing import neighbour_sum, weighted_sum
+from zoo.graphs.spmm import neighbour_sum, weighted_sum
 from zoo.system.allocator import keep_freed_memory
 
 BLOCK = 2**10

@@ -23,10 +23,10 @@ import zoo
 from zoo.config.recipe import divide, read_recipe
 from zoo.datasets.load import load_data
 from zoo.datasets.pairs import SentencePairs
-from zoo.experiments.run_files import read_recipe as recipe_of
-from zoo.experiments.run_files import read_summary
+from zoo.experiments.run_folder import read_recipe as recipe_of
+from zoo.experiments.run_folder import read_summary
 from zoo.inference.translate import Translator
-from zoo.training.checksums import unsealed_line
+from zoo.training.checkpoint import unsealed_line
 
 DRAWS, SHOWN = 1000, 10
 

@@ -12,11 +12,11 @@ from zoo.datasets.files.labels import METRICS
 from zoo.datasets.splits import Split
 from zoo.datasets.tasks import TASKS
 from zoo.graphs.examples import preferential_attachment
-from zoo.graphs.message_passing import place
+from zoo.graphs.spmm import place
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
 from zoo.weights.create import create_model, list_models
 
 NODES, FEATURES, CLASSES = 24, 5, 3

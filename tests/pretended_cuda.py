@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-import zoo.training.full_batch
+import zoo.training.batches
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 aten = torch.ops.aten
@@ -474,7 +474,7 @@ def pretended_cuda():
         (torch.cuda, "graph", record),
         (torch.sparse, "sampled_addmm", _sampled),
         (nn.Module, "to", _module_to),
-        (zoo.training.full_batch, "ThreadPoolExecutor", type("Pool", (_Pool,), {"mode": _Mode()})),
+        (zoo.training.batches, "ThreadPoolExecutor", type("Pool", (_Pool,), {"mode": _Mode()})),
     ]
     with contextlib.ExitStack() as stack:
         for owner, name, value in instead:

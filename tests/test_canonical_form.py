@@ -9,9 +9,9 @@ import zoo
 from zoo import canonical_form
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
-from zoo.graphs.message_passing import place
 from zoo.graphs.sampling import induced, neighbourhood
 from zoo.graphs.shard import Shard
+from zoo.graphs.spmm import place
 
 
 @pytest.fixture

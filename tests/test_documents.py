@@ -14,7 +14,7 @@ import pytest
 from preloaded import run_preloaded
 
 import zoo
-from zoo.training.fit import fit
+from zoo.training.trainer import fit
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

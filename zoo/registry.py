@@ -6,9 +6,11 @@ import importlib
 import inspect
 import logging
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
+from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -29,9 +31,7 @@ from zoo.config.options import (
     Table,
     Within,
 )
-from zoo.contract import Given, check_answer, check_class, check_parts
 from zoo.errors import ZooError, file_of
-from zoo.failures import FAILURES, check_rows, explain
 from zoo.tracing import note
 
 __all__ = [
@@ -318,3 +318,332 @@ def _place(model: type) -> str:
     except (TypeError, OSError):
         line = 0
     return f"{model.__qualname__} ({file_of(model)}:{line})"
+
+
+OUTPUT_LIKE = ("classifier", "classify", "output", "out", "predict", "decoder", "readout", "fc")
+"""What heads are called elsewhere."""
+
+_OWN = frozenset(vars(nn.Module()))
+
+
+def check_class(model: type[nn.Module]) -> None:
+    """Look at the signature of a model that is to be registered.
+
+    Raises:
+        ZooError: an option without annotation, one that is not keyword-only, or no signature.
+    """
+    name, build = model.__name__, model.__init__
+    form = "`def __init__(self, in_dim: int, out_dim: int, *, dim: Count = 64)`"
+    given = [] if build is nn.Module.__init__ else list(inspect.signature(build).parameters)[1:]
+    if given[:2] != ["in_dim", "out_dim"]:
+        raise ZooError(
+            f"{name}.__init__ has to take `in_dim` and `out_dim` first, the numbers of features "
+            f"and of logits, then its options. Write {form}."
+        )
+    for each in list(inspect.signature(build).parameters.values())[3:]:
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            raise ZooError(
+                f"{name}.__init__ takes `{each}`, so that nobody can see or check its options. "
+                f"Spell each of them out behind a `*`: {form}."
+            )
+        if each.kind is not each.KEYWORD_ONLY:
+            raise ZooError(
+                f"the option `{each.name}` of {name} is not keyword-only, so no recipe can set "
+                f"it. Put a `*` behind `out_dim`: {form}."
+            )
+        if each.annotation is each.empty:
+            raise ZooError(
+                f"the option `{each.name}` of {name} has no annotation, so its values cannot be "
+                f"checked. Write its type, such as `{each.name}: Count = 64` for a number from 1; "
+                "`Rate`, `Positive`, `bool`, `Literal[...]` and others are in zoo.config.options."
+            )
+
+
+def check_head(model: nn.Module, out_dim: int) -> None:
+    """Look whether the head of a model just made gives as many logits as it was asked for.
+
+    Raises:
+        ZooError: it gives another number.
+    """
+    width = getattr(model.head, "out_features", out_dim)
+    if width != out_dim:
+        raise ZooError(
+            f"the head of {type(model).__name__} gives {width} logits, and {out_dim} were asked "
+            "for. Write `self.head = nn.Linear(dim, out_dim)`."
+        )
+
+
+def check_parts(model: nn.Module) -> None:
+    """Look at the parts of a model that has been made.
+
+    Raises:
+        ZooError: it has no head, or layers where torch does not find them.
+    """
+    name = type(model).__name__
+    if not isinstance(getattr(model, "head", None), nn.Module):
+        other = [key for key, _ in model.named_children() if key.lower() in OUTPUT_LIKE]
+        rename = f"Its `{other[0]}` seems to be one: call it `head`, " if other else "Write it as "
+        raise ZooError(
+            f"{name} has no `head`, the module that maps what `features` returns to logits; "
+            "training, probing and new numbers of classes look for it under this name. "
+            f"{rename}`self.head = nn.Linear(dim, out_dim)`, and let `features` end before it."
+        )
+    hidden = next(_hidden(model), None)
+    if hidden is not None:
+        where, kind = hidden
+        fix = "nn.ModuleDict({...})" if kind == "dict" else "nn.ModuleList([...])"
+        raise ZooError(
+            f"`{where}` of {name} is a Python {kind} that holds layers: torch does not find their "
+            "weights there, so they would not be trained, saved or moved to a GPU. Write "
+            f"`self.{where.rpartition('.')[2]} = {fix}`."
+        )
+
+
+def _hidden(model: nn.Module) -> Iterator[tuple[str, str]]:
+    """Find containers that hold weights of modules which the model does not know."""
+    known = {id(each) for each in model.parameters()}
+    for path, module in model.named_modules():
+        for key in vars(module).keys() - _OWN:
+            value = vars(module)[key]
+            if any(id(weight) not in known for weight in _weights(value)):
+                yield f"{path}.{key}".lstrip("."), type(value).__name__
+
+
+def _weights(value: object) -> Iterator[nn.Parameter]:
+    """Return the weights inside a Python container."""
+    if isinstance(value, list | tuple | set | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            if isinstance(each, nn.Module):
+                yield from each.parameters()
+            elif isinstance(each, nn.Parameter):
+                yield each
+            else:
+                yield from _weights(each)
+
+
+class Given(NamedTuple):
+    """What a model was given in a call, for the answer to be held against.
+
+    Attributes:
+        x: its features (N, in_dim), or tokens (N,).
+        rows: how many rows of logits it owes.
+        version: how often they had been changed in place; None where torch does not count.
+    """
+
+    x: Any
+    rows: int
+    version: int | None
+
+    @classmethod
+    def of(cls, x: Any, rows: int) -> "Given":
+        """Note the present state of features."""
+        counted = isinstance(x, Tensor) and not x.is_inference()
+        return cls(x, rows, x._version if counted else None)
+
+
+def check_answer(model: nn.Module, given: Given, output: Any, kind: type, first: bool) -> None:
+    """Look at what a model returned, and at what it did to what it was given.
+
+    Args:
+        model: the one that answered.
+        given: what it was given, noted before.
+        output: what it returned.
+        kind: the class that it should be of.
+        first: whether it has never answered before; numbers are looked at only then.
+
+    Raises:
+        ZooError: it keeps the contract in none of these.
+    """
+    name = type(model).__name__
+    if not isinstance(output, kind):
+        raise ZooError(
+            f"forward of {name} returned a {type(output).__name__}; a model returns `zoo.Output`, "
+            "always. Write `return Output(logits)`, or `Output(logits, penalty)`, with `from zoo "
+            "import Output`; or leave `forward` out and define `features` and `head` alone."
+        )
+    logits, rows = output.logits, given.rows
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != rows:
+        shown = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ZooError(
+            f"{name} returned logits {shown} for {rows} nodes; there has to be one row per node, "
+            f"({rows}, out_dim). Where `features` takes a mean or a sum over the nodes, give it "
+            "back to each of them: `h + h.mean(0, keepdim=True)`. One row per graph is no task of "
+            "the zoo."
+        )
+    if given.version is not None and given.x._version != given.version:
+        raise ZooError(
+            f"{name} changed its input x in place, and with it the features of the data set, a "
+            "little more in every step. Write `x = 2 * x` in the place of `x *= 2`, `x.relu()` in "
+            "the place of `x.relu_()`, `F.dropout(x, p, self.training)` without `inplace`. The "
+            "features in memory are changed already: load the data set again."
+        )
+    if first and logits.device.type != "meta" and not _finite(logits):
+        raise ZooError(f"the first logits of {name} are not finite: {_reason(model, given.x)}")
+
+
+def _finite(x: Tensor) -> bool:
+    """Return whether every number is finite, without a tensor of their number."""
+    return bool(x.detach().sum(dtype=torch.float64 if x.dtype is torch.float64 else torch.float32)
+                .isfinite())  # fmt: skip
+
+
+def _reason(model: nn.Module, x: Tensor) -> str:
+    if not _finite(x):
+        return (
+            "the features x hold numbers that are not. Fill them first, for example by "
+            "`x.nan_to_num()`."
+        )
+    spoilt = [key for key, each in model.named_parameters() if not each.isfinite().all()]
+    if spoilt:
+        return (
+            f"the weights {', '.join(spoilt[:4])} were never given a value, or one that is not. "
+            "`torch.empty` holds whatever was in memory: write `nn.init.xavier_uniform_(weight)`, "
+            "or `torch.zeros`."
+        )
+    return (
+        "features and weights are, so a step in between divides by zero or takes a logarithm or a "
+        "root of what may be zero. Write `x / norm.clamp(min=1e-6)` or `(x + 1e-6).log()` there; "
+        "`torch.autograd.set_detect_anomaly(True)` finds the place in the gradient."
+    )
+
+
+def check_encoding(encoding: object, rows: int) -> None:
+    """Refuse what is no encoding of a graph, a tensor (N, k).
+
+    Raises:
+        ZooError: it is something else, or has not as many rows as the graph has nodes.
+    """
+    shape = tuple(encoding.shape) if isinstance(encoding, Tensor) else type(encoding).__name__
+    if not (isinstance(shape, tuple) and len(shape) == 2 and shape[0] == rows):
+        raise ZooError(
+            f"an encoding returns a tensor (N, k), here of {rows:,} rows, and this one returned "
+            f"{shape}. Correct the function that is in the table of encodings."
+        )
+
+
+def as_values(out: object, v: Tensor) -> Tensor:
+    """Return what an attention made of values (..., N, H, E), which is of their shape.
+
+    Raises:
+        ZooError: it is not.
+    """
+    if isinstance(out, Tensor) and out.shape == v.shape:
+        return out
+    found = f"a tensor {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+    raise ZooError(
+        f"an attention returns a tensor (..., N, H, D), a row for each of its values, here "
+        f"{tuple(v.shape)}, and this one returned {found}. Correct the function that its builder "
+        "returns."
+    )
+
+
+FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
+"""What torch raises where shapes and types do not fit together."""
+
+SHAPES = re.compile(
+    r"shapes? cannot be multiplied|must match the size|must match except|size mismatch|"
+    r"is invalid for input of size|normalized_shape|running_mean should contain|"
+    r"Given normalized|expected input|Expected size|not broadcastable|doesn't match|unflatten"
+)
+"""What torch's messages say about widths; others are left as they are."""
+
+
+def check_rows(model: nn.Module, graph: Any, x: Any) -> None:
+    """Look whether there is a row of features for each node of a graph.
+
+    Raises:
+        ZooError: there are more, or fewer.
+    """
+    of_nodes = hasattr(graph, "adj_tensors") and isinstance(x, Tensor)
+    if of_nodes and x.shape[:1] != (graph.num_nodes(),):
+        raise ZooError(f"{type(model).__name__}: {_of_input(model, graph, x)}")
+
+
+def explain(model: nn.Module, graph: Any, x: Any, error: Exception) -> None:
+    """Raise in plain words what made a call fail, where it can be seen; else return.
+
+    Raises:
+        ZooError: features that do not fit the model or the graph, or a width inside the model.
+    """
+    if isinstance(error, ZooError):
+        return
+    said = _of_input(model, graph, x) or _of_frames(model, x, error)
+    if said is None and graph is None and "NoneType" in str(error):
+        said = "it looks along the edges of a graph, and was given None for one."
+    if said:
+        raise ZooError(f"{type(model).__name__}: {said}") from error
+
+
+def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
+    if not isinstance(x, Tensor):
+        return f"x is a {type(x).__name__}, not a tensor: write `torch.as_tensor(x).float()`."
+    wanted = model.config["in_dim"]
+    nodes = x.shape[:1].numel() if graph is None else int(sum(graph.batch_num_nodes()))
+    if (x.dim() == 1 and x.dtype == torch.int64) or "translation" in type(model).tasks:
+        return _of_tokens(x, nodes, wanted)
+    if x.dim() != 2 or len(x) != nodes:
+        return f"x is {tuple(x.shape)}, and has to be ({nodes}, {wanted}): a row for each node."
+    if x.shape[1] != wanted:
+        return (
+            f"x has {x.shape[1]} features per node, and the model was made for {wanted}. Make it "
+            f"with `in_dim={x.shape[1]}`, or `zoo.create_model(name, data.x.shape[1], ...)`; an "
+            "encoding adds columns as well."
+        )
+    kind = next((each.dtype for each in model.parameters()), x.dtype)
+    if not x.is_floating_point() or (
+        x.dtype != kind and not torch.is_autocast_enabled(x.device.type)
+    ):
+        return f"x is of {x.dtype} and the weights are of {kind}: write `x.to({kind})`."
+    return None
+
+
+def _of_tokens(x: Tensor, places: int, words: int) -> str | None:
+    if x.shape == (places,) and not x.is_floating_point() and ((x >= 0) & (x < words)).all():
+        return None
+    return f"x has to be {places} tokens from 0 to {words - 1}, int64, of the model's vocabulary."
+
+
+def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:
+    """Return which part of the model failed at what, from the frames that the error passed."""
+    names = {id(module): path for path, module in model.named_modules()}
+    place = found = None
+    for frame in _frames(error.__traceback__):
+        values = frame.tb_frame.f_locals
+        inherited = frame.tb_frame.f_code.co_qualname == "Model.forward"
+        if inherited and not isinstance(values.get("hidden", x), Tensor):
+            return (
+                f"`features` returned a {type(values['hidden']).__name__}, and `head` reads one "
+                "tensor (N, dim). Return that alone; a penalty goes into `Output(logits, penalty)` "
+                "of a `forward` of your own."
+            )
+        owner = values.get("self")
+        if id(owner) not in names:
+            continue
+        if frame.tb_frame.f_code.co_filename == file_of(type(model)):
+            place = f"{file_of(type(model))}:{frame.tb_lineno}"
+        tensors = [each for key, each in values.items() if isinstance(each, Tensor)]
+        if owner is not model and tensors:
+            found = (names[id(owner)], owner, tuple(tensors[0].shape))
+    if "Expected more than 1 value per channel" in str(error):
+        return (
+            f"`{found[0] if found else 'a norm'}` takes the mean over all nodes that it is given, "
+            "and fails on one node; in training it also mixes the graphs of a batch. Write "
+            "`build_norm('batch', dim)` of zoo.nn, which passes one node through its "
+            "running means, or nn.LayerNorm, which looks at each node alone."
+        )
+    if not SHAPES.search(str(error)):
+        return None
+    where = f", at {place}" if place else ""
+    if found is None:
+        return f"two widths do not fit{where}: {error}"
+    path, owner, shape = found
+    return (
+        f"widths do not fit in `{path}`{where}: {owner} was given a tensor {shape}. Make what "
+        f"comes before it as wide as it reads, or the module as wide as what it is given ({error})."
+    )
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next

@@ -19,8 +19,7 @@ from typing import Any
 
 from zoo.config.options import Table, pick
 from zoo.errors import ZooError, optional, unknown
-from zoo.system.disk import sqlite
-from zoo.system.files import write_whole
+from zoo.system.files import sqlite, write_whole
 from zoo.system.memory import held_now
 
 PROJECT = "graph-transformer-zoo"

@@ -24,9 +24,8 @@ from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
-from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData
-from zoo.training.mini_batch import Neighbours
+from zoo.training.batches import Neighbours, TrainingData
+from zoo.training.trainer import Steps
 
 ASKED = 20_000
 """Number of test nodes on which every model is evaluated."""

@@ -31,8 +31,8 @@ from zoo.nn.attention import linear
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
+from zoo.training.trainer import Steps
 
 SIZE = 256
 """Nodes per random batch, p."""

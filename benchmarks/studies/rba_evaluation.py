@@ -19,8 +19,7 @@ from torch import Tensor
 from zoo import ZooError, create_model, load_recipe
 from zoo.experiments.prepare import prepare, seed_everything
 from zoo.experiments.resolve import Plan, resolve
-from zoo.training.epoch import all_logits
-from zoo.training.fit import fit
+from zoo.training.trainer import all_logits, fit
 
 
 def rba_evaluation(

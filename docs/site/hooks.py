@@ -32,9 +32,9 @@ from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402
 from zoo.nn.propagation import PROPAGATIONS  # noqa: E402
 from zoo.registry import MODELS  # noqa: E402
-from zoo.training.fit import fit  # noqa: E402
-from zoo.training.mini_batch import BATCHING  # noqa: E402
+from zoo.training.batches import BATCHING  # noqa: E402
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES  # noqa: E402
+from zoo.training.trainer import fit  # noqa: E402
 from zoo.weights.model_card import summary  # noqa: E402
 
 ELSEWHERE = {

@@ -204,10 +204,10 @@ def test_ctrl_c_while_modules_are_imported_says_nothing(monkeypatch, capsys):
 @pytest.fixture
 def asked_to_end(command, monkeypatch):
     """Give what calls the command and sends a signal in the third epoch of its training."""
-    from zoo.training import fit
+    from zoo.training import trainer
 
     def call(number, *words):
-        epoch, count = fit._epoch, []
+        epoch, count = trainer._epoch, []
 
         def asked(*given):
             count.append(1)
@@ -215,14 +215,14 @@ def asked_to_end(command, monkeypatch):
                 signal.raise_signal(number)
             return epoch(*given)
 
-        monkeypatch.setattr(fit, "_epoch", asked)
+        monkeypatch.setattr(trainer, "_epoch", asked)
         monkeypatch.setattr(common, "_came", [])
         try:
             return command(*words)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
-            monkeypatch.setattr(fit, "_epoch", epoch)
+            monkeypatch.setattr(trainer, "_epoch", epoch)
 
     return call
 

@@ -7,7 +7,7 @@ import pytest
 
 import zoo
 from zoo.cli import progress_bar as room
-from zoo.training.fit import Epoch
+from zoo.training.trainer import Epoch
 
 
 class Terminal(io.StringIO):

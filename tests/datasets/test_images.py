@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from zoo.datasets.load import dataset_problems, default_split, load_data, own_files
-from zoo.datasets.load.check_samples import check_data
+from zoo.datasets.load.check import check_data
 from zoo.datasets.load.images import patches
 from zoo.datasets.splits import make_split
 from zoo.errors import ZooError

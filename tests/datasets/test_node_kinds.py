@@ -15,8 +15,8 @@ from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
-from zoo.inference.data_of_training import new_nodes
-from zoo.training.checksums import sealed_json, unsealed_json
+from zoo.inference.training_data import new_nodes
+from zoo.training.checkpoint import sealed_json, unsealed_json
 from zoo.weights.create import create_model
 
 pytestmark = pytest.mark.usefixtures("preloaded_processes")

@@ -9,7 +9,7 @@ from sentences import sentences, write_pairs
 
 from zoo.datasets.files import text_lines as files
 from zoo.datasets.load import load_data, own_files, read_graph, resolved_dataset, whole_data
-from zoo.datasets.load.check_samples import check_data
+from zoo.datasets.load.check import check_data
 from zoo.datasets.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
 from zoo.datasets.splits import make_split
 from zoo.datasets.tokenizer import BEGIN, END

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.datasets.load.check_samples import check_series
+from zoo.datasets.load.check import check_series
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import make_split, split_of
 from zoo.datasets.tables.series import NodeSeries

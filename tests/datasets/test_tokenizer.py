@@ -192,7 +192,7 @@ def test_the_missing_package_is_named(monkeypatch):
 
 def test_nothing_is_imported_before_it_is_asked_for():
     code = (
-        "import sys, zoo, zoo.cli.app, zoo.training.fit, zoo.datasets.load; zoo.list_models()\n"
+        "import sys, zoo, zoo.cli.app, zoo.training.trainer, zoo.datasets.load; zoo.list_models()\n"
         "found = [each for each in ('tokenizers', 'sacrebleu') if each in sys.modules]\n"
         "assert not found, found"
     )

@@ -33,7 +33,7 @@ from zoo.experiments.resolve import load_recipe, resolve
 from zoo.graphs.sampling import neighbourhood, walked
 from zoo.system import channel, process_group
 from zoo.system.rendezvous import SECRET
-from zoo.training.mini_batch import BATCHING
+from zoo.training.batches import BATCHING
 
 SBM = {"name": "sbm", "nodes": 300, "classes": 3, "degree": 6, "dim": 4}
 PARTS = 3

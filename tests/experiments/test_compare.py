@@ -24,7 +24,7 @@ from zoo.experiments.contestants import BASELINES, BUDGET, SHARED, Contestant, c
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
-from zoo.training.checksums import sealed_json
+from zoo.training.checkpoint import sealed_json
 
 TINY = """\
 # A small recipe.

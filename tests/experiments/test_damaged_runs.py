@@ -13,14 +13,14 @@ import torch
 from faults import at, flip
 
 from zoo.errors import ZooError
-from zoo.experiments import run_files
+from zoo.experiments import run_folder
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe, unfinished
-from zoo.experiments.run_files import read_summary
+from zoo.experiments.run_folder import read_summary
 from zoo.reports.history import read_history
-from zoo.training.checkpoint import Checkpoint
-from zoo.training.checksums import (
+from zoo.training.checkpoint import (
+    Checkpoint,
     read_sealed,
     sealed_json,
     sealed_line,
@@ -29,7 +29,7 @@ from zoo.training.checksums import (
     unsealed_text,
     write_sealed,
 )
-from zoo.training.fit import Hooks, fit
+from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import create_model
 from zoo.weights.load import read_weights
 
@@ -388,7 +388,7 @@ def test_the_text_of_a_recipe_is_as_it_was_written(folder):
 
 
 def test_a_run_of_many_epochs_reads_all_its_metrics(folder, whole, monkeypatch):
-    monkeypatch.setattr(run_files, "LONGEST", 4000)
+    monkeypatch.setattr(run_folder, "LONGEST", 4000)
     with (folder / "metrics.jsonl").open("ab") as file:
         file.write(b"x" * 5000)
     said = []

@@ -17,7 +17,7 @@ from zoo.experiments.estimate_memory import _loaded, _sizes, _through, estimate
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.scaled_down import _like
 from zoo.system.memory import out_of_memory
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
 from zoo.training.optimizers import still
 from zoo.weights.create import list_models
 

@@ -17,10 +17,9 @@ import zoo
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.experiments.run_files import Environment, differences, read_summary, threads_of
-from zoo.experiments.run_folder import Record
-from zoo.system.disk import WriteError
-from zoo.training.checksums import sealed_json, unsealed_json, unsealed_line
+from zoo.experiments.run_folder import Environment, Record, differences, read_summary, threads_of
+from zoo.system.files import WriteError
+from zoo.training.checkpoint import sealed_json, unsealed_json, unsealed_line
 from zoo.weights.load import read_weights
 
 DATA = {"name": "sbm", "nodes": 40, "classes": 3, "dim": 4}
@@ -272,7 +271,7 @@ def test_ctrl_c_in_the_first_epoch_of_a_fine_tuning_keeps_the_loaded_weights(tmp
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zoo.training.epoch.Steps.train", interrupted)
+    monkeypatch.setattr("zoo.training.trainer.Steps.train", interrupted)
     again = run_recipe(recipe(seeds=[3], start_from=start), runs=tmp_path / "again")
     [row] = again["seeds"]
     assert again["interrupted"] and (row["epochs"], row["epoch"]) == (0, -1)

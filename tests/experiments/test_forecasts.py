@@ -20,10 +20,10 @@ from zoo.experiments.contestants import contestants
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.inference.data_of_training import as_trained, read_as_trained
 from zoo.inference.forecast import as_read, evaluate_forecasts, forecast, rolled_out
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
-from zoo.training.sample_batches import SnapshotBatches
+from zoo.inference.training_data import as_trained, read_as_trained
+from zoo.training.batches import SnapshotBatches
 from zoo.weights.create import list_models
 from zoo.weights.load import load
 

@@ -24,7 +24,7 @@ from zoo.experiments.contestants import contestants
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe, unfinished
-from zoo.training.checksums import sealed_json, sealed_text, unsealed_json
+from zoo.training.checkpoint import sealed_json, sealed_text, unsealed_json
 
 CODE = """\
 from pathlib import Path

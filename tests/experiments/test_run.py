@@ -15,7 +15,7 @@ from zoo.errors import ZooError
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
-from zoo.experiments.run_files import read_summary, verdict
+from zoo.experiments.run_folder import read_summary, verdict
 from zoo.inference.evaluate import evaluate_part
 from zoo.weights.load import read_weights
 

@@ -13,8 +13,7 @@ from zoo.errors import ZooError
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import run_recipe
-from zoo.inference.align import fitted
-from zoo.inference.data_of_training import read_as_trained
+from zoo.inference.training_data import fitted, read_as_trained
 from zoo.weights.load import load
 
 

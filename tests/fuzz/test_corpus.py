@@ -13,8 +13,7 @@ from zoo.datasets.files.converters import convert_planetoid
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, prepare_on_disk, read_graph
-from zoo.datasets.load.check_in_memory import check_graph
-from zoo.datasets.load.check_mapped import check_on_disk
+from zoo.datasets.load.check import check_graph, check_on_disk
 from zoo.encodings import ENCODINGS
 from zoo.errors import FIRST, ZooError, suggestion
 from zoo.experiments.resolve import load_recipe
@@ -134,7 +133,7 @@ def test_a_model_of_a_billion_modules_is_refused(attempts, monkeypatch):
 
 
 def test_weights_that_can_be_built_but_not_trained(monkeypatch, attempts, tmp_path):
-    monkeypatch.setattr("zoo.training.fit.available_memory", lambda: 1000)
+    monkeypatch.setattr("zoo.training.trainer.available_memory", lambda: 1000)
     found = attempts(lambda: run_recipe({**KARATE}, runs=tmp_path, device="cpu"))
     assert "to train them" in str(found)
 

@@ -11,7 +11,7 @@ from zoo.config.options import options_of
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import prepare_on_disk, read_graph
-from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.load.check import check_graph
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.weights.create import list_models

@@ -23,8 +23,7 @@ from zoo.datasets.files.converters import convert_planetoid
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, on_disk_folder, prepare_on_disk, read_graph
-from zoo.datasets.load.check_in_memory import check_graph
-from zoo.datasets.load.check_mapped import check_on_disk
+from zoo.datasets.load.check import check_graph, check_on_disk
 from zoo.errors import ZooError
 
 N = 12

@@ -22,7 +22,7 @@ from zoo.experiments.contestants import contestants
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.inference.predict import predict
-from zoo.training.checksums import (
+from zoo.training.checkpoint import (
     read_sealed,
     sealed_json,
     sealed_line,

@@ -21,9 +21,9 @@ from zoo.encodings import ENCODINGS
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS, discover
-from zoo.training.fit import fit
-from zoo.training.mini_batch import BATCHING
+from zoo.training.batches import BATCHING
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
+from zoo.training.trainer import fit
 from zoo.weights.create import create_model
 
 discover()

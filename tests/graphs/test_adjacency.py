@@ -8,10 +8,11 @@ import torch
 
 from zoo.canonical_form import WEIGHT
 from zoo.dgl import dgl
-from zoo.graphs import message_passing
+from zoo.graphs import spmm
 from zoo.graphs.adjacency import ends
 from zoo.graphs.examples import tiny_graph
-from zoo.graphs.message_passing import (
+from zoo.graphs.sequences import cross_graph, sequence_graph
+from zoo.graphs.spmm import (
     edge_dot,
     edge_softmax,
     edge_sum,
@@ -19,7 +20,6 @@ from zoo.graphs.message_passing import (
     place,
     weighted_sum,
 )
-from zoo.graphs.sequences import cross_graph, sequence_graph
 from zoo.nn.propagation import gcn
 
 
@@ -58,9 +58,9 @@ def test_the_graph_is_read_once_and_never_written(tiny, monkeypatch):
 
 def test_features_elsewhere_use_torch(tiny):
     graph, x, _ = tiny
-    assert message_passing._backend(graph, x) is message_passing._Bags
-    assert message_passing._backend(graph, x.double()) is message_passing._Dgl
-    assert message_passing._backend(graph, x.to("meta")) is message_passing._Torch
+    assert spmm._backend(graph, x) is spmm._Bags
+    assert spmm._backend(graph, x.double()) is spmm._Dgl
+    assert spmm._backend(graph, x.to("meta")) is spmm._Torch
 
 
 def test_a_graph_stays_where_dgl_cannot_follow(tiny, monkeypatch):

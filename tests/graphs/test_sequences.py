@@ -9,16 +9,16 @@ import torch
 from zoo.canonical_form import check_graph
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs import message_passing, sequences
+from zoo.graphs import sequences, spmm
 from zoo.graphs.adjacency import degrees, tips
-from zoo.graphs.message_passing import (
+from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
+from zoo.graphs.spmm import (
     edge_dot,
     edge_softmax,
     edge_sum,
     neighbour_sum,
     weighted_sum,
 )
-from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
 
 
 def links(graph):
@@ -315,12 +315,12 @@ def gradients(out, given):
     return torch.autograd.grad(out.sum(), given, **options)
 
 
-@pytest.mark.parametrize("backend", ["_Dgl", "_Bags", "_Torch", "_Rows"])
+@pytest.mark.parametrize("backend", ["_Dgl", "_Bags", "_Torch", "_Csr"])
 @pytest.mark.parametrize("kind", [torch.float, torch.double])
 @pytest.mark.parametrize("made", ["full", "near", "top", "causal"])
 def test_message_passing_on_them(made, kind, backend, monkeypatch):
     """From 9 sources to 11 targets: values and gradients equal those of loops over the edges."""
-    monkeypatch.setattr(message_passing, "_backend", lambda *_: getattr(message_passing, backend))
+    monkeypatch.setattr(spmm, "_backend", lambda *_: getattr(spmm, backend))
     full = cross_graph([5, 1, 3], [4, 2, 5])
     graph = {
         "full": lambda: full,

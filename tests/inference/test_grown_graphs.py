@@ -16,8 +16,8 @@ from zoo.datasets.splits import PARTS, split_of, split_problems
 from zoo.errors import ZooError
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
-from zoo.inference.data_of_training import dataset_of_run, training_spec
-from zoo.training.checksums import unsealed_json
+from zoo.inference.training_data import dataset_of_run, training_spec
+from zoo.training.checkpoint import unsealed_json
 
 
 def table(path, nodes, labels=None, **columns):

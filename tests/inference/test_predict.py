@@ -17,17 +17,18 @@ from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.splits import PARTS, split_of
 from zoo.errors import ZooError
-from zoo.inference.data_of_training import (
+from zoo.inference.evaluate import evaluate_part
+from zoo.inference.predict import labelled, probabilities
+from zoo.inference.training_data import (
     as_trained,
     dataset_of_run,
+    own_split,
     read_as_trained,
     training_spec,
+    warn_of_seen,
 )
-from zoo.inference.evaluate import evaluate_part
-from zoo.inference.per_class import labelled, probabilities
-from zoo.inference.split_of_training import own_split, warn_of_seen
 from zoo.training import layerwise
-from zoo.training.checksums import sealed_json, unsealed_json
+from zoo.training.checkpoint import sealed_json, unsealed_json
 
 SMALL = {
     "dataset": {"name": "sbm", "nodes": 90, "classes": 3, "features": "row"},

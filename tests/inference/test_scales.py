@@ -13,7 +13,7 @@ from zoo.config.learnt_columns import columns_of
 from zoo.datasets.files.node_kinds import KindColumns
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import learnt_once, own_graph, prepare_on_disk, read_graph
-from zoo.inference.data_of_training import read_as_trained
+from zoo.inference.training_data import read_as_trained
 
 STANDARD = {"numbers": "standard", "one_hot": "town"}
 

@@ -14,8 +14,8 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.models.polynormer import weighted
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
+from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import create_model
 from zoo.weights.load import load, save, transfer
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.graphs import along
+from zoo.graphs import spmm
 from zoo.ops.losses import cross_entropy
 from zoo.ops.second_gradients import second_gradients
 from zoo.weights.create import list_models
@@ -89,12 +89,12 @@ def test_of_batches_whose_attention_looks_at_values_alone():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_messages_with_features_of_edges(weighted):
     tails, tips = torch.tensor([0, 1, 2, 2, 3, 0]), torch.tensor([1, 1, 0, 3, 3, 2])
-    ends = along.Ends(tails, tips, 4, 4)
+    ends = spmm.EdgeList(tails, tips, 4, 4)
     shapes = [(4, 3), (6, 2), (3, 2), (3,), *([(6,)] if weighted else [])]
     given = [torch.randn(each, dtype=torch.double, requires_grad=True) for each in shapes]
 
     def message_sum(*given):
-        return along.message_sum(ends, *given, *(() if weighted else (None,))).sin()
+        return spmm._message_sum(ends, *given, *(() if weighted else (None,))).sin()
 
     assert torch.autograd.gradgradcheck(message_sum, given)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from zoo.graphs import along, message_passing
+from zoo.graphs import spmm
 
 
-@pytest.fixture(params=["_Dgl", "_Bags", "_Torch", "_Rows"])
+@pytest.fixture(params=["_Dgl", "_Bags", "_Torch", "_Csr"])
 def backend(request, monkeypatch):
     """Each back end in turn, with a few edges at a time."""
-    chosen = getattr(message_passing, request.param)
-    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
-    monkeypatch.setattr(along, "_NUMBERS", 40)
+    chosen = getattr(spmm, request.param)
+    monkeypatch.setattr(spmm, "_backend", lambda graph, x: chosen)
+    monkeypatch.setattr(spmm, "_NUMBERS", 40)

@@ -10,9 +10,9 @@ from torch.nn import functional
 import zoo
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs import along, message_passing, spmm_cpu
+from zoo.graphs import spmm
 from zoo.graphs.adjacency import degrees, walks
-from zoo.graphs.message_passing import (
+from zoo.graphs.spmm import (
     edge_dot,
     edge_softmax,
     edge_sum,
@@ -23,14 +23,14 @@ from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
 from zoo.system.environment import using_threads
 from zoo.testing import propagation_promises
 
-BACKENDS = ["_Dgl", "_Bags", "_Torch", "_Rows"]
+BACKENDS = ["_Dgl", "_Bags", "_Torch", "_Csr"]
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request, monkeypatch):
-    chosen = getattr(message_passing, request.param)
-    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: chosen)
-    monkeypatch.setattr(along, "_NUMBERS", 40)  # a few edges at a time
+    chosen = getattr(spmm, request.param)
+    monkeypatch.setattr(spmm, "_backend", lambda graph, x: chosen)
+    monkeypatch.setattr(spmm, "_NUMBERS", 40)  # a few edges at a time
 
 
 def random_graph(n=9, edges=20, *, loops):
@@ -202,11 +202,11 @@ def test_bags_in_single_precision(heads, monkeypatch):
     w = torch.rand(graph.num_edges(), heads, requires_grad=True)
     found = []
     for backend, threads in (
-        (message_passing._Dgl, 2),
-        (message_passing._Bags, 2),
-        (message_passing._Bags, 1),
+        (spmm._Dgl, 2),
+        (spmm._Bags, 2),
+        (spmm._Bags, 1),
     ):
-        monkeypatch.setattr(message_passing, "_backend", lambda graph, x, chosen=backend: chosen)
+        monkeypatch.setattr(spmm, "_backend", lambda graph, x, chosen=backend: chosen)
         with using_threads(threads):
             sums = [neighbour_sum(graph, x), weighted_sum(graph, x, w)]
             dots = edge_dot(graph, x, y)
@@ -225,7 +225,7 @@ def test_bags_of_many_neighbours_are_summed_some_columns_at_a_time(monkeypatch):
     x, w = torch.randn(40, 3, 50, requires_grad=True), torch.rand(3000, 3)
     found = []
     for columns in (16, 1000):
-        monkeypatch.setattr(spmm_cpu, "_COLUMNS", columns)
+        monkeypatch.setattr(spmm, "_COLUMNS", columns)
         out = neighbour_sum(graph, x), weighted_sum(graph, x, w)
         found.append([*out, *torch.autograd.grad(out[0].cos().sum(), x)])
     assert all(map(torch.equal, *found))
@@ -263,7 +263,7 @@ def test_second_derivatives(backend):
 
 def test_second_derivatives_of_graph_attention_by_torch_alone(monkeypatch):
     """DGL's softmax over edges has first derivatives only: its second ones are wrong."""
-    monkeypatch.setattr(message_passing, "_backend", lambda graph, x: message_passing._Torch)
+    monkeypatch.setattr(spmm, "_backend", lambda graph, x: spmm._Torch)
     graph, module = random_graph(n=6, edges=8, loops=True), GraphAttention(4, 2, 0.2).double()
     x = torch.randn(6, 4, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: module(graph, x).sin(), x)

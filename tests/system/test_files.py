@@ -15,10 +15,18 @@ import torch
 from safetensors.torch import save_file
 
 from zoo.errors import ZooError
-from zoo.system import disk, files
+from zoo.system import files
 from zoo.system.cache import cache_folder, cached, data_folders
-from zoo.system.disk import WriteError, check_space, replace_folder
-from zoo.system.files import check_place, draft_folder, remove_drafts, user_path, write_whole
+from zoo.system.files import (
+    WriteError,
+    check_place,
+    check_space,
+    draft_folder,
+    remove_drafts,
+    replace_folder,
+    user_path,
+    write_whole,
+)
 
 BEGUN = """
 import os, sys, time
@@ -309,10 +317,10 @@ def test_one_may_wait_for_the_other(tmp_path, begun):
 REPLACE = """
 import os, sys
 from pathlib import Path
-from zoo.system import disk, files
+from zoo.system import files
 
 folder, left, rename = Path(sys.argv[1]), int(sys.argv[2]), Path.rename
-disk._exchanged = lambda *_: False
+files._exchanged = lambda *_: False
 
 def killed(path, target):
     global left
@@ -322,7 +330,7 @@ def killed(path, target):
 Path.rename = killed
 with files.draft_folder(folder) as draft:
     (draft / "a").write_text("new")
-    disk.replace_folder(folder, draft)
+    files.replace_folder(folder, draft)
 """
 
 
@@ -347,7 +355,7 @@ def test_a_folder_keeps_its_rights_and_stays_where_it_cannot_be_replaced(
     folder.mkdir(mode=0o700)
     (folder / "a").write_text("old")
     if not at_once:
-        monkeypatch.setattr(disk, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(files, "_exchanged", lambda *_: False)
         with pytest.raises(FileNotFoundError):
             replace_folder(folder, tmp_path / "nowhere")
         (tmp_path / "nowhere").mkdir()

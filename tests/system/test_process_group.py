@@ -19,18 +19,17 @@ from zoo.datasets.tasks import TASKS
 from zoo.dgl import dgl
 from zoo.distributed.team import Team
 from zoo.errors import ZooError
-from zoo.graphs import message_passing
+from zoo.graphs import spmm
 from zoo.graphs.adjacency import ends
-from zoo.graphs.message_passing import neighbour_sum
 from zoo.graphs.shard import Shard, whole
+from zoo.graphs.spmm import neighbour_sum
 from zoo.nn.attention import linear, softmax
 from zoo.nn.propagation import GraphAttention, gcn, mean, relation
 from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.ops.random_order import random_order
 from zoo.system import process_group
-from zoo.training.epoch import Steps
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import Shared, TrainingData
+from zoo.training.batches import Shared, TrainingData
+from zoo.training.trainer import Hooks, Steps, fit
 from zoo.weights.create import create_model, list_models
 
 LOCAL = {"name": "rba", "size": 10, "shard": "local", "redeal": 2}
@@ -114,9 +113,9 @@ def check_propagation_in_shares():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(n, 8, generator=generator, dtype=torch.double)
     weights = torch.randn(n, 8, generator=generator, dtype=torch.double)
-    for name in ("_Dgl", "_Bags", "_Torch", "_Rows"):
-        backend = getattr(message_passing, name)
-        message_passing._backend = lambda graph, x, backend=backend: backend
+    for name in ("_Dgl", "_Bags", "_Torch", "_Csr"):
+        backend = getattr(spmm, name)
+        spmm._backend = lambda graph, x, backend=backend: backend
         for propagate in ways:
             shard = a_shard(graph)
             x, own = (values.clone().requires_grad_() for _ in range(2))

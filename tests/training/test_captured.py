@@ -19,7 +19,7 @@ from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.training.captured import WARM, Captured, can_record
 from zoo.training.checkpoint import Checkpoint
-from zoo.training.fit import Hooks, fit
+from zoo.training.trainer import Hooks, fit
 
 EPOCHS = 10
 
@@ -157,7 +157,7 @@ def test_a_small_graph_is_recorded_unasked(monkeypatch):
         model = case.build()
         assert can_record(model, case.data().task.loss, case.data().augment), case
     assert any(trained(Case("gcn"), capture=None).replays)
-    monkeypatch.setattr("zoo.training.epoch.RECORDED", NODES - 1)
+    monkeypatch.setattr("zoo.training.trainer.RECORDED", NODES - 1)
     assert not trained(Case("gcn"), capture=None).replays
 
 

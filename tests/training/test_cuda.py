@@ -35,10 +35,9 @@ from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing
 from zoo.ops.random_order import random_order, seed_of
 from zoo.testing.cases import attention_specs
+from zoo.training.batches import RandomNodes, Whole, moved
 from zoo.training.checkpoint import Checkpoint
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import Whole, moved
-from zoo.training.mini_batch import RandomNodes
+from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import list_models
 
 

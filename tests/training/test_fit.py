@@ -16,10 +16,9 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
 from zoo.training import checkpoint
-from zoo.training.epoch import _Losses, all_logits
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
+from zoo.training.trainer import Hooks, _Losses, all_logits, fit
 from zoo.weights.create import create_model
 
 TASK = pick(TASKS, "node-classification")
@@ -167,7 +166,7 @@ def test_an_interruption_while_the_best_is_copied_leaves_the_one_before(data, sp
         best = checkpoint.Best(*arguments)
         return best
 
-    monkeypatch.setattr("zoo.training.fit.Best", made)
+    monkeypatch.setattr("zoo.training.trainer.Best", made)
     monkeypatch.setattr(checkpoint.copy, "deepcopy", interrupted)
     result = fit(model, on(data, split), epochs=9)
     assert result.interrupted and (result.epoch, result.val) == (0, pytest.approx(0.2, abs=0.1))

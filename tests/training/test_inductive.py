@@ -15,12 +15,11 @@ from zoo.datasets.tasks import TASKS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
-from zoo.inference.data_of_training import read_as_trained
 from zoo.inference.evaluate import evaluate_part
-from zoo.inference.forward import features, rows
-from zoo.inference.predict import evaluate
-from zoo.training.fit import fit
-from zoo.training.full_batch import TrainingData, training_alone
+from zoo.inference.predict import evaluate, features, rows
+from zoo.inference.training_data import read_as_trained
+from zoo.training.batches import TrainingData, training_alone
+from zoo.training.trainer import fit
 from zoo.weights.create import create_model
 from zoo.weights.load import load
 

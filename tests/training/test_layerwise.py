@@ -21,9 +21,9 @@ from zoo.nn import by_sums, count_nodes, per_graph, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
 from zoo.registry import Model
 from zoo.training import layerwise
-from zoo.training.epoch import Steps, all_logits
-from zoo.training.full_batch import TrainingData, infer
+from zoo.training.batches import TrainingData, infer
 from zoo.training.layerwise import Layerwise
+from zoo.training.trainer import Steps, all_logits
 from zoo.weights.create import create_model
 
 RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "norm": "layer"}

@@ -15,10 +15,8 @@ from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.sampling import clusters, induced, neighbourhood
 from zoo.system import process_group
-from zoo.training.epoch import Steps, all_logits
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData, Whole
-from zoo.training.mini_batch import BATCHING
+from zoo.training.batches import BATCHING, TrainingData, Whole
+from zoo.training.trainer import Hooks, Steps, all_logits, fit
 from zoo.weights.create import create_model
 
 BATCHES = {
@@ -225,7 +223,7 @@ def test_what_goes_wrong_in_the_thread_is_told_and_the_thread_ends(data, split, 
     assert threading.active_count() == before + 1
     parts.close()
     assert threading.active_count() == before and batches.waited > 0
-    monkeypatch.setattr("zoo.training.mini_batch.induced", lambda *_: 1 / 0)
+    monkeypatch.setattr("zoo.training.batches.induced", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(batches.parts(0))
 

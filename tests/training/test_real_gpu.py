@@ -11,8 +11,7 @@ from cuda_cases import COMBINATIONS, RECORDED, compare, without_dropout
 from zoo.datasets.splits import PARTS
 from zoo.registry import MODELS
 from zoo.training.captured import WARM
-from zoo.training.epoch import Steps
-from zoo.training.fit import Hooks, fit
+from zoo.training.trainer import Hooks, Steps, fit
 
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)

@@ -9,8 +9,8 @@ import torch
 import zoo
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import accuracy, node_classification
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
+from zoo.training.trainer import Hooks, fit
 
 STILL = {  # options without which training and evaluation differ by what is dropped
     "gcn": {"dropout": 0.0},

@@ -13,10 +13,8 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import SequenceGraphs
 from zoo.system import process_group
-from zoo.training.epoch import Steps
-from zoo.training.fit import fit
-from zoo.training.full_batch import TrainingData
-from zoo.training.mini_batch import BATCHING
+from zoo.training.batches import BATCHING, TrainingData
+from zoo.training.trainer import Steps, fit
 from zoo.weights.create import create_model, list_models
 
 CPU = "cpu"

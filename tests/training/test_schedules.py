@@ -8,9 +8,9 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.training.fit import Hooks, fit
-from zoo.training.full_batch import TrainingData
+from zoo.training.batches import TrainingData
 from zoo.training.optimizers import SCHEDULES
+from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import create_model
 
 

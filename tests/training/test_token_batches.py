@@ -10,9 +10,8 @@ from zoo.datasets.tasks import TASKS, bleu
 from zoo.datasets.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.system import process_group
-from zoo.training.epoch import Steps
-from zoo.training.full_batch import TrainingData
-from zoo.training.token_batches import TokenBatches, ahead, most, translated
+from zoo.training.batches import TokenBatches, TrainingData, ahead, most, translated
+from zoo.training.trainer import Steps
 from zoo.weights.create import create_model
 
 
@@ -194,7 +193,7 @@ def test_a_translation_ends(data):
 @pytest.mark.slow
 def test_it_learns_to_translate(data, split):
     """The toy language is learnt, order included: BLEU of unseen sentences is far from chance."""
-    from zoo.training.fit import fit
+    from zoo.training.trainer import fit
 
     on = TrainingData(data, split, TASKS["translation"]())
     options = {"batching": {"name": "tokens", "size": 300}, "evaluate_every": 15}

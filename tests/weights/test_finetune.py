@@ -12,7 +12,7 @@ from zoo.config.metadata import About
 from zoo.config.options import resolved_options
 from zoo.config.recipe import StartFrom
 from zoo.errors import ZooError
-from zoo.training.fit import fit
+from zoo.training.trainer import fit
 from zoo.weights.create import list_models
 from zoo.weights.finetune import layered, start
 from zoo.weights.folder import read_folder

@@ -17,8 +17,8 @@ from zoo.cli.app import main
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.publish import publish
-from zoo.system import disk
-from zoo.training.checksums import sealed_json, unsealed_json
+from zoo.system import files
+from zoo.training.checkpoint import sealed_json, unsealed_json
 from zoo.weights import index as weights_index
 from zoo.weights.folder import read_folder, sha256_of
 from zoo.weights.index import locate, read_index
@@ -187,9 +187,9 @@ def test_what_others_keep_beside_weights_is_never_lost(
     (own / "more" / "README.md").write_text("mine")
     (own / "LICENSE.txt").write_text("mine as well")
     source, before = {"small-digits": (locate(run).folder, None)}, contents(own)
-    replace = disk.replace_folder
+    replace = files.replace_folder
     if not at_once:
-        monkeypatch.setattr(disk, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(files, "_exchanged", lambda *_: False)
 
     def refuse(*_):
         raise OSError("no such links")

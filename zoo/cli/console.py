@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 
 from zoo.config.metrics import LOWER, figure
 from zoo.errors import ZooError, blame, printable
-from zoo.system.disk import REFUSED
+from zoo.system.files import REFUSED
 
 
 class Escaped(Console):

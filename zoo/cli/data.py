@@ -39,10 +39,7 @@ def check(
     zoo data check mygraph.npz label=species --plot degrees.png
     """
     from zoo.datasets.load import on_disk_folder, read_graph, whole_data
-    from zoo.datasets.load.check_in_memory import check_graph
-    from zoo.datasets.load.check_mapped import check_on_disk
-    from zoo.datasets.load.check_plot import draw
-    from zoo.datasets.load.check_samples import check_data
+    from zoo.datasets.load.check import check_data, check_graph, check_on_disk, draw
 
     check_out(plot, (".png",), again)
     spec = _spec(path, options)

@@ -22,7 +22,7 @@ from zoo.experiments.resolve import load_recipe
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
-from zoo.training.fit import fit
+from zoo.training.trainer import fit
 from zoo.weights.create import list_models
 from zoo.weights.index import published
 from zoo.weights.model_card import citation, summary

@@ -67,8 +67,8 @@ def load(
     What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`, or its address;
     what is fetched from there is kept beside the data.
     """
-    from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import evaluate_part
+    from zoo.inference.training_data import dataset_of_run
     from zoo.weights.folder import CARD, WEIGHTS
     from zoo.weights.load import load as load_weights
 
@@ -130,7 +130,7 @@ def publish(
     Weights are kept in 16 bits where the scores stay. The folder is ready to be copied to a file
     server, and what ZOO_WEIGHTS names for `zoo load`.
     """
-    from zoo.experiments.run_files import need_run, read_summary
+    from zoo.experiments.run_folder import need_run, read_summary
     from zoo.inference.publish import publish as write
     from zoo.weights.index import PRETRAINED, as_name, index
 

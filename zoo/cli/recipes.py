@@ -179,7 +179,7 @@ def _reproduce(
     from zoo.experiments.launch import begun
     from zoo.experiments.reproduce import measured, write_verified
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.experiments.run_files import verdict
+    from zoo.experiments.run_folder import verdict
     from zoo.system.environment import using_threads
 
     loaded = load_recipe(recipe, overrides, trust=True)
@@ -265,8 +265,14 @@ def finetune(
     from zoo.config.recipe import divide, word
     from zoo.datasets.load import load_data
     from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.inference.data_of_training import as_trained, training_spec, with_columns_of
-    from zoo.inference.split_of_training import own_split, split_from_start, split_of_same_rows
+    from zoo.inference.training_data import (
+        as_trained,
+        own_split,
+        split_from_start,
+        split_of_same_rows,
+        training_spec,
+        with_columns_of,
+    )
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.transfer import naming_imports

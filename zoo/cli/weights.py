@@ -108,9 +108,9 @@ def predict(
     zoo predict runs/difformer-chickenpox-20261121-120000 --steps 4
     zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
     """
-    from zoo.inference.data_of_training import new_nodes
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
+    from zoo.inference.training_data import new_nodes
 
     spec = _given(data, options)
     if text is None and _forecast(weights, spec, steps, out, again, device, imports, unverified):
@@ -203,8 +203,8 @@ def evaluate(
     zoo evaluate runs/gcn-cora-20261121-120000
     zoo evaluate runs/gcn-cora-20261121-120000 --data other.npz label=species
     """
-    from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import evaluate_part
+    from zoo.inference.training_data import dataset_of_run
 
     model, folder = _loaded(weights, imports, unverified)
     found = evaluate_part(
@@ -254,7 +254,7 @@ def import_first(imports: list[str] | None, weights: Path | None = None) -> None
 def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
     """Return a model and its folder, the data it is asked about, and what it sees besides."""
     from zoo.datasets.load import without_labels
-    from zoo.inference.data_of_training import read_as_trained, training_spec
+    from zoo.inference.training_data import read_as_trained, training_spec
 
     model, folder = _loaded(weights, imports, unverified)
     spec = without_labels(spec, training_spec(folder))
@@ -276,8 +276,8 @@ def _device(word: Device):
 
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Tell what a model of forecasts says comes next; False where the weights are of no such."""
-    from zoo.inference.data_of_training import dataset_of_run
     from zoo.inference.evaluate import forecast_of
+    from zoo.inference.training_data import dataset_of_run
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.index import locate
 

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from zoo.canonical_form import FEATURE, WEIGHT, remember
-from zoo.datasets.files.edge_arrays import (
+from zoo.datasets.files.graph_arrays import (
     Direction,
     Duplicates,
+    GraphArrays,
     Relations,
     are_canonical,
     check_edge_features,
@@ -18,7 +19,6 @@ from zoo.datasets.files.edge_arrays import (
     check_weights,
     check_words,
 )
-from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 

@@ -14,10 +14,16 @@ from zoo.canonical_form import FEATURE, WEIGHT, subgraph
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
-from zoo.contract import check_encoding
 from zoo.datasets.canonical import canonical, graph_of
-from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
-from zoo.datasets.files.graph_arrays import GraphArrays, check_arrays, check_features, check_room
+from zoo.datasets.files.graph_arrays import (
+    Direction,
+    Duplicates,
+    GraphArrays,
+    Relations,
+    check_arrays,
+    check_features,
+    check_room,
+)
 from zoo.datasets.files.labels import CLASSIFICATION, METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, transformed
@@ -26,6 +32,7 @@ from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import MADE
+from zoo.registry import check_encoding
 from zoo.system.memory import available_memory
 
 _LOG = logging.getLogger(__name__)

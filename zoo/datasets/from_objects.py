@@ -14,9 +14,14 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table, pick
 from zoo.config.recipe import word
 from zoo.datasets.files import objects
-from zoo.datasets.files.edge_arrays import Direction, Duplicates, check_words
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import (
+    Direction,
+    Duplicates,
+    EdgeColumns,
+    GraphArrays,
+    Weights,
+    check_words,
+)
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays
 from zoo.datasets.files.labels import check_task_of_graphs
 from zoo.datasets.files.matrices import from_scipy
@@ -28,10 +33,10 @@ from zoo.datasets.files.saved_graphs import (
     unpacked,
 )
 from zoo.datasets.samples import Samples
-from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.split_columns import without_split
+from zoo.datasets.tables.tables import Columns, Names
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 

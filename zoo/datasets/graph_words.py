@@ -4,7 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from zoo.config.options import Table
-from zoo.datasets.files.edge_columns import EdgeColumns
+from zoo.datasets.files.graph_arrays import EdgeColumns
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.tables import join, read_edges
 from zoo.graphs.neighbours import knn, radius

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.datasets.canonical import graph_of
-from zoo.datasets.files.edge_arrays import Direction, Duplicates
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import Direction, Duplicates, GraphArrays
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays
 from zoo.datasets.files.labels import ACCURACY, GRAPHS
 from zoo.datasets.tokenizer import Tokenizer

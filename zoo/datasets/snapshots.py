@@ -19,7 +19,7 @@ from torch import Tensor
 
 from zoo.config.metrics import MSE
 from zoo.datasets.canonical import canonical
-from zoo.datasets.files.edge_arrays import Direction, Duplicates
+from zoo.datasets.files.graph_arrays import Direction, Duplicates
 from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.samples import Encodings, Separate, encodings_of
 from zoo.datasets.splits import TIME_SPLITS

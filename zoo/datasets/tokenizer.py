@@ -19,8 +19,7 @@ from typing import Annotated, Any
 from zoo.config.options import Within
 from zoo.errors import ZooError, optional
 from zoo.system.cache import cache_folder
-from zoo.system.disk import WriteError
-from zoo.system.files import write_whole
+from zoo.system.files import WriteError, write_whole
 
 BEGIN, END = 0, 1
 """The tokens that a target begins and ends with."""

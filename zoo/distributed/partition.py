@@ -28,8 +28,7 @@ from zoo.distributed.part_files import WHOLE, Told, describe, open_array, own_ar
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import clusters, lookups, ranges
-from zoo.system.disk import check_space, writing
-from zoo.system.files import draft_folder
+from zoo.system.files import check_space, draft_folder, writing
 
 CONFIG = "part.json"
 _ROWS = 2**16

@@ -16,8 +16,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
 
-from zoo.graphs.along import quiet_beta
-from zoo.graphs.spmm_cpu import Lists, summed
+from zoo.graphs.adjacency import Lists, quiet_beta
+from zoo.graphs.spmm import summed
 from zoo.system.environment import using_threads
 
 LARGE = 5000

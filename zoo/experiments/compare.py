@@ -17,8 +17,8 @@ from zoo.errors import ZooError
 from zoo.experiments.contestants import BUDGET, WAYS, Contestant
 from zoo.experiments.launch import NotFinished, begun, finished, resume_apart, train_apart
 from zoo.experiments.resolve import Plan
-from zoo.experiments.run_files import read_bytes
-from zoo.training.checksums import Damaged, unsealed_json
+from zoo.experiments.run_folder import read_bytes
+from zoo.training.checkpoint import Damaged, unsealed_json
 
 Row = dict[str, Any]
 """The summary of a run and what `compare` says of it."""

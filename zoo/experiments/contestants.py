@@ -21,7 +21,7 @@ from zoo.errors import ZooError
 from zoo.experiments.launch import is_of_this_code
 from zoo.experiments.prepare import files_of_data
 from zoo.experiments.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
-from zoo.experiments.run_files import read_environment, read_recipe, read_summary
+from zoo.experiments.run_folder import read_environment, read_recipe, read_summary
 from zoo.registry import MODELS, Model
 from zoo.weights.create import list_models
 

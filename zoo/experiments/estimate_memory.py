@@ -29,10 +29,10 @@ from zoo.experiments.scaled_down import ScaledDown
 from zoo.system import allocator
 from zoo.system.context import using
 from zoo.system.memory import available_memory, held_now, own_peak
-from zoo.training.fit import COPIES
+from zoo.training.batches import BATCHING, Batches
 from zoo.training.layerwise import Layerwise
-from zoo.training.mini_batch import BATCHING, Batches
 from zoo.training.optimizers import OPTIMIZERS
+from zoo.training.trainer import COPIES
 
 LEAST = (64, 192)
 """Nodes of the graphs that are measured of every model."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from zoo.config import own_key
 from zoo.errors import ZooError
-from zoo.experiments.run_files import read_bytes
+from zoo.experiments.run_folder import read_bytes
 
 SIGNATURE = "signature.json"
 

@@ -29,7 +29,7 @@ from zoo.experiments.resolve import (
     resolve,
     with_split,
 )
-from zoo.experiments.run_files import (
+from zoo.experiments.run_folder import (
     Environment,
     is_summarised,
     read_environment,

@@ -33,20 +33,19 @@ from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.experiments.resolve import Plan
-from zoo.inference.align import relations_in_order
-from zoo.inference.split_of_training import split_from_start, tell_of_kept
+from zoo.inference.training_data import relations_in_order, split_from_start, tell_of_kept
 from zoo.registry import MODELS, Model
 from zoo.sequences.gru import with_columns
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.training.fit import Hooks
-from zoo.training.full_batch import TrainingData, identity
+from zoo.training.batches import TrainingData, identity
+from zoo.training.trainer import Hooks
 from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
 from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
-from zoo.weights.transfer import listed
+from zoo.weights.transfer import shortened
 
 
 class Prepared(NamedTuple):
@@ -152,7 +151,7 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
     if scaled and "numbers" not in named:
         warn(
             f"numbers of {data.name} are standardised by the training nodes "
-            f"({listed(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
+            f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
     if columns is None and own_files(plan.dataset) and _far(data):
         warn(

@@ -27,7 +27,7 @@ from zoo.datasets.load.named import known_metric
 from zoo.errors import ZooError
 from zoo.experiments.launch import begun, finished, resume_apart, train_apart
 from zoo.experiments.resolve import Plan, load_recipe, resolve
-from zoo.experiments.run_files import read_environment, verdict
+from zoo.experiments.run_folder import read_environment, verdict
 from zoo.system.environment import choose_device
 from zoo.system.files import write_whole
 

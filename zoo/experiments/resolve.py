@@ -32,7 +32,7 @@ from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
 from zoo.experiments.imports import Trust, absolute, import_sources
 from zoo.registry import MODELS, discover
-from zoo.training.fit import fit
+from zoo.training.trainer import fit
 from zoo.weights.folder import CONFIG, read_config
 from zoo.weights.index import PRETRAINED, locate
 

@@ -27,24 +27,27 @@ from zoo.errors import ZooError
 from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
-from zoo.experiments.run_files import (
+from zoo.experiments.run_folder import (
+    Record,
+    Tell,
     differences,
     is_summarised,
     need_run,
+    new_folder,
     read_environment,
     read_recipe,
+    silent,
     summarise,
     threads_of,
 )
-from zoo.experiments.run_folder import Record, Tell, new_folder, silent
-from zoo.inference.split_of_training import nodes_of, warn_of_seen
+from zoo.inference.training_data import nodes_of, warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
-from zoo.system.disk import WriteError, refuse_links
 from zoo.system.environment import choose_device, environment, last_digits, using_threads
+from zoo.system.files import WriteError, refuse_links
 from zoo.trackers import check_trackers
 from zoo.training.checkpoint import EVERY
-from zoo.training.fit import Epoch, fit
+from zoo.training.trainer import Epoch, fit
 from zoo.weights.finetune import Start
 from zoo.weights.folder import CONFIG
 

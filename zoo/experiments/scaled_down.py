@@ -20,9 +20,9 @@ from zoo.datasets.tasks import TASKS, with_loss
 from zoo.experiments.resolve import Plan
 from zoo.registry import Model
 from zoo.system.memory import peak_during
-from zoo.training.epoch import Steps
-from zoo.training.full_batch import Part, TrainingData, Whole
+from zoo.training.batches import Part, TrainingData, Whole
 from zoo.training.optimizers import still
+from zoo.training.trainer import Steps
 from zoo.weights.create import create_model, with_edge_dim
 
 STEPS = 2

@@ -33,13 +33,12 @@ from zoo.experiments.launch import begun, finished
 from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.experiments.run_files import is_summarised, read_summary
+from zoo.experiments.run_folder import is_summarised, read_summary
 from zoo.registry import MODELS, Model
-from zoo.system.disk import refuse_links, sqlite
 from zoo.system.environment import choose_device
-from zoo.system.files import held, write_whole
-from zoo.training.fit import fit
-from zoo.training.full_batch import TrainingData
+from zoo.system.files import held, refuse_links, sqlite, write_whole
+from zoo.training.batches import TrainingData
+from zoo.training.trainer import fit
 
 RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
 

@@ -6,18 +6,35 @@ it will do, whose rows are its own nodes.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import torch
 from scipy import sparse
 from torch import Tensor
 
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.along import quiet_beta
 from zoo.graphs.per_graph import per_graph, traced
 from zoo.graphs.shard import Graph, Shard, edges, whole
-from zoo.graphs.spmm_cpu import Lists
 from zoo.system.memory import available_memory, upload
 from zoo.tracing import facts
+
+
+class Lists(NamedTuple):
+    """The neighbours of each node, one node after the other: a CSR or CSC form of the edges.
+
+    Attributes:
+        offsets: (N + 1,) where those of each node begin.
+        others: (E,) the neighbours.
+        edges: (E,) the numbers of the edges to them; empty where they are 0 to E - 1.
+    """
+
+    offsets: Tensor
+    others: Tensor
+    edges: Tensor
 
 
 def degrees(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
@@ -207,3 +224,15 @@ def _of_ones(
         return torch.sparse_csr_tensor(
             offsets, indices, values, size, device=device, check_invariants=False
         )
+
+
+@contextlib.contextmanager
+def quiet_beta() -> Iterator[None]:
+    """Silence torch's remarks on CSR tensors, which are none of the user's business.
+
+    They are in beta, and, in torch 2.11, checked only when asked for.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
+        yield

@@ -15,28 +15,24 @@ from zoo.datasets.load import DATASETS, load_data
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of, whole_reader
 from zoo.datasets.splits import PARTS, split_of
-from zoo.datasets.tables.columns import listed
 from zoo.datasets.tables.frames import Written
-from zoo.datasets.tables.tables import node_columns, read_tables
+from zoo.datasets.tables.tables import listed, node_columns, read_tables
 from zoo.errors import ZooError, unknown
-from zoo.inference.align import class_names
-from zoo.inference.data_of_training import (
-    as_trained,
-    columns_read,
-    of_training,
-    same_nodes,
-    training_part,
-    with_columns_of,
-)
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
-from zoo.inference.per_class import labelled, per_class
-from zoo.inference.predict import answers
-from zoo.inference.split_of_training import (
+from zoo.inference.predict import answers, labelled, per_class
+from zoo.inference.training_data import (
     Training,
+    as_trained,
+    class_names,
+    columns_read,
     is_seen,
+    of_training,
     own_split,
+    same_nodes,
     trained_nodes,
+    training_part,
     whole_is_seen,
+    with_columns_of,
 )
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
@@ -73,7 +69,7 @@ def evaluate_part(
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
         `seen`: whether some that the model was trained on are, or may be, among them, `per_class`,
-        as `zoo.inference.per_class.per_class` gives it.
+        as `zoo.inference.predict.per_class` gives it.
         Of translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:

@@ -18,13 +18,13 @@ from zoo.datasets.splits import Split, split_of
 from zoo.datasets.tables.times import time_names
 from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
-from zoo.graphs.message_passing import place
-from zoo.inference.align import fitted
+from zoo.graphs.spmm import place
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
-from zoo.inference.forward import answering
+from zoo.inference.predict import answering
+from zoo.inference.training_data import fitted
 from zoo.registry import Model
-from zoo.training.sample_batches import SnapshotBatches
-from zoo.weights.transfer import listed
+from zoo.training.batches import SnapshotBatches
+from zoo.weights.transfer import shortened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -186,9 +186,9 @@ def _in_columns(about: About, data: Snapshots) -> Snapshots:
     more = ", ".join(names[1:])
     fix = f"write `columns: [{more}]`." if more else "leave `columns` out."
     if lost := [each for each in names if each not in held]:
-        raise ZooError(f"the model reads {listed(lost)} too, and {data.name} does not; {fix}")
+        raise ZooError(f"the model reads {shortened(lost)} too, and {data.name} does not; {fix}")
     if extra := [each for each in held if each not in names]:
-        raise ZooError(f"the model was not trained on {listed(extra)} of {data.name}; {fix}")
+        raise ZooError(f"the model was not trained on {shortened(extra)} of {data.name}; {fix}")
     return data.in_order(names)
 
 

@@ -4,26 +4,189 @@ The features are transformed and the encoding computed as the weights' recipe sa
 answer depends on is the graph that it is asked about, not the one of training.
 """
 
-from collections.abc import Callable
+import contextlib
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor, nn
 
+from zoo.canonical_form import subgraph
 from zoo.config.metadata import About
 from zoo.config.options import pick
 from zoo.datasets import Dataset
+from zoo.datasets.files.labels import BINARY, CLASSIFICATION, GRAPHS, MULTILABEL, SEQUENCES
+from zoo.datasets.samples import Samples
 from zoo.datasets.tasks import TASKS, Task
 from zoo.errors import ZooError, brief
-from zoo.inference.align import class_names, fitted, numbered
-from zoo.inference.forward import features, logits, rows
+from zoo.graphs.sampling import check_neighbours
+from zoo.graphs.spmm import place
+from zoo.inference.training_data import class_names, fitted, numbered
 from zoo.registry import Model
 from zoo.system.files import write_whole
+from zoo.training.batches import SampleBatches
+from zoo.training.layerwise import Layerwise
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+def answer_samples(
+    model: Model,
+    data: Samples,
+    read: Callable,
+    size: int | None,
+    layerwise: bool,
+    device: torch.device | str,
+) -> tuple[Tensor, float]:
+    """Return what the readout makes of each sample, (S, ...) fp32 on CPU, and that none was cut.
+
+    Args:
+        model: in eval mode.
+        data: as the model reads it.
+        read: `(model, graph, x)` to a row for each node, logits or features.
+        size: samples at a time, which changes no answer; None for the default.
+        layerwise: refused.
+        device: where.
+
+    Raises:
+        ZooError: `layerwise`, which is for one graph.
+    """
+    if layerwise:
+        raise ZooError(
+            f"{data.name} is many small graphs, which take bounded memory; leave out --layerwise."
+        )
+    everything = torch.arange(len(data.y))
+    over = SampleBatches(data, everything, device, size=size)
+    found = over.logits(lambda graph, x: read(model, graph, x).float(), everything)
+    return found.cpu(), 0.0
+
+
+def refuse_rows(model: Model, data: Any, *how: Any) -> None:
+    """Refuse to answer for snapshots row by row; raise ZooError, always."""
+    raise ZooError(
+        f"{data.name} is {data.unit} in time: `zoo predict WEIGHTS` writes what comes next, and "
+        "`zoo evaluate` measures it (zoo.inference.forecast); there is no row for each to embed."
+    )
+
+
+@contextlib.contextmanager
+def answering(model: Model, device: str | torch.device) -> Iterator[torch.dtype]:
+    """Have a model answer on a device, in eval mode and without gradients; leave it as it was.
+
+    Gives the type of its numbers, which features are to have.
+    """
+    before = [(module, module.training) for module in model.modules()]
+    first = next((each for each in model.parameters() if each.is_floating_point()), torch.empty(0))
+    home = first.device
+    try:
+        model.to(device).eval()
+        with torch.no_grad():
+            yield first.dtype
+    finally:
+        model.to(home)
+        for module, training in before:
+            module.training = training
+
+
+def logits(model: Model, graph, x: Tensor) -> Tensor:
+    """Return what a model answers."""
+    return model(graph, x).logits
+
+
+def features(model: Model, graph, x: Tensor) -> Tensor:
+    """Return what its head reads."""
+    return model.features(graph, x)
+
+
+def rows(
+    model: Model,
+    data: Dataset,
+    read: Callable,
+    size: int | None,
+    layerwise: bool,
+    device: str | torch.device,
+) -> tuple[Tensor, float]:
+    """Return what `read` makes of all rows, (N, ...) fp32 on CPU, and the share of cut edges.
+
+    Args:
+        model: any, on any device.
+        data: as the model reads it.
+        read: `(model, graph, x)` to a row for each node: `logits` or `features`.
+        size: nodes at a time, see `zoo.predict`.
+        layerwise: as of `zoo.predict`.
+        device: where.
+
+    Raises:
+        ZooError: the data do not fit into memory, or cannot be answered for in this way.
+    """
+    if size is not None and size < 1:
+        raise ZooError(f"batch size {size}: write a whole number from 1.")
+    with answering(model, device) as kind:
+
+        def asked(model: Model, graph, x: Tensor) -> Tensor:
+            return read(model, graph, x.to(kind) if x.is_floating_point() else x)
+
+        return _KINDS[data.batching[0]](model, data, asked, size, layerwise, device)
+
+
+def _of_nodes(
+    model: Model, data: Dataset, read: Callable, size: int | None, layerwise: bool, device
+):
+    """Return what `read` makes of every node, (N, ...) fp32 on CPU, and the share of cut edges."""
+    if layerwise and size is not None:
+        raise ZooError("--layerwise predicts all nodes at once; leave out --batch-size.")
+    try:
+        if layerwise:
+            return _layerwise(model, data, read, device), 0.0
+        check_neighbours(data.graph)
+        if size is None or size >= len(data.x):
+            x = data.x.to(device).float()
+            return read(model, place(data.graph, device), x).float().cpu(), 0.0
+        out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
+        for number, nodes in enumerate(_parts(data, size)):
+            part = subgraph(data.graph, nodes)
+            graph = place(part, device)
+            answer = read(model, graph, data.x[nodes].to(device).float()).float().cpu()
+            out = answer.new_empty(len(data.x), *answer.shape[1:]) if out is None else out
+            out[nodes], part_of[nodes] = answer, number
+    except (MemoryError, RuntimeError) as error:
+        if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+            raise
+        raise ZooError(
+            f"{data.name} does not fit into memory at once; write `--layerwise` for the same "
+            "answers from files, or predict fewer nodes at a time, such as "
+            f"`--batch-size {max(1, min(size or len(data.x), len(data.x)) // 4)}`."
+        ) from None
+    tails, tips = data.graph.edges()
+    apart = tails != tips
+    return out, (part_of[tails] != part_of[tips])[apart].double().mean().nan_to_num().item()
+
+
+def _layerwise(model: Model, data: Dataset, read: Callable, device) -> Tensor:
+    def answer(graph, x: Tensor) -> Tensor:
+        return read(model, graph, x).float()
+
+    over = Layerwise(data, device)
+    over.check(answer)
+    return over.logits(answer, torch.arange(len(data.x))).cpu()
+
+
+def _parts(data: Dataset, size: int) -> Iterator[Tensor]:
+    """Give index after index of at most `size` nodes, near each other in the graph."""
+    tails, tips = (each.numpy() for each in data.graph.edges())
+    pattern = sparse.csr_array((np.ones(len(tails), np.int8), (tails, tips)), (len(data.x),) * 2)
+    order = reverse_cuthill_mckee(sparse.csr_matrix(pattern), symmetric_mode=True)
+    yield from torch.from_numpy(order.astype(np.int64)).split(size)
+
+
+_KINDS = {"full": _of_nodes, "samples": answer_samples, "snapshots": refuse_rows}
+"""The first of the strategies that data may be trained by, to what answers for all its rows."""
 
 
 class Predictions(NamedTuple):
@@ -295,3 +458,68 @@ ANSWERS = {
 def _names(names, count: int) -> list[str]:
     """Return the names of classes or targets, which are their numbers where they have none."""
     return list(names) if names and len(names) == count else [str(each) for each in range(count)]
+
+
+OF_CLASSES = (CLASSIFICATION, BINARY, GRAPHS, SEQUENCES)
+"""The tasks in which each row has one class."""
+
+
+def probabilities(task: str, logits: Tensor, loss: str = "task") -> np.ndarray:
+    """Return the probability of each class, or of each target, (n, C), of a task that has some."""
+    return ANSWERS[task](with_softmax(logits, loss), None)[1].numpy()
+
+
+def names_of(task: str, logits: Tensor, labels: list[str] | None) -> list[str]:
+    """Return the names of the classes, or targets: their numbers where they have none."""
+    columns, _, classes = ANSWERS[task](logits[:1], labels)
+    return classes or [each.removeprefix("probability_") for each in columns]
+
+
+def per_class(
+    task: str, logits: Tensor, y: Tensor, labels: list[str] | None = None
+) -> list[dict[str, Any]] | None:
+    """Return a row for each class: `class`, `precision`, `recall`, `f1` and `count`.
+
+    A row of the data is of the class with the largest probability; of many yes-or-no targets each
+    one with a probability of one half is a yes, and the count that of its true yeses.
+
+    Args:
+        task: its word.
+        logits: (n, C) fp32 on the CPU.
+        y: classes (n,), -1 where unknown, or targets (n, T), NaN where unknown.
+        labels: their names.
+
+    Returns:
+        None where the task has no classes. A share of nothing, such as the precision of a class
+        that is never predicted, is None.
+    """
+    if task not in (*OF_CLASSES, MULTILABEL):
+        return None
+    from sklearn.metrics import precision_recall_fscore_support as measured
+
+    values, names = probabilities(task, logits), names_of(task, logits, labels)
+    truth, known = y.numpy(), labelled(y).numpy()
+    if task == MULTILABEL:
+        told = [~np.isnan(column) for column in truth.T]
+        measures = [
+            [each[0] for each in measured(one[known], two[known] >= 0.5, labels=[1],
+                                          zero_division=np.nan)]
+            for one, two, known in zip(truth.T, values.T, told, strict=True)
+        ]  # fmt: skip
+    else:
+        said, classes = values[known].argmax(axis=1), range(len(names))
+        found = measured(truth[known], said, labels=classes, zero_division=np.nan)
+        measures = zip(*found, strict=True)
+    return [_row(name, *row) for name, row in zip(names, measures, strict=True)]
+
+
+def labelled(y: Tensor) -> Tensor:
+    """Return which rows of labels (N,) or targets (N, T) say anything, (N,) bool."""
+    said = y.isfinite() if y.is_floating_point() else y >= 0
+    return said.reshape(len(y), -1).any(dim=1)
+
+
+def _row(name: str, precision: float, recall: float, f1: float, count: int) -> dict[str, Any]:
+    scores = {"precision": precision, "recall": recall, "f1": f1}
+    told = {key: None if math.isnan(each) else float(each) for key, each in scores.items()}
+    return {"class": name, **told, "count": int(count)}

@@ -25,8 +25,7 @@ from zoo.datasets.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
-from zoo.system.disk import replace_folder, writing
-from zoo.system.files import check_place, draft_folder, write_whole
+from zoo.system.files import check_place, draft_folder, replace_folder, write_whole, writing
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, sha256_of
 from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save

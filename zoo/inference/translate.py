@@ -20,10 +20,10 @@ from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.splits import PARTS
 from zoo.datasets.tokenizer import END, Tokenizer
 from zoo.errors import ZooError, printable
-from zoo.inference.forward import answering
+from zoo.inference.predict import answering
 from zoo.registry import Model
 from zoo.system.files import user_path, write_whole
-from zoo.training.token_batches import translated
+from zoo.training.batches import translated
 
 LONGEST_LINE = 2**20
 """The longest line of text that is read, in bytes."""

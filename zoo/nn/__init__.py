@@ -9,7 +9,8 @@ from zoo.graphs.adjacency import node_counts
 from zoo.graphs.adjacency import tips as edge_targets
 from zoo.graphs.edge_weights import edge_features, edge_weights
 from zoo.graphs.graph_sets import Pairs
-from zoo.graphs.message_passing import (
+from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
+from zoo.graphs.spmm import (
     edge_dot,
     edge_softmax,
     edge_sum,
@@ -17,7 +18,6 @@ from zoo.graphs.message_passing import (
     neighbour_sum,
     weighted_sum,
 )
-from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
 from zoo.nn.attend import Attend, build_attend, per_graph
 from zoo.nn.attention import ATTENTIONS, Attention, QueryKeyNorm, linear, softmax
 from zoo.nn.edge_probabilities import edge_log_probabilities

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from zoo.config.options import Spec, pick
-from zoo.contract import as_values
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import node_counts
 from zoo.graphs.shard import Graph, sums_over
 from zoo.nn.attention import ATTENTIONS, Attention
 from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
+from zoo.registry import as_values
 from zoo.system.memory import upload
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from zoo.graphs.adjacency import ends, tips
-from zoo.graphs.message_passing import edge_dot
 from zoo.graphs.shard import Graph
+from zoo.graphs.spmm import edge_dot
 from zoo.nn.attend import per_graph
 from zoo.ops.gumbel_attention import log_features
 from zoo.tracing import operator

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.weak import WeakIdKeyDictionary
 
-from zoo.graphs.along import quiet_beta
-from zoo.graphs.message_passing import sparse_product
+from zoo.graphs.adjacency import quiet_beta
+from zoo.graphs.spmm import sparse_product
 from zoo.ops.dropout import Dropout, dropout
 from zoo.ops.linear import Linear
 

@@ -2,7 +2,7 @@
 
 A propagation maps `(graph, x)` to what each node gathers from its neighbours, in the shape of x.
 It is a function, or a module when it has weights; linear maps of x stay in the model. What they
-are made of, on edges, is in `zoo.graphs.message_passing`.
+are made of, on edges, is in `zoo.graphs.spmm`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch.nn import functional
 from zoo.config.options import Count, Few, Finite, Spec, Table, pick
 from zoo.graphs.adjacency import degrees, out_degrees, walks
 from zoo.graphs.edge_weights import edge_features, edge_weights, one_relation, weight_sums
-from zoo.graphs.message_passing import (
+from zoo.graphs.shard import Graph
+from zoo.graphs.spmm import (
     edge_softmax,
     edge_sum,
     message_sum,
     neighbour_sum,
     weighted_sum,
 )
-from zoo.graphs.shard import Graph
 from zoo.nn.heads import merge_heads, split_heads
 from zoo.ops.precision import wide
 

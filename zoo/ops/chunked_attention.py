@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from zoo.contract import as_values
 from zoo.errors import ZooError
 from zoo.ops.second_gradients import second_gradients
+from zoo.registry import as_values
 from zoo.system import process_group
 from zoo.system.context import context, using
 

@@ -16,11 +16,9 @@ from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
-from zoo.inference.align import class_names
-from zoo.inference.data_of_training import of_training
 from zoo.inference.evaluate import asked
-from zoo.inference.per_class import labelled, names_of
-from zoo.inference.predict import Answers, answers, embed, loss_of
+from zoo.inference.predict import Answers, answers, embed, labelled, loss_of, names_of
+from zoo.inference.training_data import class_names, of_training
 from zoo.registry import Model
 from zoo.reports.history import History
 from zoo.weights.create import restore

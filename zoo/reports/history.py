@@ -18,7 +18,7 @@ from zoo.config.options import Count, Seed
 from zoo.config.recipe import read_recipe as parsed
 from zoo.config.recipe import word
 from zoo.errors import ZooError
-from zoo.experiments.run_files import (
+from zoo.experiments.run_folder import (
     Environment,
     need_run,
     read_bytes,
@@ -28,7 +28,7 @@ from zoo.experiments.run_files import (
     read_summary,
 )
 from zoo.system.files import held
-from zoo.training.checksums import Damaged, unsealed_line
+from zoo.training.checkpoint import Damaged, unsealed_line
 from zoo.weights.folder import CONFIG, read_config
 
 _Score = Annotated[float, Field(allow_inf_nan=False)]

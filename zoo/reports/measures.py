@@ -8,7 +8,7 @@ import torch
 
 from zoo.datasets.files.labels import ACCURACY, MULTILABEL, REGRESSION
 from zoo.datasets.tasks import TASKS
-from zoo.inference.per_class import OF_CLASSES, per_class, probabilities
+from zoo.inference.predict import OF_CLASSES, per_class, probabilities
 from zoo.reports.answers import Answered, score_of
 
 BINS = 10

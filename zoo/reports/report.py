@@ -11,7 +11,7 @@ from zoo.config.metrics import figure, spread
 from zoo.config.recipe import word
 from zoo.datasets.load import load_data
 from zoo.errors import ZooError
-from zoo.experiments.run_files import verdict
+from zoo.experiments.run_folder import verdict
 from zoo.reports import sections
 from zoo.reports.answers import Found, answers_of
 from zoo.reports.figures import seed_curves

@@ -13,8 +13,7 @@ import numpy as np
 import platformdirs
 
 from zoo.errors import ZooError
-from zoo.system.disk import WriteError
-from zoo.system.files import user_path, write_whole
+from zoo.system.files import WriteError, user_path, write_whole
 
 Arrays = dict[str, np.ndarray]
 

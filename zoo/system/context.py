@@ -24,7 +24,7 @@ class Context(NamedTuple):
         rows: number of rows of the full-size run that a scaled-down one stands for; set by
             estimates of memory. Read by `attend_in_batches`, whose `recompute: auto` depends on it.
         torch_only: whether sums over neighbours are computed as on a GPU that DGL was not built
-            for; set by estimates of memory. Read by `zoo.graphs.message_passing`.
+            for; set by estimates of memory. Read by `zoo.graphs.spmm`.
         draws: a `Draws`, which has ready what a recorded call draws; set by `Captured`. Read by
             `drawn`.
         recording: whether a step or an evaluation is being recorded; set by `Captured`. Read by

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zoo.errors import ZooError
-from zoo.system.disk import check_space, writing
-from zoo.system.files import write_whole
+from zoo.system.files import check_space, write_whole, writing
 
 TRIES = 3
 """How often in a row a server may bring next to nothing new before it is given up."""

@@ -25,11 +25,11 @@ from zoo.canonical_form import remember
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
-from zoo.graphs.message_passing import place
 from zoo.graphs.sampling import contained, induced, leading
 from zoo.graphs.shard import Graph, Shard
-from zoo.system.disk import refusal
-from zoo.training.full_batch import Whole
+from zoo.graphs.spmm import place
+from zoo.system.files import refusal
+from zoo.training.batches import Whole
 
 EDGES = 2**18
 """In-edges of the nodes of a row chunk at most, but where one node has more."""

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.options import Count, Few, Table, options_of, pick, table_of, value_problems
-from zoo.contract import check_head, check_parts
 from zoo.errors import ZooError, unknown
-from zoo.registry import MODELS, Model, discover
+from zoo.registry import MODELS, Model, check_head, check_parts, discover
 from zoo.weights.bounded import build
 from zoo.weights.folder import Stored, read_folder
 from zoo.weights.index import index, locate

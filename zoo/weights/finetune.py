@@ -15,7 +15,7 @@ from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.weights.folder import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, listed
+from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, shortened
 
 Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]
 """`(parameter groups of the model, learning rate)` to the groups of the optimiser."""
@@ -200,7 +200,7 @@ def _frozen(names: Sequence[str], freeze: str | Sequence[str], fresh: Sequence[s
     if random:
         raise ZooError(
             f"`freeze: {freeze}` holds still weights that are drawn anew for this data and have "
-            f"learnt nothing: {listed(random)}. Freeze less, such as `--freeze backbone`, or "
+            f"learnt nothing: {shortened(random)}. Freeze less, such as `--freeze backbone`, or "
             "`start_from: {freeze: backbone}` in a recipe."
         )
     if len(found) == len(names):

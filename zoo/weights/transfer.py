@@ -162,8 +162,8 @@ def carry_over(
     if missing or unexpected:
         raise ZooError(
             "the weights are of another model, or of one with other options: missing or of "
-            f"another shape: {listed(missing)}; not in the model: {listed(unexpected)}. Give the "
-            "model the options that are in their config.json."
+            f"another shape: {shortened(missing)}; not in the model: {shortened(unexpected)}. Give "
+            "the model the options that are in their config.json."
         )
     dropped = tuple(part for part in DATA_SIZED if part not in parts)
     return transfer(model, state, lambda name: not name.startswith(dropped))
@@ -181,8 +181,8 @@ def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
     if report.fresh or report.unused:
         raise ZooError(
             "they do not fit the model of config.json: missing or of another shape: "
-            f"{listed(report.fresh)}; not in the model: {listed(report.unused)}. Use the two files "
-            "of one save."
+            f"{shortened(report.fresh)}; not in the model: {shortened(report.unused)}. Use the two "
+            "files of one save."
         )
     for name, each in state.items():
         kept_in_half = (each.dtype, own[name].dtype) == (torch.float16, torch.float32)
@@ -193,7 +193,7 @@ def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
             raise ZooError(f"{name} holds numbers that are not finite: copy or train it again.")
 
 
-def listed(names: list[str], most: int = 6) -> str:
+def shortened(names: list[str], most: int = 6) -> str:
     """Return names as a text, abbreviated where there are many."""
     shown = ", ".join(name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"

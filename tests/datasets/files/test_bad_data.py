@@ -17,7 +17,7 @@ from scipy import sparse
 
 from zoo import ZooError, load_data, load_graph
 from zoo.datasets.load import read_graph
-from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.load.check import check_graph
 
 NODES = "id,age,score,label\nann,31,0.5,dog\nbob,25,0.25,cat\ncid,44,1.5,\ndan,19,2,dog\n"
 EDGES = "source,target\nann,bob\nbob,cid\ncid,dan\n"

@@ -11,9 +11,9 @@ import torch
 from zoo.datasets.load import load_graph
 from zoo.errors import ZooError
 from zoo.experiments.run import run_recipe
-from zoo.inference.data_of_training import training_part
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.predict import evaluate, predict
+from zoo.inference.training_data import training_part
 from zoo.weights.load import load
 
 WORDS = ["red", "green", "blue", "cyan", "pink", "grey", "teal"]

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from zoo import Dataset, ZooError, load_graph
 from zoo.canonical_form import FEATURE, WEIGHT
-from zoo.datasets.files.edge_columns import array_of, entries_of, sparse_of
+from zoo.datasets.files.graph_arrays import array_of, entries_of, sparse_of
 from zoo.dgl import dgl
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(Sparse|nested):UserWarning")

@@ -8,7 +8,7 @@ import pytest
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import NO_EDGES
 from zoo.datasets.load import read_graph
-from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.load.check import check_graph
 
 NODES = 12
 

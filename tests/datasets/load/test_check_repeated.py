@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.load import check_in_memory
-from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.load import check
+from zoo.datasets.load.check import check_graph
 
 
 def repeated(arrays):
@@ -42,7 +42,7 @@ def test_few_columns_are_alike_by_chance():
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_columns_of_any_scale_count(form, kind, monkeypatch):
-    monkeypatch.setattr(check_in_memory, "_AT_ONCE", 7)
+    monkeypatch.setattr(check, "_AT_ONCE", 7)
     x = np.stack([np.full(40, 1_700_000_000_000), np.arange(40) % 20, np.arange(40) % 2], axis=1)
     x = x.astype(kind)
     if kind != np.int64:

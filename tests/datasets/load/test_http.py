@@ -22,7 +22,7 @@ from zoo.datasets.load.obtain import URLS, SplitFile
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
 from zoo.system import http as downloading
-from zoo.system.disk import WriteError
+from zoo.system.files import WriteError
 from zoo.system.http import download
 
 CONTENT = np.random.default_rng(0).bytes(300_000)

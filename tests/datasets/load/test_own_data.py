@@ -15,7 +15,7 @@ from zoo import Dataset, ZooError, load_graph
 from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
-from zoo.datasets.load.check_in_memory import check_graph
+from zoo.datasets.load.check import check_graph
 from zoo.datasets.tables.cells import decoded
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe

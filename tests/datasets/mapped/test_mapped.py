@@ -18,7 +18,7 @@ from zoo import Dataset, ZooError, load_graph, run_recipe
 from zoo.config.options import pick
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import prepare_on_disk, read_graph
-from zoo.datasets.load.check_mapped import check_on_disk
+from zoo.datasets.load.check import check_on_disk
 from zoo.datasets.load.graph import from_dataset
 from zoo.datasets.mapped import external_sort, writer
 from zoo.datasets.mapped.array_file import ArrayFile, stored

@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_arrays import check_edge_features, check_edges, check_weights
-from zoo.datasets.files.edge_columns import array_of
-from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_features, check_room
+from zoo.datasets.files.graph_arrays import (
+    NO_EDGES,
+    GraphArrays,
+    array_of,
+    check_edge_features,
+    check_edges,
+    check_features,
+    check_room,
+    check_weights,
+)
 from zoo.datasets.files.labels import (
     GRAPHS,
     MOST_CLASSES,

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_columns import Weights, array_of, sparse_of
-from zoo.datasets.files.graph_arrays import GraphArrays, plausible
+from zoo.datasets.files.graph_arrays import GraphArrays, Weights, array_of, plausible, sparse_of
 from zoo.datasets.files.labels import unlabelled
 from zoo.errors import ZooError
 

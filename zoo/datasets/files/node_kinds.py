@@ -14,9 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from zoo.config.learnt_columns import LearntColumn
-from zoo.datasets.files.edge_arrays import check_edges
-from zoo.datasets.files.edge_columns import EdgeColumns, one_column
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, check_edges, one_column
 from zoo.datasets.files.objects import (
     LABELS,
     chosen,

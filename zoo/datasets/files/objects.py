@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.datasets.files.edge_columns import array_of, sparse_of
 from zoo.datasets.files.graph_arrays import (
     NO_EDGES,
     PARTS,
     GraphArrays,
+    array_of,
     checked,
     mask_of,
     plausible,
+    sparse_of,
 )
 from zoo.datasets.files.labels import MULTILABEL, REGRESSION, encode_text, is_word, unlabelled
 from zoo.errors import ZooError, brief, suggestion

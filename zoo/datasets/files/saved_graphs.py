@@ -19,9 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.datasets.files.edge_arrays import are_canonical
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights, array_of, entries_of
-from zoo.datasets.files.graph_arrays import PARTS, GraphArrays
+from zoo.datasets.files.graph_arrays import (
+    PARTS,
+    EdgeColumns,
+    GraphArrays,
+    Weights,
+    are_canonical,
+    array_of,
+    entries_of,
+)
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays, set_of_graphs
 from zoo.datasets.files.node_kinds import Relation, of_tensors
 from zoo.datasets.files.objects import (

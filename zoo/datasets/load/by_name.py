@@ -21,8 +21,7 @@ from zoo.config.options import (
 from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
-from zoo.datasets.files.edge_arrays import Direction, Duplicates, Relations
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
 from zoo.datasets.files.labels import FORECASTING, GRAPHS, METRICS, infer_task, unknown_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.from_objects import FEATURES

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from zoo.config.options import Count, Table
-from zoo.datasets.files.edge_arrays import Direction, Duplicates
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights
+from zoo.datasets.files.graph_arrays import Direction, Duplicates, EdgeColumns, Weights
 from zoo.datasets.files.graph_set_arrays import read_tu_folder
 from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.saved_graphs import (
@@ -21,10 +20,10 @@ from zoo.datasets.files.saved_graphs import (
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
-from zoo.datasets.tables.columns import Names, listed
 from zoo.datasets.tables.frames import Decimal, Separator, Written
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
+from zoo.datasets.tables.tables import Names, listed
 from zoo.errors import reading
 from zoo.system.cache import data_file
 

@@ -17,8 +17,7 @@ from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
 from zoo.system.cache import data_folders
-from zoo.system.disk import check_space, writing
-from zoo.system.files import draft_folder, user_path
+from zoo.system.files import check_space, draft_folder, user_path, writing
 from zoo.system.http import download
 
 URLS = {

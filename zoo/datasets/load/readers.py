@@ -10,8 +10,7 @@ from typing import Any
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights, refuse_idle
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
 from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
@@ -29,11 +28,10 @@ from zoo.datasets.mapped.reader import read_whole
 from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.tables.columns import Columns, Names
 from zoo.datasets.tables.feature_columns import Numbers
 from zoo.datasets.tables.frames import Written
 from zoo.datasets.tables.networkx_graph import from_networkx
-from zoo.datasets.tables.tables import read_node_table, read_tables
+from zoo.datasets.tables.tables import Columns, Names, read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 

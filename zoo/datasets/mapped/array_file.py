@@ -12,7 +12,7 @@ from numpy.lib import format as npy
 
 from zoo.datasets.files.prepared import BROKEN, header_of
 from zoo.errors import ZooError
-from zoo.system.disk import writing
+from zoo.system.files import writing
 from zoo.system.memory import available_memory
 
 

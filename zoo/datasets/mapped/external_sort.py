@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.errors import ZooError
-from zoo.system.disk import writing
+from zoo.system.files import writing
 
 BLOCK = 2**21
 """Edges that a source of edges gives at a time."""

@@ -1,6 +1,6 @@
 """The format of on-disk graphs: a folder of memory-mapped arrays, and its `meta.json`.
 
-`reader` opens it, `writer` writes it, `zoo.datasets.load.check_mapped` reads all of it:
+`reader` opens it, `writer` writes it, `zoo.datasets.load.check` reads all of it:
 
     meta.json      sizes, types, task, names, where it is from, and a SHA-256 of each file
     indptr.npy     (N+1,) int32, or int64 where that is needed

@@ -21,8 +21,7 @@ from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
 from zoo.datasets.mapped.metadata import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
-from zoo.system.disk import check_space, replace_folder, writing
-from zoo.system.files import draft_folder
+from zoo.system.files import check_space, draft_folder, replace_folder, writing
 
 _BY_ROW = ("raw", "row")
 """The words of `FEATURES` that need one row of features at a time."""

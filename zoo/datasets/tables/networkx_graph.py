@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.datasets.files.edge_columns import EdgeColumns, array_of
-from zoo.datasets.files.graph_arrays import GraphArrays
+from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, array_of
 from zoo.datasets.files.objects import described
-from zoo.datasets.tables.columns import OF_TEXT, Columns, listed, node_arrays
+from zoo.datasets.tables.tables import OF_TEXT, Columns, listed, node_arrays
 from zoo.errors import ZooError, brief, suggestion
 
 if TYPE_CHECKING:

@@ -12,14 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.datasets.files.edge_arrays import check_weights
-from zoo.datasets.files.edge_columns import EdgeColumns, Weights, refuse_idle
-from zoo.datasets.files.graph_arrays import check_room
+from zoo.datasets.files.graph_arrays import (
+    EdgeColumns,
+    Weights,
+    check_room,
+    check_weights,
+    refuse_idle,
+)
 from zoo.datasets.files.labels import alike
 from zoo.datasets.tables.cells import decoded
-from zoo.datasets.tables.columns import id_array
 from zoo.datasets.tables.frames import Decimal, Written, header, is_text, need, read_table
-from zoo.datasets.tables.tables import join, read_edges
+from zoo.datasets.tables.tables import id_array, join, read_edges
 from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path

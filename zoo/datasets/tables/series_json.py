@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.datasets.files.edge_arrays import check_edges, check_weights
-from zoo.datasets.files.edge_columns import Weights
+from zoo.datasets.files.graph_arrays import Weights, check_edges, check_weights
 from zoo.datasets.tables.series import GraphsInTime, NodeSeries
 from zoo.datasets.tables.times import Steps
 from zoo.errors import ZooError, cause, reading
