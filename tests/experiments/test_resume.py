@@ -19,7 +19,7 @@ from preloaded import run_preloaded
 from zoo.errors import ZooError
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
-from zoo.training.checkpoint import Checkpoint
+from zoo.training.checkpoint import Checkpoint, Hashed
 from zoo.weights.create import list_models
 from zoo.weights.load import read_weights
 
@@ -147,14 +147,14 @@ def test_a_state_comes_back_as_it_was(tmp_path):
 def test_ctrl_c_while_a_checkpoint_is_written_is_no_error_of_torch(number, tmp_path, monkeypatch):
     checkpoint = Checkpoint(tmp_path / "state", every=0.0)
     checkpoint.offer(lambda: {"w": torch.zeros(9)})
-    own, left = checkpoint.Hashed.write, iter(range(1, 100))
+    own, left = Hashed.write, iter(range(1, 100))
 
     def write(self, data):  # torch's writer goes on after it, and then has an error of its own
         if next(left) == number:
             raise KeyboardInterrupt
         return own(self, data)
 
-    monkeypatch.setattr(checkpoint.Hashed, "write", write)
+    monkeypatch.setattr(Hashed, "write", write)
     with pytest.raises(KeyboardInterrupt):
         checkpoint.offer(lambda: {"w": torch.ones(9)})
     assert torch.equal(checkpoint.read()["w"], torch.zeros(9))
