@@ -18,7 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import zoo
 from zoo import ZooError
 from zoo.config.learnt_columns import CategoryColumn, DateColumn, HashedColumn, TextColumn
-from zoo.datasets.load import load_data
+from zoo.datasets.load import load_data, read_graph
+from zoo.datasets.load.check import check_graph
 from zoo.datasets.splits import split_of
 from zoo.experiments.run import run_recipe
 
@@ -164,6 +165,10 @@ def test_numbers_are_standardised_by_the_training_nodes_unless_told_otherwise(tm
     assert np.allclose(data.x[:, :2], wanted, rtol=1e-5)
     assert data.x[:, 2].tolist() == [0, 0, 1, 0, 0, 0] and not data.x[:, 3].any()
     assert zoo.load_graph(path, missing="mean", numbers="raw").x[0].tolist() == [1e5, 2000, 0, 7]
+    for numbers, said in (("standard", True), ("raw", False)):
+        graph = read_graph({"name": path, "missing": "mean", "numbers": numbers})
+        (told,) = [each.found for each in check_graph(graph) if each.name == "features"]
+        assert ("numbers standardised" in told) is said
 
 
 def test_attributes_of_networkx_are_standardised_too():

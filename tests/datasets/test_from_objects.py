@@ -387,3 +387,23 @@ def test_other_lists_of_dgl():
     wide.ndata["feat"] = torch.ones(3, 5)
     with pytest.raises(ZooError, match="unlike features: of nodes 2, 5 columns"):
         Dataset.from_dgl([of_dgl(), wide])
+
+
+@pytest.mark.parametrize(("size", "far"), [(1.0, False), (50_000.0, True)])
+def test_a_matrix_far_from_0_and_1_is_told_and_the_way_works(size, far, caplog):
+    x = size * np.random.default_rng(0).normal(size=(20, 2))
+    data = Dataset.from_arrays(np.zeros((0, 2), int), x, np.arange(20) % 2)
+    assert ("features of mine lie apart in scale" in caplog.text) is far
+    assert np.allclose(data.x, x, rtol=1e-5)  # it is taken as it is
+    assert not far or "data.transformed('standard')" in caplog.text
+    assert data.transformed("standard").x.std(dim=0, correction=0).tolist() == pytest.approx([1, 1])
+
+
+def test_standardised_attributes_of_networkx_are_told(caplog):
+    graph = networkx.path_graph(4)
+    for node in graph:
+        graph.nodes[node].update(pay=100 * node, member=node % 2)
+    Dataset.from_networkx(graph, numbers="raw")
+    assert "standardised" not in caplog.text
+    Dataset.from_networkx(graph)
+    assert "numbers of mine are standardised (pay); `numbers='raw'`" in caplog.text

@@ -124,6 +124,11 @@ def scales(columns: Sequence[LearntColumn] | None) -> list[LearntColumn]:
     return [each for each in learnt if each.kind != "number" or each.shift is not None]
 
 
+def scaled_numbers(columns: Sequence[LearntColumn] | None) -> list[str]:
+    """Return the names of the columns of numbers that are standardised."""
+    return [each.name for each in scales(columns) if each.kind == "number"]
+
+
 def unscaled(columns: Sequence[LearntColumn]) -> list[LearntColumn]:
     """Return the columns with numbers as they stand, as weights read them that learnt of none."""
     plain = {"shift": None, "spread": None, "fill": None, "indicator": False}

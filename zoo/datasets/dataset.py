@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, subgraph
-from zoo.config.learnt_columns import LearntColumn
+from zoo.config.learnt_columns import LearntColumn, scaled_numbers
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.datasets.canonical import canonical, graph_of
@@ -26,7 +26,7 @@ from zoo.datasets.files.graph_arrays import (
 )
 from zoo.datasets.files.labels import CLASSIFICATION, METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts
-from zoo.datasets.from_objects import FromObjects, transformed
+from zoo.datasets.from_objects import FromObjects, far_from_standard, transformed
 from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.tables.feature_columns import FeatureColumns
 from zoo.dgl import DGLGraph
@@ -115,8 +115,19 @@ class Dataset(FromObjects):
     def of_arrays(
         cls, name: str, arrays: GraphArrays, *, task: str | None = None, **common: Any
     ) -> "Dataset":
-        """Make a data set of arrays; see `make_dataset`."""
-        return make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
+        """Make a data set of arrays; see `make_dataset`. What is done to numbers is said."""
+        data = make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
+        if scaled := data.columns and scaled_numbers(data.columns.learnt()):
+            _LOG.warning(
+                "numbers of %s are standardised (%s); `numbers='raw'` leaves them as they are.",
+                name, ", ".join(scaled),
+            )  # fmt: skip
+        elif data.columns is None and data.transform == "raw" and far_from_standard(data.x):
+            _LOG.warning(
+                "features of %s lie apart in scale, or far from 0 and 1, and are taken as they "
+                "are; `data.transformed('standard')` standardises them.", name,
+            )  # fmt: skip
+        return data
 
     @property
     def edge_dim(self) -> int:

@@ -62,6 +62,14 @@ FAR, APART = 10, 100
 typical one the largest may be."""
 
 
+def far_from_standard(x: Tensor) -> bool:
+    """Return whether features (N, F), by some 10,000 of their rows, are to be standardised."""
+    rows = x[:: max(1, len(x) // 10_000)].double()
+    if not rows.numel():
+        return False
+    return lie_apart(rows.mean(dim=0).numpy(), rows.std(dim=0, correction=0).numpy())
+
+
 def lie_apart(mean: np.ndarray, spread: np.ndarray) -> bool:
     """Return whether features of these means and deviations (F,) are to be standardised.
 

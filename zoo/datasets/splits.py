@@ -1,9 +1,9 @@
 """Train, validation and test splits of nodes: by name, from a private seed, with a hash.
 
 `{name: ratio, train: 48, val: 32, test: 20}` draws shares of the nodes; published splits have
-words, such as `ratio-60-20-20`. See `zoo.datasets.splits` for all of them. The seed of the run
-draws the nodes; a `seed` in the mapping pins the draw for all runs. Global random generators are
-neither used nor changed.
+words, such as `ratio-60-20-20`; `SPLITS` has all of them. The seed of the run draws the nodes; a
+`seed` in the mapping pins the draw for all runs. Global random generators are neither used nor
+changed.
 """
 
 import dataclasses
@@ -458,7 +458,7 @@ def kept(known: Known, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-2
     Raises:
         ZooError: the folder does not say which nodes the run had, or they have no ids here.
     """
-    before = parts_then(known, run)
+    before = parts_then(run, known.ids, known.kinds, len(known.y))
     nodes = labelled(known.y)
     fresh = nodes[before[nodes] == UNLABELLED]
     if word(new) == "group" and known.groups is not None:  # which stay whole
@@ -485,8 +485,16 @@ def kept(known: Known, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-2
     }
 
 
-def parts_then(known: Known, run: str) -> np.ndarray:
+def parts_then(
+    run: str, ids: np.ndarray | None, kinds: np.ndarray | None, nodes: int
+) -> np.ndarray:
     """Return the part (N,) that each node was of in a run, as `zoo.datasets.known_nodes` does.
+
+    Args:
+        run: the folder of a seed of the run.
+        ids: (N,) what the nodes are called; None: by their numbers.
+        kinds: (N,) text, the kind of each node; None: all are of one.
+        nodes: N.
 
     Raises:
         ZooError: as `kept`.
@@ -503,7 +511,7 @@ def parts_then(known: Known, run: str) -> np.ndarray:
             "write `run: RUN/seed-0`, the folder of a seed of a run on a graph of your own, or "
             "another split."
         ) from None
-    places = then.places(known.ids, known.kinds, len(known.y))
+    places = then.places(ids, kinds, nodes)
     if places is None or then.parts is None:
         lost = "the parts of nodes" if then.parts is None else "ids, on both sides or on none,"
         raise ZooError(f"split kept: {run} and these data need {lost}; write another split.")
@@ -650,13 +658,6 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
     known["kinds"] = getattr(data, "kinds", None)
     return make_split(spec, data.y, masks, seed=seed, overlap=data.overlap, **known)
-
-
-def known_of(data: Any, seed: int = 0) -> Known:
-    """Return what the nodes of a data set are divided by."""
-    kinds = getattr(data, "kinds", None)
-    y = data.y.cpu().numpy()
-    return Known(y, data.masks, seed, data.times, data.groups, data.ids, kinds)
 
 
 def check_own_split(data: Any) -> None:

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from zoo.canonical_form import WEIGHT
-from zoo.config.learnt_columns import scales, unscaled
+from zoo.config.learnt_columns import scaled_numbers, unscaled
 from zoo.config.metadata import About, path_name
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
 from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
-from zoo.datasets.from_objects import lie_apart
+from zoo.datasets.from_objects import far_from_standard
 from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import (
     Split,
@@ -147,28 +147,19 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
     warn, spec = logging.getLogger(__name__).warning, plan.recipe.dataset
     named = spec if isinstance(spec, dict) else {}
     columns = getattr(data, "columns", None)
-    scaled = [each.name for each in scales(data.learnt) if each.kind == "number"] if columns else []
+    scaled = scaled_numbers(data.learnt) if columns else []
     if scaled and "numbers" not in named:
         warn(
             f"numbers of {data.name} are standardised by the training nodes "
             f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
-    if columns is None and own_files(plan.dataset) and _far(data):
+    x = getattr(data, "x", None)
+    plain = columns is None and data.transform == "raw" and own_files(plan.dataset)
+    if plain and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
         warn(
             f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
             "they are; `dataset.features=standard` standardises them."
         )
-
-
-def _far(data: Dataset) -> bool:
-    """Return whether features as they stand, of some nodes, should be standardised."""
-    x = getattr(data, "x", None)
-    if not isinstance(x, Tensor) or not x.is_floating_point() or data.transform != "raw":
-        return False
-    if x.numel() == 0:
-        return False
-    some = x[:: max(1, len(x) // 10_000)].double()
-    return lie_apart(some.mean(dim=0).numpy(), some.std(dim=0, correction=0).numpy())
 
 
 def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:

@@ -43,7 +43,6 @@ from zoo.datasets.splits import (
     KEPT,
     PARTS,
     Split,
-    known_of,
     labelled,
     parts_then,
     split_files,
@@ -526,7 +525,8 @@ def tell_of_kept(split: Spec, data: Any) -> None:
     """Say how many nodes keep the part that they had in a run, and how many are dealt."""
     if word(split) != KEPT:
         return
-    then = parts_then(known_of(data), split["run"])[labelled(data.y.numpy())]
+    then = parts_then(split["run"], data.ids, getattr(data, "kinds", None), len(data.y))
+    then = then[labelled(data.y.numpy())]
     old, out, new = (int(each.sum()) for each in
                      (then < len(PARTS), then == LEFT_OUT, then == UNLABELLED))  # fmt: skip
     said = f"{old:,} {data.unit} keep their part of {path_name(split['run'])}"

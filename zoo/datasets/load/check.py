@@ -17,6 +17,7 @@ from scipy import sparse
 from torch import Tensor
 from tqdm import tqdm
 
+from zoo.config.learnt_columns import scaled_numbers
 from zoo.datasets import Dataset, GraphArrays
 from zoo.datasets.files.graph_arrays import (
     NO_EDGES,
@@ -270,6 +271,8 @@ def check_columns(arrays: GraphArrays) -> list[Finding]:
     values = {"features": count, "least": float(low.min(initial=np.inf)),
               "most": float(high.max(initial=-np.inf))}  # fmt: skip
     text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
+    if scaled_numbers(arrays.columns and arrays.columns.learnt()):
+        text += ", numbers standardised (`numbers: raw` leaves them)"
     refused = refused_by("features", lambda: check_features(arrays.features, len(arrays.labels)))
     found = [] if refused and finite.all() else [scales(text, mean, spread, values)]
     if gaps.any() or infinite.any():
