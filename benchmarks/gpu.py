@@ -38,7 +38,7 @@ from zoo.graphs.spmm import place
 from zoo.ops.precision import products_in
 from zoo.registry import MODELS
 from zoo.training.batches import TrainingData
-from zoo.training.trainer import Steps
+from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model, list_models
 
 FEATURES, CLASSES, DIM, LAYERS = 128, 40, 64, 3
@@ -157,7 +157,7 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
     model = created(name, options)
     row: dict = {"error": error(model, small.data, device)}
     for precision in PRECISIONS:
-        steps = Steps(model.to(device), large, precision=precision, device=device)
+        steps = Trainer(model.to(device), large, precision=precision, device=device)
         optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
@@ -165,8 +165,8 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
             row[f"{precision} ms"] = milliseconds(partial(steps.train, optimiser, 0), device)
         if precision == "fp32" and device.type == "cuda":
             row["MiB"] = torch.cuda.max_memory_allocated(device) / 2**20
-    recorded = Steps(model, large, device=device, capture=True)
-    steps = Steps(model, large, device=device, capture=False)
+    recorded = Trainer(model, large, device=device, capture=True)
+    steps = Trainer(model, large, device=device, capture=False)
     for each, word in ((recorded, "recorded "), (steps, "")):
         row |= {f"{word}{k} ms": v for k, v in times(each, device).items()}
     with waits(device) as found:
@@ -180,7 +180,7 @@ def row_of(name: str, options: dict, small: TrainingData, large: TrainingData, d
     return row
 
 
-def times(steps: Steps, device: torch.device) -> dict[str, float | str]:
+def times(steps: Trainer, device: torch.device) -> dict[str, float | str]:
     """Return the milliseconds of a step in fp32, of an evaluation, and of an epoch of both.
 
     Of one that cannot be recorded, why it cannot.

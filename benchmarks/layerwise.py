@@ -13,7 +13,7 @@ from contest import contest_of_processes
 
 from zoo.datasets.load import load_graph, prepare_on_disk
 from zoo.system.memory import own_peak
-from zoo.training.batches import Whole
+from zoo.training.batches import FullBatch
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
@@ -28,7 +28,7 @@ def evaluation(folder: str, name: str, way: str):
     nodes = torch.arange(0, len(data.x), 50)
     torch.manual_seed(0)
     model = create_model(name, data.x.shape[1], data.classes, dim=256, **MODELS[name]).eval()
-    over = Whole(data, nodes, "cpu") if way == "full" else Layerwise(data, "cpu")
+    over = FullBatch(data, nodes, "cpu") if way == "full" else Layerwise(data, "cpu")
 
     @torch.no_grad()
     def evaluate() -> float:

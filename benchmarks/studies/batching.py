@@ -25,7 +25,7 @@ from zoo.datasets.tasks import TASKS
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
 from zoo.training.batches import Neighbours, TrainingData
-from zoo.training.trainer import Steps
+from zoo.training.trainer import Trainer
 
 ASKED = 20_000
 """Number of test nodes on which every model is evaluated."""
@@ -170,14 +170,14 @@ def _trained(
     )
     on = TrainingData(data, split, zoo.pick(TASKS, data.task))
     start = time.perf_counter()
-    over = Steps(model, on, batching=batching, evaluation="batches")
+    trainer = Trainer(model, on, batching=batching, evaluation="batches")
     ready = time.perf_counter() - start
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    counted = _Counted(over.over, steps)
-    over.over = counted
+    counted = _Counted(trainer.train_loader, steps)
+    trainer.train_loader = counted
     start, epoch = time.perf_counter(), 0
     while counted.steps < steps:
-        over.train(optimiser, epoch)
+        trainer.train(optimiser, epoch)
         epoch += 1
     seconds = time.perf_counter() - start
     return {

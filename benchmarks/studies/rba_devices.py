@@ -32,7 +32,7 @@ from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
 from zoo.training.batches import TrainingData
-from zoo.training.trainer import Steps
+from zoo.training.trainer import Trainer
 
 SIZE = 256
 """Nodes per random batch, p."""
@@ -208,7 +208,7 @@ def _prepared(shard: str, nodes: int, dim: int) -> Callable[[], object]:
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     torch.manual_seed(0)
     model = zoo.create_model("sgformer", dim, data.classes, dim=dim, attention=_spec(shard))
-    steps = Steps(model, TrainingData(data, split, zoo.pick(TASKS, data.task)))
+    steps = Trainer(model, TrainingData(data, split, zoo.pick(TASKS, data.task)))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     steps.train(optimiser, 0)
     return functools.partial(steps.train, optimiser, 0)

@@ -271,7 +271,7 @@ def test_ctrl_c_in_the_first_epoch_of_a_fine_tuning_keeps_the_loaded_weights(tmp
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zoo.training.trainer.Steps.train", interrupted)
+    monkeypatch.setattr("zoo.training.trainer.Trainer.train", interrupted)
     again = run_recipe(recipe(seeds=[3], start_from=start), runs=tmp_path / "again")
     [row] = again["seeds"]
     assert again["interrupted"] and (row["epochs"], row["epoch"]) == (0, -1)

@@ -28,8 +28,8 @@ from zoo.nn.propagation import GraphAttention, gcn, mean, relation
 from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.ops.random_order import random_order
 from zoo.system import process_group
-from zoo.training.batches import Shared, TrainingData
-from zoo.training.trainer import Hooks, Steps, fit
+from zoo.training.batches import ShardedBatches, TrainingData
+from zoo.training.trainer import Hooks, Trainer, fit
 from zoo.weights.create import create_model, list_models
 
 LOCAL = {"name": "rba", "size": 10, "shard": "local", "redeal": 2}
@@ -140,8 +140,8 @@ def check_a_share_forgets_nothing():
 
 def gradients(model, data, split, over=None):
     torch.manual_seed(0)
-    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)))
-    steps.over = over or steps.over
+    steps = Trainer(model, TrainingData(data, split, pick(TASKS, data.task)))
+    steps.train_loader = over or steps.train_loader
     loss = steps.train(torch.optim.SGD(model.parameters(), lr=0.0), 0)
     found = {name: each.grad.clone() for name, each in model.named_parameters()}
     return loss, found, steps.evaluate()
@@ -154,7 +154,7 @@ def check_a_step_in_shares_is_that_of_one_process():
         torch.manual_seed(1)
         model = create_model(name, 6, 3, dim=8, dropout=0.0)
         alone = gradients(model, data, split)
-        together = gradients(model, data, split, Shared(data, split.train, "cpu", 1))
+        together = gradients(model, data, split, ShardedBatches(data, split.train, "cpu", 1))
         assert abs(alone[0] - together[0]) < 1e-5
         for key, each in alone[1].items():
             assert torch.allclose(each, together[1][key], atol=1e-6), (name, key)

@@ -35,7 +35,7 @@ from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing
 from zoo.ops.random_order import random_order, seed_of
 from zoo.testing.cases import attention_specs
-from zoo.training.batches import RandomNodes, Whole, moved
+from zoo.training.batches import FullBatch, RandomNodes, moved
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import list_models
@@ -129,7 +129,7 @@ def test_adam_is_one_kernel_and_fixed_batches_are_drawn_once(tmp_path, monkeypat
 
 def test_what_a_gpu_has_no_room_for_is_evaluated_on_the_cpu(monkeypatch):
     case, asked = Case("gcn", train=OF_BATCHES), []
-    own = Whole.scores
+    own = FullBatch.scores
 
     def scores(self, *given):
         asked.append(self.device.type)
@@ -137,7 +137,7 @@ def test_what_a_gpu_has_no_room_for_is_evaluated_on_the_cpu(monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return own(self, *given)
 
-    monkeypatch.setattr(Whole, "scores", scores)
+    monkeypatch.setattr(FullBatch, "scores", scores)
     waits_of(case, case.build(), epochs=6)
     assert asked == ["cuda", "cuda", "cpu", "cpu"]
 

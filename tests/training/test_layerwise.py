@@ -23,7 +23,7 @@ from zoo.registry import Model
 from zoo.training import layerwise
 from zoo.training.batches import TrainingData, infer
 from zoo.training.layerwise import Layerwise
-from zoo.training.trainer import Steps, all_logits
+from zoo.training.trainer import Trainer, all_logits
 from zoo.weights.create import create_model
 
 RESIDUAL = {"graph_branch": "residual", "graph_norm": "batch", "norm": "layer"}
@@ -59,7 +59,7 @@ def short_chunks(monkeypatch, tmp_path):
 
 def steps(model, data, **options):
     split = make_split("ratio-60-20-20", data.y, data.masks, seed=0)
-    return Steps(model, TrainingData(data, split, pick(TASKS, data.task)), **options)
+    return Trainer(model, TrainingData(data, split, pick(TASKS, data.task)), **options)
 
 
 def asked(model, data, nodes):

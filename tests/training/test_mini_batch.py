@@ -15,8 +15,8 @@ from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.sampling import clusters, induced, neighbourhood
 from zoo.system import process_group
-from zoo.training.batches import BATCHING, TrainingData, Whole
-from zoo.training.trainer import Hooks, Steps, all_logits, fit
+from zoo.training.batches import BATCHING, FullBatch, TrainingData
+from zoo.training.trainer import Hooks, Trainer, all_logits, fit
 from zoo.weights.create import create_model
 
 BATCHES = {
@@ -212,7 +212,7 @@ def test_features_in_half_precision_come_in_fp32(data, split):
     half = dataclasses.replace(data, x=data.x.half())
     part = next(over(BATCHES["random-nodes"], half, split).parts(0))
     assert part.x.dtype == torch.float32
-    assert Whole(half, split.train, CPU).data.x.dtype == torch.float32
+    assert FullBatch(half, split.train, CPU).data.x.dtype == torch.float32
 
 
 def test_what_goes_wrong_in_the_thread_is_told_and_the_thread_ends(data, split, monkeypatch):
@@ -243,15 +243,15 @@ def test_evaluation_may_be_of_the_whole_graph_or_of_batches(data, split):
     model = create_model("gcn", 4, 3, dim=8)
     given = (model, TrainingData(data, split, pick(TASKS, data.task)))
     chosen = BATCHES["random-nodes"]
-    assert type(Steps(*given, batching=chosen).asked) is Whole
-    batches = Steps(*given, batching=chosen, evaluation="batches")
-    assert batches.asked is batches.over
+    assert type(Trainer(*given, batching=chosen).eval_loader) is FullBatch
+    batches = Trainer(*given, batching=chosen, evaluation="batches")
+    assert batches.eval_loader is batches.train_loader
 
 
 def test_processes_draw_the_same_when_an_epoch_begins(data, split, monkeypatch):
     """A checkpoint holds the generator of one of them; here they have come to different states."""
     model = create_model("nodeformer", 4, 3, dim=4, redraw="epoch")
-    steps = Steps(model, TrainingData(data, split, pick(TASKS, data.task)),
+    steps = Trainer(model, TrainingData(data, split, pick(TASKS, data.task)),
                   batching=BATCHES["random-nodes"])  # fmt: skip
     monkeypatch.setattr(process_group, "count", lambda: 2)
 

@@ -11,7 +11,7 @@ from cuda_cases import COMBINATIONS, RECORDED, compare, without_dropout
 from zoo.datasets.splits import PARTS
 from zoo.registry import MODELS
 from zoo.training.captured import WARM
-from zoo.training.trainer import Hooks, Steps, fit
+from zoo.training.trainer import Hooks, Trainer, fit
 
 if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
@@ -46,7 +46,7 @@ def test_it_evaluates_as_recorded(case):
     data, device = case.data(), torch.device("cuda")
     task = dataclasses.replace(data.task, metric=lambda logits, y: logits.clone())
     given = {key: case.train[key] for key in ("precision", "clip") if key in case.train}
-    steps = Steps(case.build().to(device), data._replace(task=task), device=device, **given)
+    steps = Trainer(case.build().to(device), data._replace(task=task), device=device, **given)
     optimiser = torch.optim.Adam(steps.model.parameters(), lr=0.01, fused=True)
     for epoch in range(WARM + 3):
         steps.begin(epoch)
@@ -55,7 +55,7 @@ def test_it_evaluates_as_recorded(case):
         recorded = steps.evaluate()
         found = [recorded(part) for part in PARTS]
         torch.set_rng_state(drawn)
-        plain = steps.asked.scores(steps.model, steps.on, steps.precision)
+        plain = steps.eval_loader.scores(steps.model, steps.on, steps.precision)
         for part, logits in zip(PARTS, found, strict=True):
             torch.testing.assert_close(logits, plain(part), rtol=1e-3, atol=1e-3)
     assert steps._recordings.held["evaluation"].graph is not None

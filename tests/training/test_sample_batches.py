@@ -14,7 +14,7 @@ from zoo.errors import ZooError
 from zoo.graphs.graph_sets import SequenceGraphs
 from zoo.system import process_group
 from zoo.training.batches import BATCHING, TrainingData
-from zoo.training.trainer import Steps, fit
+from zoo.training.trainer import Trainer, fit
 from zoo.weights.create import create_model, list_models
 
 CPU = "cpu"
@@ -185,7 +185,7 @@ def test_models_learn(name, kind, precision, request):
 def test_scores_are_those_of_the_parts(texts):
     torch.manual_seed(0)
     model, given = create_model("gcn", texts.inputs, 2), on(texts)
-    steps = Steps(model, given, batching={"name": "samples", "size": 4}, evaluation="full")
+    steps = Trainer(model, given, batching={"name": "samples", "size": 4}, evaluation="full")
     score = steps.evaluate()
     graph, x = texts.batch(given.split.val)
     with torch.no_grad():

@@ -11,7 +11,7 @@ from zoo.datasets.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.system import process_group
 from zoo.training.batches import TokenBatches, TrainingData, ahead, most, translated
-from zoo.training.trainer import Steps
+from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model
 
 
@@ -123,7 +123,7 @@ def test_ahead_keeps_the_order_and_raises_what_is_raised():
 
 def steps(data, split, **options):
     on = TrainingData(data, split, TASKS["translation"]())
-    return Steps(made(data, **options), on, batching={"name": "tokens", "size": 400})
+    return Trainer(made(data, **options), on, batching={"name": "tokens", "size": 400})
 
 
 def test_it_is_scored_by_bleu_of_greedy_translations(data, split):
@@ -137,13 +137,13 @@ def test_it_is_scored_by_bleu_of_greedy_translations(data, split):
 
 def test_training_is_scored_on_as_many_pairs_as_validation(data, split, monkeypatch):
     found, asked = steps(data, split), []
-    original = found.over._translated
+    original = found.train_loader._translated
 
     def spy(model, rows):
         asked.append(rows)
         return original(model, rows)
 
-    monkeypatch.setattr(found.over, "_translated", spy)
+    monkeypatch.setattr(found.train_loader, "_translated", spy)
     score = found.evaluate()
     for part in ("train", "train", "val", "test"):
         score(part)
@@ -155,7 +155,7 @@ def test_training_is_scored_on_as_many_pairs_as_validation(data, split, monkeypa
 def test_processes_divide_the_translations(data, split, monkeypatch):
     found = steps(data, split)
     found.model.eval()
-    whole = found.over._translated(found.model, split.val)
+    whole = found.train_loader._translated(found.model, split.val)
     monkeypatch.setattr(process_group, "count", lambda: 3)
     rooms = []
 
@@ -166,9 +166,9 @@ def test_processes_divide_the_translations(data, split, monkeypatch):
     monkeypatch.setattr(process_group, "total", kept)
     for rank in range(3):
         monkeypatch.setattr(process_group, "rank", lambda rank=rank: rank)
-        found.over._translated(found.model, split.val)
+        found.train_loader._translated(found.model, split.val)
     monkeypatch.setattr(process_group, "total", lambda x: sum(rooms))
-    assert found.over._translated(found.model, split.val) == whole
+    assert found.train_loader._translated(found.model, split.val) == whole
 
 
 def test_translations_do_not_depend_on_their_batch(data, split):

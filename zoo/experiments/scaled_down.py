@@ -20,9 +20,9 @@ from zoo.datasets.tasks import TASKS, with_loss
 from zoo.experiments.resolve import Plan
 from zoo.registry import Model
 from zoo.system.memory import peak_during
-from zoo.training.batches import Part, TrainingData, Whole
+from zoo.training.batches import Batch, FullBatch, TrainingData
 from zoo.training.optimizers import still
-from zoo.training.trainer import Steps
+from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model, with_edge_dim
 
 STEPS = 2
@@ -65,7 +65,7 @@ class ScaledDown:
         """
         steps = self._steps(n, degree)
         if uneven:
-            steps.over = _Uneven(_like(self._on, size, degree) for size in _sizes(n))
+            steps.train_loader = _Uneven(_like(self._on, size, degree) for size in _sizes(n))
         unmoved = still(self.model.parameters())
 
         def call() -> None:
@@ -91,22 +91,22 @@ class ScaledDown:
         every = (each.grad for each in self.model.parameters())
         return sum(each.nbytes for each in every if each is not None)
 
-    def _steps(self, n: int, degree: float) -> Steps:
+    def _steps(self, n: int, degree: float) -> Trainer:
         train = self._plan.train
         on = _like(self._on, n, degree)
-        return Steps(self.model, on, precision=train["precision"], clip=train["clip"])
+        return Trainer(self.model, on, precision=train["precision"], clip=train["clip"])
 
 
-class _Uneven(Whole):
+class _Uneven(FullBatch):
     """A step on each of some graphs in turn.
 
     What one step has freed has holes of the wrong size for the next, and more is held after each.
     """
 
     def __init__(self, graphs: Iterable[TrainingData]):
-        self.graphs = [Whole(each.data, each.split.train, "cpu") for each in graphs]
+        self.graphs = [FullBatch(each.data, each.split.train, "cpu") for each in graphs]
 
-    def parts(self, epoch: int) -> Iterator[Part]:
+    def parts(self, epoch: int) -> Iterator[Batch]:
         for each in self.graphs:
             yield from each.parts(epoch)
 

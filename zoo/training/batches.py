@@ -1,4 +1,9 @@
-"""Full-batch training: the whole graph in one step, or a share of its nodes in each process."""
+"""What a model is given at a time: the strategies of `train.batching`, each a loader of batches.
+
+The whole graph in one step, or a share of its nodes in each process; batches of the nodes of a
+graph: random ones, clusters, or some with sampled neighbours; of samples, such as graphs; of
+snapshots in time; and of pairs of texts, by their tokens.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +118,7 @@ def score(logits: Tensor, y: Tensor, on: TrainingData) -> Score:
     return lambda part: on.task.metric(*pairs[part])
 
 
-class Part(NamedTuple):
+class Batch(NamedTuple):
     """A mini-batch: what a model is given at a time in training.
 
     Attributes:
@@ -143,16 +148,16 @@ class Part(NamedTuple):
     place: int | None = 0
 
 
-class Whole:
+class FullBatch:
     """The whole graph in one step."""
 
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str):
         self.data, self.device = moved(data, device), torch.device(device)
         self.train = train.to(device)
 
-    def parts(self, epoch: int) -> Iterator[Part]:
+    def parts(self, epoch: int) -> Iterator[Batch]:
         """Give the mini-batches of an epoch: one."""
-        yield Part(self.data.graph, self.data.x, self.data.y, self.train)
+        yield Batch(self.data.graph, self.data.x, self.data.y, self.train)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), for a function that answers for a graph."""
@@ -172,7 +177,7 @@ class Whole:
         return loss
 
 
-class WhereItFits:
+class FullBatchWhereItFits:
     """Evaluation of the whole graph at once: on a GPU that has room for it, else on the CPU.
 
     It is copied there for each evaluation, so that batches have the memory to themselves.
@@ -184,7 +189,7 @@ class WhereItFits:
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Answer for the nodes of all parts at once; return the metric of each part."""
         try:
-            return Whole(self.data, self.train, self.device).scores(model, on, precision)
+            return FullBatch(self.data, self.train, self.device).scores(model, on, precision)
         except (RuntimeError, MemoryError) as error:
             if self.device.type != "cuda" or not out_of_memory(error):
                 raise
@@ -193,11 +198,11 @@ class WhereItFits:
         return self.scores(model, on, precision)
 
 
-class Apart:
+class InductiveEvaluation:
     """Evaluation of each part of a split on a graph of its own, all at once."""
 
     def __init__(self, apart: Mapping[str, tuple[Dataset, Tensor]], device: torch.device | str):
-        self.parts = {name: Whole(data, rows, device) for name, (data, rows) in apart.items()}
+        self.parts = {name: FullBatch(data, rows, device) for name, (data, rows) in apart.items()}
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Return the metric of a part, which is answered for when it is asked for."""
@@ -210,7 +215,7 @@ class Apart:
         return score
 
 
-class Divided(Whole):
+class DataParallelBatches(FullBatch):
     """Work that the processes divide among them."""
 
     def combine(self, model: nn.Module) -> None:
@@ -222,7 +227,7 @@ class Divided(Whole):
         return process_group.total(loss)
 
 
-class Shared(Divided):
+class ShardedBatches(DataParallelBatches):
     """A share of the nodes for each process, dealt anew after some steps.
 
     Evaluation has a deal of its own that stays. What each process draws follows from the run's
@@ -238,7 +243,7 @@ class Shared(Divided):
         self.whole = max(1, int(self.known[self.train].sum()))
         self.fixed = self._deal(0)
 
-    def parts(self, epoch: int) -> Iterator[Part]:
+    def parts(self, epoch: int) -> Iterator[Batch]:
         """Give the share that this process has in the present step."""
         if epoch // self.redeal != self.dealt:
             self.dealt = epoch // self.redeal
@@ -248,7 +253,7 @@ class Shared(Divided):
         weight = int(self.known[nodes[rows]].sum()) / self.whole
         share = len(nodes) / len(self.data.x)
         seed = seed_of((self.seed, process_group.rank(), epoch))
-        yield Part(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
+        yield Batch(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), which every process gets."""
@@ -271,7 +276,7 @@ def moved(data: Dataset, device: torch.device | str) -> Dataset:
     return dataclasses.replace(data, **parts, graph=place(data.graph, device))
 
 
-def infer(model: Model, over: Whole, precision: str, ask: Callable[[Callable], Any]) -> Any:
+def infer(model: Model, over: FullBatch, precision: str, ask: Callable[[Callable], Any]) -> Any:
     """Run inference in eval mode: return what `ask` makes of `(graph, x) -> logits`."""
     with evaluating(model, over.device, precision):
         return ask(lambda graph, x: model(graph, x).logits.float())
@@ -322,7 +327,7 @@ Fanout = Annotated[int, Field(ge=-1, le=MOST)]
 Fanouts = Annotated[list[Fanout], Field(min_length=1, max_length=32)]
 
 
-class Batches(Divided):
+class Batches(DataParallelBatches):
     """Batches of nodes, made by a thread of its own while steps are taken.
 
     What is drawn in an epoch follows from the run's seed and the epoch's number alone. Several
@@ -344,7 +349,7 @@ class Batches(Divided):
         self.training[train] = True
         self.known = known_numbers(data.y)
 
-    def parts(self, epoch: int) -> Iterator[Part]:
+    def parts(self, epoch: int) -> Iterator[Batch]:
         """Give this process its batches of an epoch; any without training nodes is left out."""
         batches = self._planned(seed_of((self.seed, epoch)))
         with_training = [each for each in batches if self.training[each].any()]
@@ -405,13 +410,13 @@ class Batches(Divided):
         last: bool,
         until: float,
         place: int | None,
-    ) -> Part:
+    ) -> Batch:
         chosen = chosen.sort().values
         nodes, graph = self._cut(chosen, seed)
         rows = torch.searchsorted(nodes, chosen[self.training[chosen]])
         x, graph = self._rows(nodes), self._placed(graph)
         y, rows = (upload(each, self.device) for each in (self.data.y[nodes], rows))
-        return Part(graph, x, y, rows, weight, weight, seed, last, until, place=place)
+        return Batch(graph, x, y, rows, weight, weight, seed, last, until, place=place)
 
     def _asked(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
         chosen = chosen.sort().values
@@ -570,7 +575,7 @@ POOL = 32
 """Batches that exchange samples for others of their size."""
 
 
-class SampleBatches(Divided):
+class SampleBatches(DataParallelBatches):
     """So many graphs, or so many nodes, at a time; several processes divide the batches.
 
     Args:
@@ -594,7 +599,7 @@ class SampleBatches(Divided):
         self.size = size or (len(data.y) if tokens else DEFAULT)
         self.tokens, self.known = tokens, known_numbers(data.y)
 
-    def parts(self, epoch: int) -> Iterator[Part]:
+    def parts(self, epoch: int) -> Iterator[Batch]:
         """Give this process its batches of an epoch."""
         planned = self._planned(self.train, seed_of((self.seed, epoch)))
         return self._ahead(lambda work: self._part(*work), self._dealt(planned, epoch))
@@ -679,11 +684,11 @@ class SampleBatches(Divided):
         last: bool,
         until: float,
         place: int | None,
-    ) -> Part:
+    ) -> Batch:
         graph, x = self._made(chosen)
         y = upload(self.data.y[chosen], self.device)
         rows, read = torch.arange(len(chosen), device=self.device), self.data.reader(chosen)
-        return Part(graph, x, y, rows, weight, weight, seed, last, until, read, place)
+        return Batch(graph, x, y, rows, weight, weight, seed, last, until, read, place)
 
     def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)
@@ -727,7 +732,7 @@ class SnapshotBatches(SampleBatches):
     def _answered(self, asked: Tensor) -> list[Tensor]:
         return list(asked.split(max(self.size, ANSWERED // int(self.data.graphs.sizes[0]))))
 
-    def _part(self, chosen: Tensor, *how) -> Part:
+    def _part(self, chosen: Tensor, *how) -> Batch:
         part = super()._part(chosen, *how)
         y = upload(self.data.scaled_targets(chosen), self.device)
         return part._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))
@@ -736,7 +741,7 @@ class SnapshotBatches(SampleBatches):
         return map(make, items)  # rows of what is in memory: waiting for a thread takes longer
 
 
-class TokenBatches(Divided):
+class TokenBatches(DataParallelBatches):
     """Pairs of sentences of like length together, so many tokens at a time; batches at random.
 
     What is drawn in an epoch follows from the run's seed and the epoch's number alone. Several
@@ -766,7 +771,7 @@ class TokenBatches(Divided):
                 f"of {size:,}; write a larger `size`, or a smaller `longest` of the dataset."
             )
 
-    def parts(self, epoch: int) -> Iterator[Part]:
+    def parts(self, epoch: int) -> Iterator[Batch]:
         """Give this process its batches of an epoch."""
         dealt = self._dealt(self._planned(epoch), epoch)
         return ahead(lambda work: self._part(*work), dealt, self.device)
@@ -830,14 +835,14 @@ class TokenBatches(Divided):
 
     def _part(
         self, rows: Tensor, weight: float, seed: int, until: float, place: int | None
-    ) -> Part:
+    ) -> Batch:
         data, own = self.data, rows.tolist()
         sources, inputs = [data.source(row) for row in own], [data.inputs_of(row) for row in own]
         graph = Pairs([*map(len, sources)], [*map(len, inputs)])
         x = upload(torch.cat([*sources, *inputs]), self.device)
         y = upload(torch.cat([data.labels_of(row) for row in own]), self.device)
         every = torch.arange(len(y), device=self.device)
-        return Part(graph, x, y, every, weight, weight, seed, until=until, place=place)
+        return Batch(graph, x, y, every, weight, weight, seed, until=until, place=place)
 
 
 def translated(
@@ -884,7 +889,7 @@ def most(length: int) -> int:
 BATCHING = Table(
     "batching",
     {
-        "full": Whole,
+        "full": FullBatch,
         "random-nodes": RandomNodes,
         "clusters": Clusters,
         "neighbours": Neighbours,

@@ -29,7 +29,7 @@ from zoo.graphs.sampling import contained, induced, leading
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
 from zoo.system.files import refusal
-from zoo.training.batches import Whole
+from zoo.training.batches import FullBatch
 
 EDGES = 2**18
 """In-edges of the nodes of a row chunk at most, but where one node has more."""
@@ -111,7 +111,7 @@ class _Waits(Exception):
         self.given, self.gathers = given, gathers
 
 
-class Layerwise(Whole):
+class Layerwise(FullBatch):
     """The whole graph, a row chunk at a time; files take N rows for each gathering.
 
     They lie in the folder for temporary files, TMPDIR, and in fp32. The work of a layer is done

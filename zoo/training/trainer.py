@@ -1,6 +1,8 @@
-"""The training loop, with early stopping, checkpoints and the best validation epoch's weights.
+"""Training: `fit`, the loop over epochs, and `Trainer`, one epoch and one evaluation.
 
-It knows no model, data set or task by name. The test nodes are looked at for the best epoch only.
+The loop stops early, keeps checkpoints and ends with the weights of the best validation epoch; an
+epoch is forward, loss, backward and optimiser step for each mini-batch. Both know no model, data
+set or task by name. The test nodes are looked at for the best epoch only.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ from zoo.system import process_group
 from zoo.system.memory import available_memory, upload
 from zoo.training.batches import (
     BATCHING,
-    Apart,
+    Batch,
     Batches,
-    Divided,
-    Part,
+    DataParallelBatches,
+    FullBatch,
+    FullBatchWhereItFits,
+    InductiveEvaluation,
     Score,
-    Shared,
+    ShardedBatches,
     TrainingData,
-    WhereItFits,
-    Whole,
     autocast,
     infer,
     nodes_of,
@@ -174,7 +176,7 @@ def fit(
     on = training_alone(on) if inductive else on
     model.to(device)
     _check_room(model, torch.device(device))
-    steps = Steps(model, on, precision=precision, clip=clip, device=device, batching=batching,
+    steps = Trainer(model, on, precision=precision, clip=clip, device=device, batching=batching,
                   evaluation=evaluate, capture=capture)  # fmt: skip
     groups = hooks.arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
@@ -278,7 +280,7 @@ class _State:
         self.seconds = stored["seconds"]
         restore_generators(stored["generators"])
 
-    def offer(self, steps: Steps, epoch: int) -> tuple[float, float]:
+    def offer(self, steps: Trainer, epoch: int) -> tuple[float, float]:
         """Score the weights, keep them if they are the best; return training and validation."""
         score = steps.evaluate()
         train, val = score("train"), score("val")
@@ -294,7 +296,7 @@ class _State:
                    seconds_per_epoch=cost, interrupted=interrupted)  # fmt: skip
 
 
-def _epoch(steps: Steps, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
+def _epoch(steps: Trainer, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
     """Train one epoch; evaluate, and keep the weights if they are the best, where that is due."""
 
     def pace(until: float) -> None:
@@ -322,7 +324,7 @@ RECORDED = 100_000
 
 
 @dataclasses.dataclass
-class Steps:
+class Trainer:
     """The training epochs and the evaluation of a model on one split.
 
     Args:
@@ -340,8 +342,8 @@ class Steps:
             from elsewhere. An evaluation that cannot be recorded is made as it is.
 
     Attributes:
-        over: the mini-batch strategy of training.
-        asked: that of evaluation; None in a process that leaves it to the first.
+        train_loader: gives the mini-batches of training.
+        eval_loader: those of evaluation; None in a process that leaves it to the first.
 
     Raises:
         ZooError: the model cannot be evaluated `layerwise`, or an option is wrong.
@@ -363,22 +365,24 @@ class Steps:
         data, split = self.on.data, self.on.split
         given = (data, split.train, self.device)
         if redeal is None:
-            self.over = self.asked = pick(BATCHING, self.batching, *given)
+            self.train_loader = self.eval_loader = pick(BATCHING, self.batching, *given)
         else:
-            self.over = self.asked = Shared(*given, redeal)
+            self.train_loader = self.eval_loader = ShardedBatches(*given, redeal)
         if self.on.apart is not None:
             if self.evaluation != "full":
                 raise ZooError("`inductive` measures each part at once; leave `evaluate` out.")
-            self.asked = Apart(self.on.apart, "cpu" if self._batched() else self.device)
+            self.eval_loader = InductiveEvaluation(
+                self.on.apart, "cpu" if self._batched() else self.device
+            )
         elif self.evaluation == "layerwise":
-            self.asked = Layerwise(data, self.device)
-            infer(self.model, self.asked, self.precision, self.asked.check)
+            self.eval_loader = Layerwise(data, self.device)
+            infer(self.model, self.eval_loader, self.precision, self.eval_loader.check)
         elif self.evaluation == "full" and self._batched():
             on_gpu = torch.device(self.device).type != "cpu"
-            self.asked = (WhereItFits if on_gpu else Whole)(*given)
-        if self.asked is not self.over and process_group.rank() > 0:
-            self.asked = None  # one process is enough for what is not divided
-        whole = type(self.over) is Whole
+            self.eval_loader = (FullBatchWhereItFits if on_gpu else FullBatch)(*given)
+        if self.eval_loader is not self.train_loader and process_group.rank() > 0:
+            self.eval_loader = None  # one process is enough for what is not divided
+        whole = type(self.train_loader) is FullBatch
         if self.capture and not whole:
             raise ZooError("`capture` records the step of a whole graph on one GPU; leave it out.")
         self._asked_for = bool(self.capture)
@@ -389,13 +393,13 @@ class Steps:
 
     def _batched(self) -> bool:
         """Return whether training goes in batches of nodes, of a graph that is large then."""
-        return isinstance(self.over, Batches)
+        return isinstance(self.train_loader, Batches)
 
     def _together(self) -> int | None:
         """Return how many batches a step has at most, as `RunningStatistics` takes it."""
-        if not isinstance(self.over, Divided):
+        if not isinstance(self.train_loader, DataParallelBatches):
             return None
-        return process_group.count() * getattr(self.over, "per_step", 0)
+        return process_group.count() * getattr(self.train_loader, "per_step", 0)
 
     def begin(self, epoch: int) -> None:
         """Tell the model that an epoch begins.
@@ -403,8 +407,8 @@ class Steps:
         What it draws then is the same in all processes that divide the work, and follows from the
         run's seed and the epoch: their generators differ, and one alone is in a checkpoint.
         """
-        if process_group.count() > 1 and isinstance(self.over, Divided):
-            torch.manual_seed(seed_of((self.over.seed, epoch, _BEGINNING)))
+        if process_group.count() > 1 and isinstance(self.train_loader, DataParallelBatches):
+            torch.manual_seed(seed_of((self.train_loader.seed, epoch, _BEGINNING)))
         self.model.begin_epoch(epoch)
 
     def forget(self) -> None:
@@ -436,7 +440,7 @@ class Steps:
         self.model.train()
         found: Tensor | None = None
         statistics = RunningStatistics(self.model, self._together())
-        for part in self.over.parts(epoch):
+        for part in self.train_loader.parts(epoch):
             if found is None:
                 optimiser.zero_grad(set_to_none=True)
             if part.seed is not None:
@@ -446,7 +450,7 @@ class Steps:
                 loss.backward()
             found = loss.detach() if found is None else found + loss.detach()
             if part.last:
-                losses.append(self.over.total(found))
+                losses.append(self.train_loader.total(found))
                 pace(part.until)
                 self._step(optimiser)
                 statistics.combine()
@@ -459,13 +463,17 @@ class Steps:
         All processes have to call both; they get the first one's metric. It is asked for before the
         next evaluation, which may write on the logits of this one.
         """
-        if self.asked is None:
+        if self.eval_loader is None:
             return lambda part: process_group.of_first(0.0)
-        found = self._captured_scores() if self.capture and self.asked is self.over else None
-        found = found or self.asked.scores(self.model, self.on, self.precision)
+        found = (
+            self._captured_scores()
+            if self.capture and self.eval_loader is self.train_loader
+            else None
+        )
+        found = found or self.eval_loader.scores(self.model, self.on, self.precision)
         return lambda part: process_group.of_first(found(part))
 
-    def _loss(self, part: Part) -> Tensor:
+    def _loss(self, part: Batch) -> Tensor:
         with autocast(part.x.device, self.precision):
             logits, penalty = self.model(part.graph, self.on.augment(part.x))
         logits = part.read(logits)
@@ -482,7 +490,7 @@ class Steps:
 
         def step() -> Tensor:
             self.model.train()
-            (part,) = self.over.parts(0)
+            (part,) = self.train_loader.parts(0)
             optimiser.zero_grad(set_to_none=True)
             loss = self._loss(part)
             loss.backward()
@@ -496,10 +504,10 @@ class Steps:
         """Answer for the whole graph, likewise; return the metric of each part."""
 
         def answers() -> Tensor:
-            return infer(self.model, self.over, self.precision, ask)
+            return infer(self.model, self.train_loader, self.precision, ask)
 
         nodes, y = self._measured
-        ask = partial(self.over.logits, nodes=nodes)
+        ask = partial(self.train_loader.logits, nodes=nodes)
         logits = self._recordings.call("evaluation", partial(Captured, answers, self.model))
         return None if logits is None else score(logits, y, self.on)
 
@@ -507,10 +515,10 @@ class Steps:
     def _measured(self) -> tuple[Tensor, Tensor]:
         """The nodes of all parts and their labels, where the model is."""
         nodes = upload(nodes_of(self.on.split), self.device)
-        return nodes, self.over.data.y[nodes]
+        return nodes, self.train_loader.data.y[nodes]
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
-        self.over.combine(self.model)
+        self.train_loader.combine(self.model)
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
         optimiser.step()
@@ -518,7 +526,7 @@ class Steps:
 
 def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     """Return the logits of every node, (N, C) fp32 where the data is, model in eval mode."""
-    over = Whole(data, torch.arange(len(data.x)), data.x.device)
+    over = FullBatch(data, torch.arange(len(data.x)), data.x.device)
     return infer(model, over, precision, lambda answer: over.logits(answer, over.train))
 
 
