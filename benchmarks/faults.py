@@ -29,7 +29,6 @@ COMMANDS = {
     "data prepare": "data prepare {source}.npz mine --again",
     "data prepare --on-disk": "data prepare {source}.npz mine --again --on-disk",
     "the same, of edges": f"data prepare {{source}}.csv mine --again --on-disk {ARRAYS}",
-    "data partition": "data partition {source}.npz {target}/parts",
     "data check --plot": "data check {source}.npz --plot {target}/out.png",
     "predict, .csv": f"predict {ASK} --out {{target}}/out.csv --again",
     "predict, .parquet": f"predict {ASK} --out {{target}}/out.parquet --again",
@@ -44,7 +43,6 @@ COMMANDS = {
 ROOM = {
     "data prepare --on-disk": 2_000_000,
     "the same, of edges": 2_000_000,
-    "data partition": 2_500_000,
 }
 """Bytes that are free where a disk becomes full on the way: more than is asked for before."""
 
@@ -144,8 +142,6 @@ def try_out(name, words, fault, folder):
         return
     try:
         start(words, small, target).communicate()
-        if name == "data partition":
-            shutil.rmtree(target / "parts")
         limit, before = spoil(name, fault, target), content(target)
         process = start(words, large, target, limit)
         if fault in ENDS:

@@ -21,11 +21,10 @@ from typing import NamedTuple
 import psutil
 import torch
 
-from zoo.distributed.launcher import run_team
-from zoo.distributed.team import Team
 from zoo.errors import ZooError
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.experiments.run_folder import read_summary
+from zoo.system.launcher import launch
 from zoo.weights.load import read_weights
 
 OPTIONS = {
@@ -79,9 +78,8 @@ def begin(case: Case, runs: Path, full: bool) -> psutil.Process:
         return psutil.Process(child)
     try:
         if case.how == "two processes":
-            os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-            words = [case.model, case.how, str(runs), "full" if full else "small"]
-            run_team(Team(2), "kills", "--work", *words, silent=True)
+            if launch(2, work, case, runs, full):
+                raise ZooError("a process has failed")
         else:
             work(case, runs, full)
     except ZooError as error:
@@ -96,7 +94,8 @@ def begin(case: Case, runs: Path, full: bool) -> psutil.Process:
 def kill(process: psutil.Process, draw: random.Random) -> int:
     """Kill one of a process and those that it has begun; return how many outlive it by 30 s."""
     family = [process, *process.children(recursive=True)]
-    draw.choice(family[-2:]).send_signal(signal.SIGKILL)  # the two that train, or the only one
+    trains = [each for each in family if "spawn_main" in "".join(each.cmdline())] or [process]
+    draw.choice(trains).send_signal(signal.SIGKILL)
     process.wait()
     _, alive = psutil.wait_procs(family[1:], timeout=30)
     for each in alive:
@@ -179,14 +178,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="begin no run after so many")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     parser.add_argument("--full", action="store_true", help="larger graphs, longer runs")
-    parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
     torch.set_num_threads(args.threads)
-    if args.work:
-        model, how, runs, size = args.work
-        work(Case(model, how), Path(runs), size == "full")
-        return 0
     args.until, draw = time.monotonic() + 60 * args.minutes, random.Random(args.seed)
     row = "{:<12}{:<15}{:>6}{:>6}{:>10}{:>11}  {}"
     print(row.format("model", "trained", "kills", "runs", "same bits", "different", "why"))

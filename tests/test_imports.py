@@ -11,7 +11,6 @@ from pathlib import Path
 import networkx
 import pytest
 import torch
-from preloaded import run_preloaded
 
 ROOT = Path(__file__).parent.parent / "zoo"
 
@@ -23,7 +22,7 @@ FLOORS = [
     {"inference"},
     {"training"},
     {"sequences"},
-    {"models", "distributed", "datasets.load"},
+    {"models", "datasets.load"},
     {"datasets.mapped"},
     {"datasets", "encodings", "nn"},
     {"weights"},
@@ -180,18 +179,6 @@ assert not heavy, heavy
 """
     call = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(call, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_graphs_in_parts_are_imported_only_when_asked_for():
-    code = """
-import sys
-import zoo.cli.app, zoo.experiments.launch, zoo.training.trainer, zoo.training.batches
-assert "zoo.training.batches" in sys.modules
-asked = [name for name in sys.modules if name.startswith("zoo.distributed")]
-assert not asked, asked
-"""
-    done = run_preloaded(["-c", code], Path.cwd())
     assert done.returncode == 0, done.stderr
 
 

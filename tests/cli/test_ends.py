@@ -44,7 +44,6 @@ WRITE = {
     "data/mine/meta.json": "data prepare g.npz mine --again --on-disk",
     "data/edges/meta.json": "data prepare g.csv edges --again --on-disk node_labels=y.npy "
     "node_features=x.npy",
-    "parts/part.json": "data partition g.npz parts",
     "plot.png": "data check g.npz --plot plot.png",
     "out.csv": "predict gcn-digits --data digits --out out.csv --again",
     "out.npy": "embed gcn-digits --data digits --out out.npy --again",
@@ -57,7 +56,7 @@ def test_a_limit_of_files_is_one_paragraph(
     written, checked, graph, command, file_limit, monkeypatch, tmp_path
 ):
     if not checked:  # what is found before is found on the way as well
-        for place in ("system.files", "distributed.partition", "datasets.mapped.writer"):
+        for place in ("system.files", "datasets.mapped.writer"):
             monkeypatch.setattr(f"zoo.{place}.check_space", lambda *_: None)
     before = sorted(tmp_path.rglob("*"))
     if written.startswith("data/mine"):
@@ -82,7 +81,6 @@ def test_a_full_disk_is_one_paragraph(graph, command, tmp_path):
         pytest.skip("mounting a small disk takes root")
     try:
         for words in (
-            "data partition g.npz disk/parts",
             "data check g.npz --plot disk/plot.png",
             "predict gcn-digits --data digits --out disk/out.csv",
         ):
@@ -257,16 +255,19 @@ def ended():
             "folder": "runs/gcn-cora"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "local", "words"), [
-    (1, 2, ""), (2, 2, " --processes 2"), (4, 2, " --processes 2 --hosts FILE --secret FILE"),
-    (2, 1, " --processes 1 --hosts FILE --secret FILE"),
+@pytest.mark.parametrize(("count", "own", "before", "after"), [
+    (1, True, "", ""), (2, True, "", " --processes 2"),
+    (4, False, "torchrun --nnodes N --nproc-per-node R -m ", ""),
 ])  # fmt: skip
-def test_several_processes_go_on_as_several(count, local, words, ended, command, monkeypatch):
+def test_several_processes_go_on_as_several(count, own, before, after, ended, command, monkeypatch):
     monkeypatch.setattr("zoo.cli.app.train_plan", lambda *given, **options: ended)
     monkeypatch.setattr("zoo.system.process_group.count", lambda: count)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
+    if own:
+        monkeypatch.setenv("ZOO_RENDEZVOUS", "meeting")
+        monkeypatch.setattr("zoo.system.process_group.tell_run", lambda folder: None)
     code, said, _ = command("train", "gcn-cora")
-    assert code == 130 and f"go on with zoo train --resume runs/gcn-cora{words}\n" in said
+    words = f"{before}zoo train --resume runs/gcn-cora{after}"
+    assert code == 130 and f"go on with {words}\n" in said
 
 
 def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(ended, command, monkeypatch):
@@ -299,7 +300,6 @@ LONG, NOBODY = "x" * 300, "~nobodyhere/x"
         "predict gcn-digits --data digits --out {}.csv",
         "embed gcn-digits --data digits --out {}.npy",
         "data check karate --plot {}.png",
-        "data partition karate {}",
         "data prepare karate {}",
         "train gcn-digits --runs {}",
         "train --resume {}",

@@ -18,16 +18,15 @@ from zoo.datasets.tokenizer import learnt
 
 SHORT = ("dataset={name: sbm, nodes: 400}", "train.epochs=3", "seeds=[0]")
 BATCHES = "train.batching={name: random-nodes, size: 100}"
-PARTS = "train.batching={name: distributed, config: parts/part.json, fanouts: [2], size: 40}"
+SHARDED = "train.batching={name: neighbours, fanouts: [2], size: 40, features: sharded}"
 LONG = "train.epochs=100"
 
 COMMANDS = [
     ("data prepare", "sbm", "own", "nodes=400", "--on-disk"),
     ("data check", "own"),
-    ("data partition", "own", "parts"),
     ("train", "gcn-cora", *SHORT),
     ("train", "sgformer-sbm-rba", *SHORT, LONG, BATCHES, "--processes", "2"),
-    ("train", "sgformer-sbm-rba", "dataset=own", LONG, "train.evaluate=batches", PARTS,
+    ("train", "sgformer-sbm-rba", "dataset=own", LONG, "train.evaluate=batches", SHARDED,
      "--processes", "2"),
     ("reproduce", "gcn-cora", *SHORT, "expect={test: 0.1, within: 0.1, source: here}"),
     ("compare", "gcn-cora", "mlp-cora", *SHORT),
@@ -72,7 +71,7 @@ def test_every_command_is_looked_at():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a graph of its own, its parts, and weights."""
+    """A folder with a graph of its own, and weights."""
     found = tmp_path_factory.mktemp("place")
     data = zoo.load_data({"name": "sbm", "nodes": 400})
     zoo.save(zoo.create_model("gcn", data.x.shape[1], data.classes), found / "weights")

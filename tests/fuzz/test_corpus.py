@@ -58,9 +58,6 @@ RECIPES = {
     "a zero in a name": ({"dataset": "a\0b"}, "zero byte"),
     "half a character": ({"dataset": "\ud800"}, "no text that a path may have"),
     "a device": ({"dataset": "/dev/zero"}, "no regular file"),
-    "a device as a partition": (
-        {"train": {"batching": {"name": "distributed", "config": "/dev/zero", "fanouts": [2],
-                                "size": 8}}}, "no regular file"),
     "an edge table of nobody": ({"dataset": {"name": "n.csv", "edges": "~nobodyhere/x"}}, "n.csv"),
 }  # fmt: skip
 

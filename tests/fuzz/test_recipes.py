@@ -201,7 +201,6 @@ NEEDED = {
     "random-nodes": {"size": 8},
     "clusters": {"parts": 2},
     "neighbours": {"fanouts": [2], "size": 8},
-    "distributed": {"config": "none.json", "fanouts": [2], "size": 8},
 }
 
 

@@ -1,6 +1,8 @@
 """Two real processes, over gloo, do together what one does; this very file is what they run."""
 
+import dataclasses
 import json
+import os
 import subprocess
 import sys
 import time
@@ -17,7 +19,6 @@ from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
 from zoo.datasets.tasks import TASKS
 from zoo.dgl import dgl
-from zoo.distributed.team import Team
 from zoo.errors import ZooError
 from zoo.graphs import spmm
 from zoo.graphs.adjacency import ends
@@ -28,7 +29,7 @@ from zoo.nn.propagation import GraphAttention, gcn, mean, relation
 from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.ops.random_order import random_order
 from zoo.system import process_group
-from zoo.training.batches import ShardedBatches, TrainingData
+from zoo.training.batches import BATCHING, ShardedBatches, TrainingData
 from zoo.training.trainer import Hooks, Trainer, fit
 from zoo.weights.create import create_model, list_models
 
@@ -198,6 +199,7 @@ BATCHINGS = (
     {"name": "random-nodes", "size": 31},
     {"name": "clusters", "parts": 8, "per_batch": 2},
     {"name": "neighbours", "fanouts": [3, 2], "size": 10},
+    {"name": "neighbours", "fanouts": [3, 2], "size": 10, "features": "sharded"},
 )
 
 
@@ -214,14 +216,47 @@ def in_batches(batching, evaluate):
 
 
 def check_batches_of_two_processes_are_two_of_one():
-    for batching, evaluate in zip(BATCHINGS, ("batches", "full", "batches"), strict=True):
+    for batching, evaluate in zip(
+        BATCHINGS, ("batches", "full", "batches", "batches"), strict=True
+    ):
         together, scores = in_batches(batching, evaluate)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(process_group, "count", lambda: 1)
             patch.setattr(process_group, "rank", lambda: 0)
-            alone, same = in_batches({**batching, "per_step": 2}, evaluate)
+            whole = {key: value for key, value in batching.items() if key != "features"}
+            alone, same = in_batches({**whole, "per_step": 2}, evaluate)
         assert all(abs(a - b) < 1e-5 for a, b in zip(alone, together, strict=True)), batching
         assert scores == same
+
+
+def check_rows_are_exchanged():
+    sizes = [5, 4]
+    for dtype in (torch.float32, torch.float16, torch.float64):
+        rows = torch.arange(27).reshape(9, 3).to(dtype)
+        own = rows.split(sizes)[process_group.rank()]
+        for mine, theirs in (([0, 4, 5, 8], [1]), ([], [2, 3]), ([], []), ([7, 8], [0, 1])):
+            wanted = torch.tensor((mine, theirs)[process_group.rank()], dtype=torch.int64)
+            assert torch.equal(process_group.exchange_rows(own, sizes, wanted), rows[wanted])
+
+
+def check_sharded_features_are_those_of_the_whole():
+    data = tiny_data()
+    train = torch.arange(50)  # five batches: the last step has one of two
+    spec = {"name": "neighbours", "fanouts": [3, 2], "size": 10}
+    for per_step in (1, 2):
+        torch.manual_seed(7)
+        one = pick(BATCHING, {**spec, "per_step": per_step}, data, train, "cpu")
+        other = pick(
+            BATCHING, {**spec, "per_step": per_step, "features": "sharded"}, data, train, "cpu"
+        )
+        assert len(other.own) == len(data.x) // 2 + (process_group.rank() == 0)
+        other.data = dataclasses.replace(data, x=torch.full_like(data.x, torch.nan))
+        for part, twin in zip(one.parts(0), other.parts(0), strict=True):
+            assert torch.equal(part.x, twin.x) and torch.equal(part.rows, twin.rows)
+            assert part.weight == twin.weight and part.seed == twin.seed
+        asked = torch.tensor([8, 1, 5])
+        answers = [each.logits(lambda graph, x: x, asked) for each in (one, other)]
+        assert torch.equal(*answers)
 
 
 def normed(per_step):
@@ -287,14 +322,19 @@ def check_how_to_go_on_with_two_processes():
 CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
 
 
+def begin(folder, *words):
+    """Start this file twice, as a launcher would."""
+    call = [sys.executable, "-W", "ignore", __file__, str(folder), *words]
+    own = {"WORLD_SIZE": "2", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    own = {**os.environ, **own, process_group.RENDEZVOUS: str(folder)}
+    return [subprocess.Popen(call, env={**own, "RANK": str(rank)}) for rank in range(2)]
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     """What each of two processes says of each check: the traceback, None where there is none."""
     folder = tmp_path_factory.mktemp("processes")
-    team, call = Team(2), [sys.executable, "-W", "ignore", __file__, str(folder)]
-    ranks = [{**team.environment(rank, folder), "OMP_NUM_THREADS": "1"} for rank in range(2)]
-    started = [subprocess.Popen(call, env=each) for each in ranks]
-    for each in started:
+    for each in begin(folder):
         assert each.wait(timeout=300) == 0
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
@@ -306,8 +346,7 @@ def test_two_processes(report, name):
 
 
 def test_one_that_is_killed_while_another_waits_is_noticed_at_once(tmp_path):
-    team, call = Team(2), [sys.executable, "-W", "ignore", __file__, str(tmp_path), "wait"]
-    started = [subprocess.Popen(call, env=team.environment(rank, tmp_path)) for rank in range(2)]
+    started = begin(tmp_path, "wait")
     while len(list(tmp_path.glob("*.met"))) < 2:
         assert all(each.poll() is None for each in started)
         time.sleep(0.05)
@@ -344,7 +383,7 @@ def test_one_process_sends_nothing():
 @pytest.mark.parametrize("count", ["2", "x"])
 def test_what_another_launcher_has_left_is_told(count, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", count)
-    for each in ("RANK", "MASTER_ADDR", process_group.MEETING):
+    for each in ("RANK", "MASTER_ADDR", process_group.RENDEZVOUS):
         monkeypatch.delenv(each, raising=False)
     with pytest.raises(ZooError, match="unset WORLD_SIZE"):
         process_group.start()

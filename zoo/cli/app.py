@@ -17,12 +17,9 @@ from zoo.cli.common import (
     AsJson,
     Device,
     DeviceName,
-    Host,
-    Hosts,
     Overrides,
     Quiet,
     Runs,
-    Secret,
     Track,
     Trust,
     tell,
@@ -115,11 +112,11 @@ def train(
         ),
     ] = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="How many share the work: batches, or random batches.")
+        int,
+        typer.Option(
+            min=1, help="How many of this machine share the work; torchrun starts those of several."
+        ),
     ] = 1,
-    hosts: Hosts = None,
-    host: Host = None,
-    secret: Secret = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
@@ -145,14 +142,13 @@ def train(
     the C library. With a variable of an allocator set, such as MALLOC_TRIM_THRESHOLD_, or
     LD_PRELOAD, nothing is changed.
     """
-    from zoo.experiments.launch import launch, of_other_data, to_launch
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.experiments.launch import of_other_data
+    from zoo.experiments.resolve import check_processes, load_recipe, resolve
     from zoo.experiments.run import other_settings, unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
+    from zoo.system.launcher import launch
 
-    if hosts is None and (host, secret) != (None, None):
-        raise ZooError("--host and --secret belong to --hosts FILE, the machines; name that too.")
     changes = [each for each in (recipe, *(overrides or [])) if each and "=" in each]
     if resume is not None and changes:
         raise ZooError(other_settings(resume, changes))
@@ -166,16 +162,14 @@ def train(
         for said in () if quiet else of_other_data(recipe, overrides or []):
             console.remark(said)
     else:
-        from zoo.distributed.hosts import machines
-
         running.start()
-        count = max(processes * machines(hosts), running.count())
-        plan = unfinished(resume, count, trust=trust)[1]
+        plan = unfinished(resume, max(processes, running.count()), trust=trust)[1]
     first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
     if first and not quiet and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
-    if to_launch(processes, plan, hosts):
-        sys.exit(launch(processes, plan, hosts, host, secret))
+    if processes > 1 and "WORLD_SIZE" not in os.environ:
+        check_processes(plan, processes)
+        sys.exit(launch(processes, main))
     how = {"trust": trust, "quiet": quiet, "track": track or ()}
     if profile:
         _profiled(plan, device, runs, resume, as_json, how)

@@ -69,23 +69,6 @@ Runs = Annotated[
     Path,
     typer.Option(help="The folder in which the run's own folder is made.", callback=typed_path),
 ]
-Hosts = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="A line ADDRESS for each machine that trains.", callback=typed_path
-    ),
-]
-Secret = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Of a secret that these machines alone know.", callback=typed_path
-    ),
-]
-Host = Annotated[
-    int | None,
-    typer.Option(min=0, help="The line of this machine, from 0, if not found by itself."),
-]
-
 _AGAIN = 5.0
 """Seconds in which a signal that comes again is the same: `timeout` sends two."""
 
@@ -181,7 +164,7 @@ def train_plan(
         except KeyboardInterrupt:
             console.complain("stopped before a first result.")
             sys.exit(exit_code())
-        except (MemoryError, RuntimeError, process_group.Lost) as error:
+        except (MemoryError, RuntimeError) as error:
             if process_group.lost(error):
                 _lost()
             if not out_of_memory(error):
@@ -198,10 +181,10 @@ def _lost() -> NoReturn:
     """Leave because another process has ended: who started them says what there is to say."""
     from zoo.system import process_group
 
-    if process_group.meeting() is None:
+    if process_group.rendezvous() is None:  # a launcher that does not speak of runs
         raise ZooError(
-            "another process has ended, and this one with it. `zoo train --resume RUN`, with all "
-            "else as before, goes on from the last checkpoint, if one was written."
+            "another process has ended, and this one with it. Started again as before, with `zoo "
+            "train --resume RUN`, they go on from the last checkpoint, if one was written."
         )
     sys.exit(process_group.LOST)
 

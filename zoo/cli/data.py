@@ -112,36 +112,6 @@ def prepare(
     console.remark(f"written: {written}; write `{word}`, such as zoo train gcn {word}")
 
 
-@app.command()
-@console.hints_for_the_shell()
-def partition(
-    path: Annotated[
-        str, typer.Argument(metavar="DATASET", help="As recipes name it: a word, or a path.")
-    ],
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where the parts go.", callback=typed_path)
-    ],
-    options: DataOptions = None,
-    parts: Annotated[int, typer.Option(min=1, help="How many: one for each machine.")] = 2,
-) -> None:
-    """Cut a graph into parts that few edges leave, each for the memory of a machine of its own.
-
-    zoo data partition cora parts --parts 2
-
-    Recipes train on FOLDER/part.json with `train.batching={name: distributed, ...}`.
-    """
-    from zoo.datasets.load import load_graph
-    from zoo.distributed.partition import CONFIG, write_partition
-
-    for each in write_partition(load_graph(_options(path, options)), folder, parts):
-        console.remark(
-            f"part {each['part']}: {each['nodes']:,} nodes, {each['edges']:,} edges to them, "
-            f"{each['other_parts']:,} of these from other parts"
-        )
-    console.remark(f"written: {folder / CONFIG}, for train.batching={{name: distributed, config: "
-                  f"{folder / CONFIG}, fanouts: [10, 5], size: 1000}}")  # fmt: skip
-
-
 def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets.load import DATASETS
     from zoo.datasets.load.named import NAMED

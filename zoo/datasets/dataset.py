@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 MASKLESS_SPLIT = "ratio-60-20-20"
 """The default split of a graph that no benchmark has fixed splits for."""
 
-STRATEGIES = ("full", "random-nodes", "clusters", "neighbours", "distributed")
+STRATEGIES = ("full", "random-nodes", "clusters", "neighbours")
 """How the nodes of a graph may be trained on, at once or in mini-batches."""
 
 

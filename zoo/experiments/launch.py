@@ -1,7 +1,6 @@
-"""What comes before a training: processes of its own, and what another data set means for it.
+"""What comes before a training: a process of its own, and what another data set means for it.
 
-A command is run in several processes, or a training apart from what calls it, unless a run of it is
-there already.
+A training runs apart from what calls it, unless a run of it is there already.
 """
 
 import glob
@@ -21,14 +20,7 @@ from zoo.config.shipped import is_path
 from zoo.errors import ZooError
 from zoo.experiments.imports import said_of
 from zoo.experiments.prepare import files_read
-from zoo.experiments.resolve import (
-    Plan,
-    check_processes,
-    is_model,
-    load_recipe,
-    resolve,
-    with_split,
-)
+from zoo.experiments.resolve import Plan, is_model, load_recipe, resolve, with_split
 from zoo.experiments.run_folder import (
     Environment,
     is_summarised,
@@ -49,50 +41,6 @@ class NotFinished(ZooError):
 def is_of_this_code(begun: Environment | None) -> bool:
     """Return whether a run was trained by the zoo's models as they are now, or nothing tells."""
     return begun is None or begun.code in (None, code_sha256())
-
-
-def to_launch(processes: int, plan: Plan, hosts: Path | None = None) -> bool:
-    """Return whether this command has to start others, of which it is none itself."""
-    alone = "WORLD_SIZE" not in os.environ
-    return alone and (processes > 1 or hosts is not None or _distributed(plan))
-
-
-def launch(
-    processes: int,
-    plan: Plan,
-    hosts: Path | None = None,
-    host: int | None = None,
-    secret: Path | None = None,
-) -> int:
-    """Start the very command that runs now in several processes, and wait for them.
-
-    Args:
-        processes: how many, of this machine; each gets its share of the cores, unless
-            OMP_NUM_THREADS is set.
-        plan: what they will run, checked here so that what is wrong is said once.
-        hosts: the file of the machines, all of which give this very command; None: this one alone.
-        host: the line of this machine, counted from 0; None: that of an address of its own.
-        secret: the file that all of these machines have.
-
-    Returns:
-        The exit code: not 0 as soon as one of them has failed, which ends the others.
-
-    Raises:
-        ZooError: nothing in the recipe is divided among processes, or the hosts do not fit it.
-    """
-    from zoo.distributed.hosts import find_hosts, machines
-    from zoo.distributed.launcher import run_team
-    from zoo.distributed.team import Team
-
-    check_processes(plan, processes * machines(hosts))
-    config = None
-    if _distributed(plan):
-        config = Path(plan.train["batching"]["config"])
-        _check_parts(plan, config, hosts)
-    team = Team(processes, config=config)
-    if hosts is not None:
-        team = Team(processes, find_hosts(hosts, host), _secret(secret), config)
-    return run_team(team, "zoo", *sys.argv[1:])
 
 
 def train_apart(plan: Plan, device: str, runs: Path, **how: Any) -> dict[str, Any]:
@@ -211,44 +159,6 @@ def _run(command: list[str], environment: dict[str, str]) -> subprocess.Complete
                 process.communicate()
             raise
     return subprocess.CompletedProcess(command, process.returncode, said)
-
-
-def _distributed(plan: Plan) -> bool:
-    return word(plan.train["batching"]) == "distributed"
-
-
-def _check_parts(plan: Plan, config: Path, hosts: Path | None) -> None:
-    from zoo.distributed.hosts import machines
-    from zoo.distributed.partition import open_partition
-
-    if plan.encoding["name"] != "none":
-        raise ZooError(
-            f"{plan.recipe.name} adds an encoding, which the parts of a graph do not have. Put "
-            "its columns into the features of the graph and leave `encoding` out."
-        )
-    if plan.graph["name"] != "own":
-        raise ZooError(
-            f"{plan.recipe.name} makes a graph, and its parts hold one already. Partition a graph "
-            "with these edges, and leave `graph` out."
-        )
-    parts = len(open_partition(config).ends)
-    if hosts is not None and machines(hosts) != parts:
-        raise ZooError(
-            f"{hosts} names {machines(hosts)} machines, and {config} has {parts} parts. Each "
-            f"machine holds one: write `zoo data partition DATASET FOLDER --parts "
-            f"{machines(hosts)}`, or {parts} lines."
-        )
-
-
-def _secret(path: Path | None) -> bytes:
-    from zoo.system.channel import read_secret
-
-    if path is None:
-        raise ZooError(
-            "machines need a secret that nobody else knows: write one with `openssl rand -hex 32 > "
-            "secret`, `chmod 600` it, copy it to every machine, and give `--secret secret`."
-        )
-    return read_secret(path)
 
 
 def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:

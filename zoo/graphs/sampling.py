@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -100,24 +100,6 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     return reached, block
 
 
-def lookups(
-    graph: dgl.DGLGraph,
-) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]:
-    """Return `degrees` and `tails` of a canonical graph, as `walked` takes them."""
-    offsets, sources = neighbours(graph)
-
-    def degrees(nodes: Tensor) -> Tensor:
-        return offsets[nodes + 1].long() - offsets[nodes].long() - 1
-
-    def tails(nodes: Tensor, places: Tensor) -> Tensor:
-        found = sources[offsets[nodes].long() + places].long()
-        # The last neighbour is never drawn, and takes the place of the node's own loop.
-        last = sources[offsets[nodes + 1].long() - 1].long()
-        return _nodes(torch.where(found == nodes, last, found), graph)
-
-    return degrees, tails
-
-
 def neighbourhood(
     graph: dgl.DGLGraph, seeds: Tensor, fanouts: Sequence[int], seed: int
 ) -> tuple[Tensor, dgl.DGLGraph]:
@@ -134,7 +116,28 @@ def neighbourhood(
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         seed: of the draw.
     """
-    nodes, part = walked(*lookups(graph), seeds, fanouts, seed, graph.idtype)
+    offsets, sources = neighbours(graph)
+
+    def drawn_from(nodes: Tensor, places: Tensor) -> Tensor:
+        """Return the neighbour at a place, counted from 0, of each node, (m,)."""
+        found = sources[offsets[nodes].long() + places].long()
+        # The last neighbour is never drawn, and takes the place of the node's own loop.
+        last = sources[offsets[nodes + 1].long() - 1].long()
+        return _nodes(torch.where(found == nodes, last, found), graph)
+
+    generator = torch.Generator().manual_seed(seed)
+    frontier = nodes = seeds.unique()
+    ends: list[tuple[Tensor, Tensor]] = []
+    for fanout in fanouts:
+        degrees = offsets[frontier + 1].long() - offsets[frontier].long() - 1
+        rows, places = _drawn(degrees, fanout, generator)
+        targets = frontier[rows]
+        ends.append((drawn_from(targets, places), targets))
+        reached = ends[-1][0].unique()
+        frontier = reached[~contained(reached, nodes)]
+        nodes = torch.cat([nodes, frontier]).sort().values
+    both = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
+    part = _canonical(*both, len(nodes), graph.idtype)
     if held := in_lists(graph):
         tails, tips = (nodes[each.long()] for each in part.edges())
         places = _places(graph, tails, tips)
@@ -151,38 +154,6 @@ def _places(graph: dgl.DGLGraph, tails: Tensor, tips: Tensor) -> Tensor:
         beyond = sources[middle] < tails
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
     return low
-
-
-def walked(
-    degrees: Callable[[Tensor], Tensor],
-    tails: Callable[[Tensor, Tensor], Tensor],
-    seeds: Tensor,
-    fanouts: Sequence[int],
-    seed: int,
-    kind: torch.dtype,
-) -> tuple[Tensor, dgl.DGLGraph]:
-    """Return what `neighbourhood` does, of a graph that lies anywhere.
-
-    Args:
-        degrees: how many neighbours some nodes (n,) have besides themselves, (n,).
-        tails: the neighbour at a place (m,), counted from 0, of each node (m,), (m,) int64.
-        seeds: as for `neighbourhood`.
-        fanouts: as for `neighbourhood`.
-        seed: as for `neighbourhood`.
-        kind: of the new graph's numbers.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    frontier = nodes = seeds.unique()
-    ends: list[tuple[Tensor, Tensor]] = []
-    for fanout in fanouts:
-        rows, places = _drawn(degrees(frontier), fanout, generator)
-        tips = frontier[rows]
-        ends.append((tails(tips, places), tips))
-        reached = ends[-1][0].unique()
-        frontier = reached[~contained(reached, nodes)]
-        nodes = torch.cat([nodes, frontier]).sort().values
-    both = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
-    return nodes, _canonical(*both, len(nodes), kind)
 
 
 def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -286,14 +257,5 @@ def _silence() -> Iterator[None]:
 
 def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
     """Return the cluster of each node; every edge of the graph is there in both directions."""
-    partition = getattr(dgl.partition, "_CAPI_DGLMetisPartition_Hetero", None)
-    if partition is None:
+    with contextlib.redirect_stdout(None):  # where DGL's Python says how it goes
         return dgl.metis_partition_assignment(graph.long(), parts).long()
-    # What DGL's own function does, but for a second graph with edges in both directions: that
-    # takes as much memory as METIS itself.
-    offsets, sources = neighbours(graph)
-    none = torch.zeros(0, dtype=torch.int64)
-    graph = dgl.graph(("csc", (offsets.long(), sources.long(), none)), num_nodes=graph.num_nodes())
-    weights = dgl.backend.to_dgl_nd(none)
-    found = partition(graph._graph, parts, weights, "k-way", True)
-    return dgl.utils.toindex(found).tousertensor()

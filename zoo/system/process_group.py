@@ -1,32 +1,30 @@
 """The processes of one run: which of them this is, and what they send each other.
 
-They are started by `zoo train --processes R`. A run of one process is a run like any
-other: nothing is sent then, and every function here returns what it was given.
+They are started by `zoo train --processes R`, on one machine, or by torchrun, on any number. A run
+of one process is a run like any other: nothing is sent then, and every function here returns what
+it was given.
 """
 
 from __future__ import annotations
 
 import atexit
-import ctypes
 import importlib
 import os
 import re
 import shlex
-import signal
-import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.rendezvous import rendezvous as env_rendezvous
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.errors import ZooError
-from zoo.system.rendezvous import rendezvous
 
-MEETING = "ZOO_MEETING"
+RENDEZVOUS = "ZOO_RENDEZVOUS"
 """The variable of the environment that names the folder in which the processes of a run meet."""
 
 RUN = "run"
@@ -39,92 +37,87 @@ PATIENCE = timedelta(days=365)
 """How long one waits for another, whose evaluation may take hours. One that has ended is noticed at
 once, as its connections are closed."""
 
+MEETING = timedelta(minutes=5)
+"""How long processes of several machines wait for each other before they begin."""
+
 _GONE = re.compile(r"gloo|NCCL|closed by peer|reset by peer|timed? ?out", re.IGNORECASE)
-_PARENT_ENDED = 1  # of prctl, sys/prctl.h
-
-
-class Lost(ZooError):
-    """Another process of this run does not answer any more."""
 
 
 def start() -> None:
     """Join the other processes where a launcher has started several; gloo, and NCCL on CUDA.
 
+    `zoo train --processes R` starts them on this machine. `torchrun`, `srun`, or anything that sets
+    RANK, WORLD_SIZE and MASTER_ADDR, starts them on any: they meet as `env://` of torch.distributed
+    says, at MASTER_PORT, 29500 where it is not set.
+
     Raises:
-        ZooError: the variables of the environment by which a launcher says so do not fit.
+        ZooError: these variables do not fit, or nobody answers where the processes should meet.
     """
-    if os.environ.get("WORLD_SIZE", "1") != "1" and not distributed.is_initialized():
-        # The threads of a group have to end before Python does, or may abort the process. Imported
-        # later, by the first optimiser, torch._dynamo would keep the group from ending.
-        importlib.import_module("torch._dynamo")
-        try:
-            _join()
-        except (ValueError, KeyError) as error:
-            raise ZooError(
-                f"WORLD_SIZE is set, as launchers do, and other variables are not as they should "
-                f"be ({error}). Write `unset WORLD_SIZE`, and `zoo train RECIPE --processes R`."
-            ) from None
-        atexit.register(leave)
-
-
-def _join() -> None:
+    if os.environ.get("WORLD_SIZE", "1") == "1" or distributed.is_initialized():
+        return
+    # The threads of a group have to end before Python does, or may abort the process. Imported
+    # later, by the first optimiser, torch._dynamo would keep the group from ending.
+    importlib.import_module("torch._dynamo")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    folder = meeting()
-    if folder is None:  # torchrun says where they meet
-        distributed.init_process_group(backend, timeout=PATIENCE)
-    else:
-        own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        store = rendezvous(folder, number)
+    try:
+        store, own, number = _meet()
         distributed.init_process_group(
             backend, timeout=PATIENCE, store=store, rank=own, world_size=number
         )
+    except (ValueError, KeyError, distributed.DistError) as error:
+        raise ZooError(
+            f"WORLD_SIZE is set, as launchers do, and these processes cannot meet ({error}). Write "
+            "`torchrun --nproc-per-node R -m zoo train RECIPE`, set RANK, WORLD_SIZE, MASTER_ADDR "
+            "and MASTER_PORT as it does, or `unset WORLD_SIZE` for one process."
+        ) from None
+    atexit.register(leave)
 
 
-def meeting() -> Path | None:
-    """Return the folder in which the processes of this run meet, None where nobody has made one."""
-    return Path(os.environ[MEETING]) if MEETING in os.environ else None
+def _meet() -> tuple[distributed.Store, int, int]:
+    """Return what the processes find each other by, the number of this one, and how many."""
+    folder = rendezvous()
+    if folder is None:
+        os.environ.setdefault("MASTER_PORT", "29500")
+        return next(env_rendezvous("env://", timeout=MEETING))
+    own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return distributed.FileStore(str(folder / "store"), number), own, number
+
+
+def rendezvous() -> Path | None:
+    """Return the folder in which the processes of this machine meet; None of other launchers."""
+    return Path(os.environ[RENDEZVOUS]) if RENDEZVOUS in os.environ else None
 
 
 def tell_run(folder: Path) -> None:
     """Tell who has started these processes which run they train."""
-    told = meeting()
+    told = rendezvous()
     if told is not None and rank() == 0:
         (told / RUN).write_text(str(folder))
 
 
-def resume_command(run: str, local: int | None = None, hosts: bool = False) -> str:
+def resume_command(run: str, processes: int | None = None) -> str:
     """Return the command that goes on with a run in as many processes as it had.
 
     Args:
         run: its folder.
-        local: processes of each machine; None: as many as train this one.
-        hosts: whether there are several machines.
+        processes: how many; None: as many as train this one.
     """
-    if local is None:
-        local = int(os.environ.get("LOCAL_WORLD_SIZE", count())) if count() > 1 else 1
-        hosts = count() > local
     words = f"zoo train --resume {shlex.quote(run)}"
-    if local > 1 or hosts:
-        words += f" --processes {local}"
-    return words + (" --hosts FILE --secret FILE" if hosts else "")
+    if processes is None and count() > 1 and rendezvous() is None:  # started by torchrun
+        return f"torchrun --nnodes N --nproc-per-node R -m {words}"
+    processes = processes or count()
+    return words + (f" --processes {processes}" if processes > 1 else "")
 
 
 def lost(error: BaseException) -> bool:
     """Return whether an error says that another process, or the way to it, is gone."""
-    sending = count() > 1 and isinstance(error, RuntimeError)
-    return isinstance(error, Lost) or (sending and bool(_GONE.search(str(error))))
+    return count() > 1 and isinstance(error, RuntimeError) and bool(_GONE.search(str(error)))
 
 
 def leave() -> None:
     """Leave the other processes, if there are any: the threads that send and receive end."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
-
-
-def end_with_parent() -> None:
-    """Have the system kill this process when the one that started it ends (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_ENDED, signal.SIGKILL)
 
 
 def count() -> int:
@@ -263,6 +256,33 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
     vector_to_parameters(summed[: -len(known)], given)
     for each, gradient, some in zip(known, given, summed[-len(known) :].tolist(), strict=True):
         each.grad = gradient if some else None
+
+
+def exchange_rows(own: Tensor, sizes: list[int], wanted: Tensor) -> Tensor:
+    """Return some rows of a matrix of which each process holds a stretch; all call it together.
+
+    Args:
+        own: the rows of this process, (sizes[rank], F) on the CPU.
+        sizes: the number of rows of each process, in the order of processes.
+        wanted: numbers of rows over all processes, (n,) int64 in increasing order.
+
+    Returns:
+        These rows, (n, F).
+    """
+    ends = torch.tensor(sizes).cumsum(0)
+    if count() == 1:
+        return own[wanted]
+    until = torch.searchsorted(wanted, ends)
+    asking = until.diff(prepend=until.new_zeros(1))
+    asked = torch.empty_like(asking)
+    distributed.all_to_all_single(asked, asking)
+    asking, asked = asking.tolist(), asked.tolist()
+    numbers = wanted.new_empty(sum(asked))
+    distributed.all_to_all_single(numbers, wanted, asked, asking)
+    answers = own[numbers - (int(ends[rank()]) - len(own))].contiguous().view(torch.uint8)
+    rows = torch.empty(len(wanted), own.shape[1], dtype=own.dtype)
+    distributed.all_to_all_single(rows.view(torch.uint8), answers, asking, asked)
+    return rows
 
 
 def average_buffers(buffers: list[Tensor], counts: bool = True) -> None:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -41,7 +40,6 @@ from zoo.graphs.sampling import (
     contained,
     induced,
     neighbourhood,
-    walked,
 )
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
@@ -356,23 +354,23 @@ class Batches(DataParallelBatches):
         dealt = self._dealt(with_training, epoch)
         with contextlib.closing(self._ahead(lambda work: self._part(*work), dealt)) as made:
             for part in made:
-                yield part
+                yield part._replace(x=self._features(part.x))
                 self.asked = questions(part.graph)
 
     def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
         asked, back = nodes.unique(return_inverse=True)
         batches = [each for each in self._answered(asked) if contained(each, asked).any()]
-        own = batches[process_group.rank() :: process_group.count()] or batches[:1]
+        own, idle = _shared(batches)
         room = None
-        for chosen, graph, x, rows in self._ahead(self._asked, own):
-            found = answer(graph, x)[rows]
+        for number, made in enumerate(self._ahead(self._asked, [*own, *idle])):
+            chosen, graph, x, rows = made
+            found = answer(graph, self._features(x))[rows]
             room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
-            wanted = contained(chosen, asked).nonzero().squeeze(1)
-            places = torch.searchsorted(asked, chosen[wanted])
-            room[upload(places, self.device)] = found[upload(wanted, self.device)]
-        if process_group.rank() >= len(batches):
-            room.zero_()  # others have answered
+            if number < len(own):
+                wanted = contained(chosen, asked).nonzero().squeeze(1)
+                places = torch.searchsorted(asked, chosen[wanted])
+                room[upload(places, self.device)] = found[upload(wanted, self.device)]
         return process_group.total(room)[upload(back, self.device)]
 
     def _planned(self, seed: int) -> list[Tensor]:
@@ -389,18 +387,16 @@ class Batches(DataParallelBatches):
 
     def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
         """Give this process its batches of each step, with their weight in it."""
-        rank, count = process_group.rank(), process_group.count()
-        together = self.per_step * count
+        together = self.per_step * process_group.count()
         for start in range(0, len(batches), together):
-            step = [*enumerate(batches[start : start + together], start)]
-            known = [int(self.known[each[self.training[each]]].sum()) for _, each in step]
-            weights = [each / max(1, sum(known)) for each in known]
-            work = [*zip(step, weights, strict=True)][rank::count] or [(step[0], 0.0)]
-            for (number, chosen), weight in work:
-                last = number == work[-1][0][0]
-                until = min(1.0, (start + together) / len(batches))
-                place = number - start if rank < len(step) else None
-                yield chosen, weight, seed_of((self.seed, epoch, number)), last, until, place
+            step = batches[start : start + together]
+            known = [int(self.known[each[self.training[each]]].sum()) for each in step]
+            own, idle = _shared([*enumerate(step)])
+            until = min(1.0, (start + together) / len(batches))
+            for turn, (index, chosen) in enumerate([*own, *idle], 1):
+                weight = known[index] / max(1, sum(known)) if turn <= len(own) else 0.0
+                seed, last = seed_of((self.seed, epoch, start + index)), turn == len(own + idle)
+                yield chosen, weight, seed, last, until, index if turn <= len(own) else None
 
     def _part(
         self,
@@ -432,7 +428,12 @@ class Batches(DataParallelBatches):
         return graph
 
     def _rows(self, nodes: Tensor) -> Tensor:
+        """Return the features of some nodes, or what `_features` makes them of; in the thread."""
         return upload(self.data.x[nodes], self.device).float()
+
+    def _features(self, rows: Tensor) -> Tensor:
+        """Return the features of a batch, (n, F), of its rows; between two steps."""
+        return rows
 
     def _ahead(self, make: Callable, items: Iterable) -> Iterator:
         """Give what is made of each item by a thread, and count how long is waited for it."""
@@ -444,6 +445,12 @@ class Batches(DataParallelBatches):
                 if found is None:
                     return
                 yield found
+
+
+def _shared(batches: list) -> tuple[list, list]:
+    """Return the batches of this process, and those that it repeats while others have one more."""
+    own = batches[process_group.rank() :: process_group.count()]
+    return own, batches[:1] * (-(-len(batches) // process_group.count()) - len(own))
 
 
 class RandomNodes(Batches):
@@ -498,6 +505,8 @@ class Neighbours(Batches):
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         size: training nodes in a batch at most.
         per_step: batches, of each process, whose gradients are added up for one step.
+        features: `whole`, or `sharded`: each process keeps the features of its share of the nodes
+            in memory, and those of a batch are exchanged before its step.
     """
 
     def __init__(
@@ -509,11 +518,15 @@ class Neighbours(Batches):
         fanouts: Fanouts,
         size: Count,
         per_step: Count = 1,
+        features: Literal["whole", "sharded"] = "whole",
     ):
         super().__init__(data, train, device, per_step)
         if 0 in fanouts:
             raise ZooError("a fanout of 0 draws no neighbours; leave it out, or write -1 for all.")
-        self.fanouts, self.size = fanouts, size
+        self.fanouts, self.size, self.own = fanouts, size, None
+        if features == "sharded":
+            self.sizes = process_group.shares(len(data.x))
+            self.own = data.x.split(self.sizes)[process_group.rank()].clone()
 
     def _planned(self, seed: int) -> list[Tensor]:
         order = self.train[random_order(len(self.train), seed)]
@@ -525,44 +538,14 @@ class Neighbours(Batches):
     def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
         return neighbourhood(self.graph, chosen, self.fanouts, seed)
 
-
-class Distributed(Neighbours):
-    """The batches of `neighbours`, of a graph whose parts lie on several machines.
-
-    Each part is held by a server, which `zoo train` starts and which is asked for the edges and
-    features of a batch. They are those that `neighbours` would find in the whole graph.
-
-    Args:
-        config: `part.json` in the folder that `zoo data partition` wrote.
-        fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
-        size: training nodes in a batch at most.
-        per_step: batches, of each process, whose gradients are added up for one step.
-    """
-
-    def __init__(
-        self,
-        data,
-        train,
-        device,
-        *,
-        config: str,
-        fanouts: Fanouts,
-        size: Count,
-        per_step: Count = 1,
-    ):
-        from zoo.distributed.part_server import join
-        from zoo.distributed.partition import open_partition
-
-        super().__init__(data, train, device, fanouts=fanouts, size=size, per_step=per_step)
-        open_partition(config).check(data)
-        self.servers = join(Path(config).absolute())
-
-    def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
-        ask, kind = self.servers, self.data.graph.idtype
-        return walked(ask.degrees, ask.tails, chosen, self.fanouts, seed, kind)
-
     def _rows(self, nodes: Tensor) -> Tensor:
-        return upload(self.servers.rows(nodes), self.device).float()
+        return nodes if self.own is not None else super()._rows(nodes)
+
+    def _features(self, rows: Tensor) -> Tensor:
+        if self.own is None:
+            return rows
+        found = process_group.exchange_rows(self.own, self.sizes, rows)
+        return upload(found, self.device).float()
 
 
 DEFAULT = 128
@@ -893,7 +876,6 @@ BATCHING = Table(
         "random-nodes": RandomNodes,
         "clusters": Clusters,
         "neighbours": Neighbours,
-        "distributed": Distributed,
         "samples": SampleBatches,
         "snapshots": SnapshotBatches,
         "tokens": TokenBatches,

@@ -1,0 +1,132 @@
+"""Processes end together, whatever ends one of them, and who has started them says why."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from zoo.errors import ZooError
+from zoo.system import launcher, process_group
+from zoo.system.launcher import launch
+
+
+def rank(here, does):
+    """What each process does, once all have begun."""
+    here, own = Path(here), int(os.environ["RANK"])
+    (here / f"{own}.pid").write_text(str(os.getpid()))
+    until(lambda: len(list(here.glob("*.pid"))) == int(os.environ["WORLD_SIZE"]))
+    Path(os.environ[process_group.RENDEZVOUS], process_group.RUN).write_text("runs/mine")
+    if does == "listen":
+        sys.exit(os.environ["GLOO_SOCKET_IFNAME"] != "lo")
+    if own == 1 and does in ("killed", "lost", "failed"):
+        sys.stderr.write("what went wrong\n")
+        if does == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        sys.exit(process_group.LOST if does == "lost" else 3)
+    time.sleep(60 if does == "sleep" else 0.3)
+    sys.exit(0 if does == "sleep" else process_group.LOST)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setattr(launcher, "GRACE", 2.0)
+
+
+def test_processes_meet_on_the_loopback_interface(tmp_path):
+    assert launch(2, rank, tmp_path, "listen") == 0
+    assert "GLOO_SOCKET_IFNAME" not in os.environ and process_group.RENDEZVOUS not in os.environ
+
+
+def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine --processes 2`"
+    with pytest.raises(ZooError, match=told):
+        launch(2, rank, tmp_path, "killed")
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_no_checkpoint_is_promised_where_there_is_none(written, tmp_path):
+    run = tmp_path / "my run"
+    run.mkdir()
+    (run / ("checkpoint-3.pt" if written else "metrics.jsonl")).touch()
+    (tmp_path / process_group.RUN).write_text(str(run))
+    said = launcher._how_to_go_on(tmp_path, 3)
+    assert f"`zoo train --resume '{run}' --processes 3`" in said
+    assert ("goes on from the last checkpoint" in said) == written
+    assert ("No checkpoint" in said) != written
+
+
+def test_one_that_fails_is_heard(tmp_path, capfd):
+    assert launch(2, rank, tmp_path, "failed") == 3
+    assert capfd.readouterr().err == "what went wrong\n"
+
+
+def test_processes_that_have_lost_each_other_say_so(tmp_path):
+    with pytest.raises(ZooError, match="have lost each other.*--resume runs/mine"):
+        launch(2, rank, tmp_path, "lost")
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow), signal.SIGKILL]
+)
+def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
+    begun = begin(tmp_path)
+    pids = started(begun, tmp_path)
+    begun.send_signal(number)
+    assert begun.wait(timeout=20) == (-9 if number == signal.SIGKILL else 128 + number)
+    until(lambda: not any(map(alive, pids)))
+    assert len(list(tmp_path.glob("zoo-*"))) == (number == signal.SIGKILL)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_ctrl_c_interrupts_each_once(twice, tmp_path):
+    """A terminal sends Ctrl-C to all of them; `kill -INT` to the launcher alone."""
+    begun = begin(tmp_path, preexec_fn=hear_ctrl_c, stderr=subprocess.DEVNULL)
+    pids = started(begun, tmp_path)
+    for each in (*(pids if twice else ()), begun.pid):
+        os.kill(each, signal.SIGINT)
+    assert begun.wait(timeout=20) == 0 and not any(map(alive, pids))
+
+
+def begin(place, **how):
+    """Launch two processes that sleep."""
+    call = [sys.executable, "-W", "ignore", __file__, str(place)]
+    return subprocess.Popen(call, env={**os.environ, "TMPDIR": str(place)}, **how)
+
+
+def alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def hear_ctrl_c():
+    """A shell tells what it starts in the background, as it may start the tests, to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def until(done):
+    limit = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def started(begun, folder):
+    """Wait for two ranks; return their process numbers."""
+
+    def written():
+        return [text for each in folder.glob("*.pid") if (text := each.read_text())]
+
+    until(lambda: begun.poll() is None and len(written()) == 2)
+    return list(map(int, written()))
+
+
+if __name__ == "__main__":
+    sys.exit(launch(2, rank, sys.argv[1], "sleep"))

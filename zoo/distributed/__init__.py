@@ -1,1 +1,0 @@
-"""Distributed training on a partitioned graph: partition, graph servers, trainers."""
