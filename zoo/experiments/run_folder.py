@@ -575,6 +575,7 @@ def summarise(
         "seeds": results,
         "val": spread([each["val"] for each in results]),
         "test": spread([each["test"] for each in results]),
+        "beside": _beside(results),
         "parameters": results[0]["parameters"],
         "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
         "peak_memory_bytes": peak_memory(device),
@@ -584,6 +585,13 @@ def summarise(
         "expect": recipe.expect.model_dump() if recipe.expect else None,
         "differs": recipe.differs,
     }
+
+
+def _beside(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the further metrics of the test part that every seed has, over all of them."""
+    first, *others = [each.get("beside", {}) for each in results]
+    found = {name: [first[name], *(each.get(name) for each in others)] for name in first}
+    return {name: spread(each) for name, each in found.items() if None not in each}
 
 
 def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
