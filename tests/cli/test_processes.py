@@ -1,13 +1,17 @@
 """`zoo train --processes 2`: the numbers of one process, and the same bits after a kill."""
 
 import json
-import subprocess
-import sys
-import time
+import os
+import signal
 from pathlib import Path
 
-import psutil
 import pytest
+
+from zoo.errors import ZooError
+from zoo.experiments.resolve import load_recipe
+from zoo.experiments.run import resume_run, run_recipe
+from zoo.system import process_group
+from zoo.system.launcher import launch
 
 RECIPE = """
 dataset: {name: sbm, nodes: 600, classes: 3, degree: 10, dim: 8}
@@ -20,6 +24,9 @@ seeds: [3]
 def batching(more):
     """Three batches of training nodes in an epoch: in its second step a process has none."""
     return f"train.batching={{name: neighbours, fanouts: [5, 3], size: 100, {more}}}"
+
+
+SHARDED = [batching("features: sharded")]
 
 
 @pytest.fixture
@@ -57,27 +64,26 @@ def test_features_in_shares_change_no_bit_and_two_processes_no_number(trained):
     assert whole[0][-1]["loss"] < whole[0][0]["loss"]
 
 
+def train_or_die(runs, dies):
+    """Train in each process; the one that is named kills itself after the first checkpoint."""
+
+    def watch(seed, epoch):
+        if process_group.rank() == dies and list(Path(runs).glob("*/checkpoint-3.pt")):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run_recipe(load_recipe("two.yaml", SHARDED), runs=runs, watch=watch, checkpoint=0.0)
+
+
+def go_on(folder):
+    resume_run(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dies", [0, 1])
 def test_a_run_with_features_in_shares_goes_on_after_a_kill(dies, trained, tmp_path):
-    words = [batching("features: sharded"), "train.epochs=150"]
-    call = [sys.executable, "-W", "ignore", "-m", "zoo", "train"]
-    begun = subprocess.Popen(
-        [*call, "two.yaml", *words, "--runs", "killed", "--processes", "2", "--quiet"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    limit = time.monotonic() + 120
-    while not list(tmp_path.glob("killed/*/checkpoint-3.pt")):
-        assert begun.poll() is None and time.monotonic() < limit
-        time.sleep(0.05)
-    ranks = [each for each in psutil.Process(begun.pid).children(recursive=True)
-             if "spawn_main" in " ".join(each.cmdline())]  # fmt: skip
-    sorted(ranks, key=lambda each: each.pid)[dies].kill()
-    _, said = begun.communicate(timeout=60)
-    assert begun.returncode == 2 and said.count("zoo:") == 1 and "Traceback" not in said, said
-    assert f"process {dies} was ended by SIGKILL" in said
+    with pytest.raises(ZooError, match=f"process {dies} was ended.*goes on from the last check"):
+        launch(2, train_or_die, "killed", dies)
     [folder] = (tmp_path / "killed").iterdir()
-    assert f"zoo train --resume killed/{folder.name} --processes 2" in said
-    again = [*call, "--resume", str(folder), "--processes", "2"]
-    subprocess.run(again, cwd=tmp_path, check=True, capture_output=True)
-    assert kept(tmp_path / "killed") == trained("whole", *words, "--processes", "2")
+    assert not (folder / "summary.json").exists()
+    assert launch(2, go_on, folder) == 0
+    assert kept(tmp_path / "killed") == trained("whole", *SHARDED, "--processes", "2")

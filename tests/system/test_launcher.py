@@ -22,12 +22,12 @@ def rank(here, does):
     (here / f"{own}.pid").write_text(str(os.getpid()))
     until(lambda: len(list(here.glob("*.pid"))) == int(os.environ["WORLD_SIZE"]))
     Path(os.environ[process_group.RENDEZVOUS], process_group.RUN).write_text("runs/mine")
-    if own == 1 and does != "sleep":
-        sys.stderr.write(f"what went wrong on {os.environ['GLOO_SOCKET_IFNAME']}\n")
-        if does == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        sys.exit(3)
-    time.sleep(60 if does == "sleep" else 0.3)
+    if own == 1 and does == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if own == 1 and does == "failed":
+        time.sleep(0.3)
+        raise RuntimeError(f"what went wrong on {os.environ['GLOO_SOCKET_IFNAME']}")
+    time.sleep(60 if does == "sleep" else 0.0)
     sys.exit(0 if does == "sleep" else process_group.LOST)
 
 
@@ -56,9 +56,19 @@ def test_no_checkpoint_is_promised_where_there_is_none(written, tmp_path):
 
 
 def test_one_that_fails_is_heard_and_all_meet_on_the_loopback_interface(tmp_path, capfd):
-    assert launch(2, rank, tmp_path, "failed") == 3
-    assert capfd.readouterr().err == "what went wrong on lo\n"
+    assert launch(2, rank, tmp_path, "failed") == 1
+    assert capfd.readouterr().err.endswith("\nRuntimeError: what went wrong on lo\n")
     assert "GLOO_SOCKET_IFNAME" not in os.environ and process_group.RENDEZVOUS not in os.environ
+
+
+@pytest.mark.parametrize(("codes", "said"), [((2, 2), ""), ((process_group.LOST, 2), "why\n")])
+def test_what_all_say_is_said_once(codes, said, tmp_path, capfd):
+    launcher._printed(tmp_path, 1).write_text("why\n")
+    ended = types.SimpleNamespace(
+        processes=[types.SimpleNamespace(exitcode=each) for each in codes]
+    )
+    assert launcher._answer(ended, types.SimpleNamespace(error_index=1), tmp_path) == 2
+    assert capfd.readouterr().err == said
 
 
 def test_processes_that_have_lost_each_other_say_so(tmp_path):

@@ -167,7 +167,7 @@ def train(
     first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
     if first and not quiet and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
-    if processes > 1 and "WORLD_SIZE" not in os.environ:
+    if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
         check_processes(plan, processes)
         sys.exit(launch(processes, main))
     how = {"trust": trust, "quiet": quiet, "track": track or ()}
