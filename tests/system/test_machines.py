@@ -127,7 +127,7 @@ def numbers(runs):
 def unbroken(tmp_path_factory):
     """The numbers of two processes of one machine that nothing has ended."""
     found = tmp_path_factory.mktemp("unbroken")
-    (found / "two.yaml").write_text(RECIPE.replace("EPOCHS", "500"))
+    (found / "two.yaml").write_text(RECIPE.replace("EPOCHS", "400"))
     alone(found, "--processes", "2", "--runs", "whole")
     return numbers(found / "whole")
 
@@ -135,7 +135,7 @@ def unbroken(tmp_path_factory):
 @pytest.fixture
 def place(tmp_path):
     (tmp_path / "two.yaml").write_text(RECIPE.replace("EPOCHS", "40"))
-    (tmp_path / "long.yaml").write_text(RECIPE.replace("EPOCHS", "500"))
+    (tmp_path / "long.yaml").write_text(RECIPE.replace("EPOCHS", "400"))
     return tmp_path
 
 
