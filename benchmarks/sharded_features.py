@@ -22,7 +22,7 @@ from zoo.system.launcher import launch
 from zoo.system.memory import own_peak
 
 WAYS = ("whole", "sharded")
-EPOCHS = 6
+EPOCHS = 10
 
 
 def recipe(graph: str, features: str) -> dict:

@@ -12,6 +12,7 @@ from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe
 from zoo.system import process_group
 from zoo.system.launcher import launch
+from zoo.system.process_group import RENDEZVOUS
 
 RECIPE = """
 dataset: {name: sbm, nodes: 600, classes: 3, degree: 10, dim: 8}
@@ -62,6 +63,18 @@ def test_features_in_shares_change_no_bit_and_two_processes_no_number(trained):
     for one, other in zip(whole[0], alone, strict=True):
         assert one == pytest.approx(other, abs=1e-4)
     assert whole[0][-1]["loss"] < whole[0][0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("own", "times"), [({}, 1), ({"RANK": "1"}, 0), ({"RANK": "0", RENDEZVOUS: "here"}, 0)]
+)
+def test_what_is_said_of_other_data_is_said_once(own, times, command, monkeypatch):
+    monkeypatch.setattr("zoo.cli.app.train_plan", lambda *given, **how: None)
+    monkeypatch.setattr("zoo.cli.app.tell", lambda *given: None)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    code, _, said = command("train", "sgformer-sbm-rba", "dataset={name: sbm, nodes: 60}")
+    assert code == 0 and said.count("was tuned for sbm") == times, said
 
 
 def train_or_die(runs, dies):
