@@ -4,9 +4,9 @@ import gc
 import json
 import math
 import os
-import platform
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -234,10 +234,11 @@ def test_the_command_under_limits(dim, limit, tmp_path):
 
 def test_what_a_killed_run_was_writing_is_removed(tmp_path):
     folder = Path(run_recipe(recipe(), runs=tmp_path, watch=at(4, 2, end))["folder"])
-    drafts = [each / ".0123.draft" for each in (folder, folder / "seed-3")]
+    drafts = [each / ".zoo-0123.draft" for each in (folder, folder / "seed-3")]
     for draft in drafts:
         draft.mkdir()
-        (draft / ".zoo-lock").write_text(json.dumps({"process": 1, "machine": platform.node()}))
         (draft / "model.safetensors").write_bytes(bytes(1000))
+        for each in (draft / "model.safetensors", draft):
+            os.utime(each, (time.time() - 10,) * 2)
     resume_run(folder)
     assert not any(draft.exists() for draft in drafts)
