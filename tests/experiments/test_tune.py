@@ -306,17 +306,6 @@ def test_a_study_that_goes_on_says_which_code_it_runs(tmp_path, monkeypatch, cap
     assert f"the recipe imports code, which is run: {tmp_path / 'own.py'}" in said.err
 
 
-@pytest.mark.parametrize("content", [b"no database, but long enough for one" * 99, None])
-def test_a_damaged_study_is_refused(content, tmp_path):
-    Tuning(tmp_path, load_recipe(RECIPE), splits=1, device="cpu")
-    path = tmp_path / "trials.db"
-    path.write_bytes(path.read_bytes()[:8192] + bytes(999) if content is None else content)
-    with pytest.raises(ZooError, match=r"trials.db is damaged, or no database: .*begins anew"):
-        Tuning(tmp_path, device="cpu")
-    path.unlink()
-    assert Tuning(tmp_path, device="cpu").trials() == []
-
-
 def ended(words, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["zoo", *words])
     code = 0

@@ -4,6 +4,7 @@ A recipe's `imports` are run by what trains with that recipe, `--resume` include
 that only looks at it or at a finished run.
 """
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -66,8 +67,11 @@ def warn_of_changed_code(ran: Mapping[str, str], weights: Path | None) -> None:
         ran: what `import_sources` returned.
         weights: the folder of a seed of the run, or of weights that are of none.
     """
-    begun = read_environment(weights.parent) if weights else None
-    files = (begun and begun.imports) or {}
+    files: Mapping[str, str] = {}
+    if ran and weights is not None:
+        with contextlib.suppress(ZooError):  # it is of no run, or damaged
+            begun = read_environment(weights.parent)
+            files = (begun and begun.imports) or {}
     then = {(Path(path).name, digest) for path, digest in files.items()}
     names = {name for name, _ in then}
     for path, digest in ran.items():
