@@ -269,8 +269,15 @@ def _run(
             if not results:
                 raise error
             warn_of_constant_answers(prepared, results)
-            summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
-                                interrupted=error is not None)  # fmt: skip
+            summary = summarise(
+                plan.recipe,
+                prepared.data,
+                prepared.task.metric_name,
+                results,
+                where,
+                folder=record.folder,
+                interrupted=error is not None,
+            )
             record.write("summary.json", summary)
             if error is not None and not isinstance(error, KeyboardInterrupt):
                 raise error
