@@ -13,7 +13,7 @@ from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import run_curves
 from zoo.reports.history import History
-from zoo.reports.page import command, figures, page, paragraph, table
+from zoo.reports.page import Part, Table, page
 
 
 def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
@@ -31,18 +31,21 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
         said = "of other data than the first run, or of another question to them"
         left_out.append(f"{others}: {said}, and not drawn beside it.")
     data = sorted({each.data for each in runs})
-    shown = [
-        ("scores", "Scores", _scores(series, metrics)),
-        ("differences", "What differs", _differences(series)),
-        ("training", "Training", figures(run_curves(curves, " / ".join(metrics)), "curves")),
-        ("classes", "Classes", _classes(alike)),
-        ("calibration", "Calibration", figures(sections.calibration(alike), "reliability")),
-        ("neighbours", "Where in the graph", sections.neighbourhoods(alike)),
-        ("left-out", "Left out", sections.remarks(left_out)),
-        ("run", "Repeat it", _commands(series)),
-    ]  # fmt: skip
-    said = f"{len(runs)} runs on {', '.join(data)}, by {', '.join(metrics) or 'their score'}"
-    return page(" and ".join(names) if len(names) < 4 else f"{len(names)} runs", said, shown)
+    drawn = [("figure", each) for each in run_curves(curves, " / ".join(metrics))]
+    return page(
+        " and ".join(names) if len(names) < 4 else f"{len(names)} runs",
+        f"{len(runs)} runs on {', '.join(data)}, by {', '.join(metrics) or 'their score'}",
+        {
+            "Scores": _scores(series, metrics),
+            "What differs": _differences(series),
+            "Training": sections.beside(drawn),
+            "Classes": _classes(alike),
+            "Calibration": sections.beside(sections.calibration(alike)),
+            "Where in the graph": sections.neighbourhoods(alike),
+            "Left out": [("remark", each) for each in left_out],
+            "Repeat it": _commands(series),
+        },
+    )
 
 
 def distinct_names(runs: Sequence[History]) -> list[str]:
@@ -72,10 +75,10 @@ def _alike(
     }
 
 
-def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:
+def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> list[Part]:
     known = {name: run for name, run in series.items() if run.results}
     if not known:
-        return paragraph("No run has come to a score yet.")
+        return [("text", "No run has come to a score yet.")]
     silent = [f"{name}: no seed has come to a score yet." for name in series if name not in known]
     rows = [_summary(name, run) for name, run in known.items()]
     if len(metrics) > 1 or not _of_one_question([*known.values()]):
@@ -83,7 +86,8 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:
             "The runs are of different data, or of different questions to them, and are not set "
             "against each other."
         )
-        return sections.remarks([said, *silent]) + _table(rows, [None] * len(rows))
+        remarks = [("remark", each) for each in (said, *silent)]
+        return [*remarks, ("table", _table(rows, [None] * len(rows)))]
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
     found = [beside(each, rows[0]) for each in rows]
     less = " Less is better." if rows[0]["metric"] in LOWER else ""
@@ -98,7 +102,8 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:
         silent.append(
             f"Of other seeds or splits, and so without a difference: {', '.join(unpaired)}."
         )
-    return _table(rows, found) + paragraph(note) + sections.remarks(silent)
+    remarks = [("remark", each) for each in silent]
+    return [("table", _table(rows, found)), ("text", note), *remarks]
 
 
 def _of_one_question(runs: Sequence[History]) -> bool:
@@ -121,7 +126,7 @@ def _summary(name: str, run: History) -> dict[str, Any]:
                                    for part in ("val", "test")}}  # fmt: skip
 
 
-def _table(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any] | None]) -> str:
+def _table(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any] | None]) -> Table:
     cells = []
     for row, one in zip(rows, found, strict=True):
         seeds = row["seeds"]
@@ -133,7 +138,7 @@ def _table(rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any] | None
         ])  # fmt: skip
     columns = ["run", "test", "difference", "95 % interval", "remark", "validation", "seeds",
                "epochs", "parameters", "ms per epoch", "state"]  # fmt: skip
-    return table("Scores of the runs, mean and standard deviation over seeds", columns, cells)
+    return Table("Scores of the runs, mean and standard deviation over seeds", columns, cells)
 
 
 def _apart(found: dict[str, Any] | None, first: bool) -> tuple[str, str, str]:
@@ -147,15 +152,16 @@ def _apart(found: dict[str, Any] | None, first: bool) -> tuple[str, str, str]:
             "noise" if apart["noise"] else "")  # fmt: skip
 
 
-def _differences(series: Mapping[str, History]) -> str:
+def _differences(series: Mapping[str, History]) -> list[Part]:
     """Return the keys of the recipes whose values are not the same in all."""
     flat = {name: dict(_flat(run.public_recipe())) for name, run in series.items()}
     keys = list(dict.fromkeys(key for each in flat.values() for key in each))
     rows = [[key, *(each.get(key, "–") for each in flat.values())] for key in keys
             if len({each.get(key) for each in flat.values()}) > 1]  # fmt: skip
     if not rows:
-        return paragraph("The recipes are the same, every value.")
-    return table("Values of the recipes that differ", ["key", *flat], rows, len(flat) + 1)
+        return [("text", "The recipes are the same, every value.")]
+    return [("table", Table("Values of the recipes that differ", ["key", *flat], rows,
+                            words=len(flat) + 1))]  # fmt: skip
 
 
 _WORDS = {"None": "none", "True": "true", "False": "false"}
@@ -172,20 +178,21 @@ def _flat(data: Mapping[str, Any], before: str = ""):
             yield f"{before}{key}", _WORDS.get(str(value), str(value))
 
 
-def _classes(series: Mapping[str, Sequence[Answered]]) -> str:
+def _classes(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
     """Return F1 of each class in each run."""
     tables = {name: measures.mean_classes(seeds) for name, seeds in series.items()}
     if not tables or any(each is None for each in tables.values()):
-        return ""
+        return []
     rows = [[own[0]["class"], *(sections.score(each["f1"]) for each in own)]
             for own in zip(*tables.values(), strict=True)]  # fmt: skip
-    return table("F1 of each class on the test part, mean over seeds", ["class", *tables], rows)
+    caption = "F1 of each class on the test part, mean over seeds"
+    return [("table", Table(caption, ["class", *tables], rows))]
 
 
-def _commands(series: Mapping[str, History]) -> str:
+def _commands(series: Mapping[str, History]) -> list[Part]:
     folders = " ".join(shlex.quote(str(each.folder)) for each in series.values())
-    found = [paragraph("This page:"), command(f"zoo report {folders}")]
+    found = [("text", "This page:"), ("code", f"zoo report {folders}")]
     for name, run in series.items():
-        found += [paragraph(f"{name}:"),
-                  command(f"zoo train {shlex.quote(str(run.folder / 'recipe.yaml'))}")]  # fmt: skip
-    return "".join(found)
+        again = f"zoo train {shlex.quote(str(run.folder / 'recipe.yaml'))}"
+        found += [("text", f"{name}:"), ("code", again)]
+    return found
