@@ -2,14 +2,16 @@
 
 import functools
 import io
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.figure
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -89,28 +91,15 @@ class Figure(NamedTuple):
 
     Attributes:
         title: what it shows, in a few words.
-        drawing: what stands inside its SVG.
-        width: of the drawing.
-        height: of the drawing.
-        said: what can be seen in it, in a sentence or two.
-        note: how to read it.
-        columns: heads of the table of its numbers.
-        rows: their cells; the first of a row says what it is of.
+        drawing: markup, an SVG that is `WIDTH` wide.
+        note: what can be seen in it, and how to read it.
+        numbers: what is drawn, as a table.
     """
 
     title: str
-    drawing: str
-    width: float
-    height: float
-    said: str
+    drawing: Markup
     note: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    @property
-    def numbers(self) -> Table:
-        """Return what is drawn as a table."""
-        return Table(self.title, self.columns, self.rows)
+    numbers: Table
 
 
 def _drawn(function: Callable) -> Callable:
@@ -146,31 +135,34 @@ def _label(value: float) -> str:
     return "0" if abs(value) < 1e-12 else f"{value:.6g}".replace("-", "−")
 
 
-def _finished(axes: Axes, title: str, *told) -> Figure:
+def _finished(
+    axes: Axes, title: str, note: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> Figure:
     """Return the figure of axes, with a legend below of what has a label, row by row."""
+    figure = axes.figure
     handles, names = axes.get_legend_handles_labels()
     names = [_shown(name, 44) for name in names]
     if names:
-        columns = max(1, WIDTH // (41 + 8 * max(map(len, names))))
-        order = [each for first in range(columns) for each in range(first, len(names), columns)]
-        height = axes.figure.get_figheight() + 18 * -(-len(names) // columns) / 72
-        axes.figure.set_figheight(height)
-        axes.figure.legend([handles[each] for each in order], [names[each] for each in order],
-                           loc="outside lower left", ncols=columns)  # fmt: skip
+        ncols = max(1, WIDTH // (41 + 8 * max(map(len, names))))
+        order = [each for first in range(ncols) for each in range(first, len(names), ncols)]
+        figure.set_figheight(figure.get_figheight() + 18 * -(-len(names) // ncols) / 72)
+        figure.legend([handles[each] for each in order], [names[each] for each in order],
+                      loc="outside lower left", ncols=ncols)  # fmt: skip
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": title}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a browser has the letters that are not in matplotlib
-        axes.figure.savefig(out, format="svg")
+        figure.savefig(out, format="svg")
     inside = out.getvalue().partition("</defs>")[2].rpartition("</svg>")[0]
-    drawing = re.sub("<[^>]*>", _of_page, inside)
-    return Figure(title, drawing, *(72 * axes.figure.get_size_inches()), *told)
+    drawing = Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
+        WIDTH, 72 * figure.get_figheight(), title, Markup(re.sub("<[^>]*>", _of_page, inside))
+    )
+    return Figure(title, drawing, note, Table(title, columns, rows))
 
 
 def _of_page(tag: re.Match) -> str:
     """Return a tag of matplotlib, short and in the colours of the page; `said: ` is a tooltip."""
-    if found := re.match('<g id="(.*)"', tag[0], re.DOTALL):
-        told = found[1].removeprefix("said: ")
-        return "<g>" if told == found[1] else f"<g><title>{told}</title>"
+    if found := re.match('<g id="(said: )?(.*)"', tag[0], re.DOTALL):
+        return f"<g><title>{found[2]}</title>" if found[1] else "<g>"
     text = re.sub(r"(\.\d\d)\d+", r"\1", " ".join(tag[0].split()))
     for name, (light, _) in COLORS.items():
         text = text.replace(light, f"var(--{name})")
@@ -195,110 +187,82 @@ def _mark(index: int) -> str:
     return _MARKS[(index + index // SERIES) % SERIES]
 
 
-def _thinned(lines, most: int):
+def _thinned(lines: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return some of many rows, evenly spread, both ends among them."""
-    if len(lines) <= most:
-        return lines
-    return lines.iloc[np.linspace(0, len(lines) - 1, most).round().astype(int)]
+    chosen = np.linspace(0, len(lines) - 1, min(most, len(lines)))
+    return lines.iloc[chosen.round().astype(int)]
 
 
-def _table_of(lines: Mapping[str, pd.Series]) -> list[list[str]]:
-    """Return rows of epochs, few of them, and of each line its value there."""
-    frame = _thinned(pd.DataFrame(dict(enumerate(lines.values()))).sort_index(), _ROWS)
-    return [[str(epoch), *map(number, row)] for epoch, *row in frame.itertuples()]
+def _frame(lines: Sequence[Sequence[tuple[int, float]]]) -> pd.DataFrame:
+    """Return values by epoch, a column for each line, as far as all of them go."""
+    return pd.DataFrame({place: dict(line) for place, line in enumerate(lines)}).dropna()
 
 
-def _said_of(lines: Mapping[str, pd.Series]) -> str:
-    return " ".join(
-        f"{name.capitalize()}: from {number(line.iloc[0])} to {number(line.iloc[-1])} "
-        f"in epoch {line.index[-1]}."
-        for name, line in [*lines.items()][:12]
-    )
+def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]) -> tuple:
+    """Draw the mean of each frame in a band of its columns; return axes, and a table of means.
 
-
-def _epochs(label: str, last: int, losses: pd.Series | None = None) -> Axes:
-    """Return axes of epochs up to the last one, logarithmic for losses that fall far."""
-    log = losses is not None and 0 < 50 * losses.min() < losses.max()
+    The place of a name among `names` says which colour it has.
+    """
+    values = pd.concat([frame.stack() for frame in frames.values()])
+    log = label == "loss" and 0 < 50 * values.min() < values.max()
     axes = _axes("epoch", f"{label} (logarithmic)" if log else label)
-    axes.set_xlim(0, 1.03 * last)
+    for name, frame in frames.items():
+        index, frame = names.index(name), _thinned(frame, _CURVE)
+        axes.plot(frame.mean(axis=1), color=_color(index), ls=_dash(index), label=name)
+        if frame.shape[1] > 1:
+            axes.fill_between(frame.index, frame.min(axis=1), frame.max(axis=1),
+                              color=_color(index), alpha=0.18, lw=0)  # fmt: skip
+    axes.set_xlim(left=0)
     if log:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: _label(value))
         axes.yaxis.set_minor_locator(NullLocator())
-    return axes
-
-
-def _line(axes: Axes, line: pd.Series, index: int, name: str) -> None:
-    line = _thinned(line, _CURVE)
-    axes.plot(line.index, line, color=_color(index), ls=_dash(index), label=name)
+    means = pd.DataFrame({name: frame.mean(axis=1) for name, frame in frames.items()})
+    rows = _thinned(means.sort_index(), _ROWS).itertuples(name=None)
+    return axes, ["epoch", *frames], [*rows]
 
 
 @_drawn
 def seed_curves(curves: Sequence[Curve], metric: str) -> list[Figure]:
     """Return the figures of loss and validation score, a line for each seed."""
-    losses = {f"seed {each.seed}": pd.Series(dict(each.losses)) for each in curves}
-    scores = {f"seed {each.seed}": pd.Series(dict(each.scores)) for each in curves if each.scores}
-    last = max(each.last for each in curves)
-    axes = _epochs("loss", last, pd.concat(losses.values()))
-    for index, (name, line) in enumerate(losses.items()):
-        _line(axes, line, index, name)
-    told = _said_of(losses), "Mean of an epoch.", ["epoch", *losses], _table_of(losses)
-    loss = _finished(axes, "Training loss", *told)
+    seeds = {f"seed {each.seed}": each for each in curves}
+    losses = {name: _frame([each.losses]) for name, each in seeds.items()}
+    scores = {name: _frame([each.scores]) for name, each in seeds.items() if each.scores}
+    axes, *table = _curves(losses, "loss", [*seeds])
+    found = [_finished(axes, "Training loss", "Mean of an epoch.", *table)]
     if not scores:
-        return [loss]
-    axes, said, shown = _epochs(metric, last), [], [each for each in curves if each.scores]
-    for index, (name, line) in enumerate(scores.items()):
-        _line(axes, line, index, name)
-    for index, each in enumerate(shown):
-        color, best, end = _color(index), "none yet", each.scores[-1][1]
-        axes.plot(each.last, end, _STOPS[each.stop], color=color, mec=_CARD, ms=8)
-        if each.best is not None:
-            epoch, score = each.best
-            best = f"{number(score)} at epoch {epoch}"
-            if epoch > 0:
-                axes.plot(epoch, score, "o", color=color, mec=_INK, mew=1.3, ms=9)
-        said.append(
-            f"Seed {each.seed}: best {best}, stopped after epoch {each.last} ({each.stop})."
-        )
+        return found
+    axes, *table = _curves(scores, metric, [*seeds])
+    for index, (name, each) in enumerate(seeds.items()):
+        if name in scores:
+            axes.plot(each.last, each.scores[-1][1], _STOPS[each.stop], color=_color(index),
+                      mec=_CARD, ms=8)  # fmt: skip
+            if each.best is not None and each.best[0] > 0:
+                axes.plot(*each.best, "o", color=_color(index), mec=_INK, mew=1.3, ms=9)
+    axes.set_xlim(right=1.03 * max(each.last for each in curves))
     axes.plot([], "o", color=_SOFT, label="best epoch")
-    for stop in {each: None for each in _STOPS if each in {own.stop for own in shown}}:
+    for stop in {seeds[name].stop: None for name in scores}:
         axes.plot([], _STOPS[stop], color=_SOFT, label=f"stop: {stop}")
     note = "The weights of the best epoch are kept, and no later ones; test is measured there."
-    told = " ".join(said[:12]), note, ["epoch", *scores], _table_of(scores)
-    return [loss, _finished(axes, "Validation score", *told)]
+    return [*found, _finished(axes, "Validation score", note, *table)]
 
 
 @_drawn
 def run_curves(runs: Mapping[str, Sequence[Curve]], metric: str) -> list[Figure]:
     """Return the figures of loss and validation score: the mean over the seeds of each run."""
-    figures = []
+    found = []
     for title, label, read in (
         ("Training loss of the runs", "loss", lambda each: each.losses),
         ("Validation score of the runs", metric, lambda each: each.scores),
     ):
-        known = {name: [dict(own) for each in curves if (own := read(each))]
-                 for name, curves in runs.items()}  # fmt: skip
-        bands = {name: pd.DataFrame([*map(pd.Series, own)]).T.dropna()
-                 for name, own in known.items() if own}  # fmt: skip
-        if not bands:
-            continue
-        values = pd.concat([band.stack() for band in bands.values()])
-        last = max(band.index[-1] for band in bands.values())
-        axes = _epochs(label, last, values if label == "loss" else None)
-        lines = {name: band.mean(axis=1) for name, band in bands.items()}
-        for index, name in enumerate(runs):
-            if name in bands:
-                band = _thinned(bands[name], _CURVE)
-                axes.fill_between(band.index, band.min(axis=1), band.max(axis=1),
-                                  color=_color(index), alpha=0.18, lw=0)  # fmt: skip
-                _line(axes, lines[name], index, name)
-        note = (
-            "Mean over the seeds, as far as all of them were trained; band: least and most of them."
-        )
-        told = _said_of(lines), note, ["epoch", *lines], _table_of(lines)
-        figures.append(_finished(axes, title, *told))
-    return figures
+        frames = {name: _frame([own for each in curves if (own := read(each))])
+                  for name, curves in runs.items()}  # fmt: skip
+        if frames := {name: frame for name, frame in frames.items() if len(frame)}:
+            axes, *table = _curves(frames, label, [*runs])
+            found.append(_finished(axes, title, "Mean over the seeds, as far as all of them were "
+                                   "trained; band: least and most of them.", *table))  # fmt: skip
+    return found
 
 
 @_drawn
@@ -332,8 +296,8 @@ def confusion_matrix(names: Sequence[str], counts: np.ndarray) -> Figure:
         "Rows are true classes, columns answers; a cell is the share of its row, all seeds "
         f"together, in percent. {said}"
     )
-    rows = [[name, *(f"{each:,}" for each in row)] for name, row in zip(names, counts, strict=True)]
-    return _finished(axes, "Confusion matrix", said, note, ["true \\ answered", *names], rows)
+    rows = [[name, *row] for name, row in zip(names, counts, strict=True)]
+    return _finished(axes, "Confusion matrix", note, ["true \\ answered", *names], rows)
 
 
 def _confusions(names: Sequence[str], counts: np.ndarray) -> list[str]:
@@ -364,7 +328,7 @@ def embedding(found: Embedded, task: str, names: Sequence[str], unit: str) -> Fi
         color = _color(index) if index >= 0 else COLORS["other"][0]
         axes.plot(*chosen.T, _mark(max(index, 0)), color=color, **_POINT,
                   label=name if titles else None)  # fmt: skip
-        rows.append([name, f"{len(chosen):,}", *map(number, chosen.mean(axis=0))])
+        rows.append([name, len(chosen), *chosen.mean(axis=0)])
     drawn = f"{len(points):,} of {found.rows:,}" if len(points) < found.rows else f"{found.rows:,}"
     note = (
         f"What the head of seed {found.seed}, the best by validation, reads of {drawn} test "
@@ -372,8 +336,8 @@ def embedding(found: Embedded, task: str, names: Sequence[str], unit: str) -> Fi
     )
     if beyond:
         note += f" {beyond:,} lie farther out, and are drawn at the edge."
-    return _finished(axes, "Embedding", f"{note} The table has the middle of each group.", note,
-                     ["group", "count", "first, mean", "second, mean"], rows)  # fmt: skip
+    columns = ["group", "count", "first, mean", "second, mean"]
+    return _finished(axes, "Embedding", note, columns, rows)
 
 
 def _groups(y: np.ndarray, task: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
@@ -404,29 +368,25 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
     axes.plot(truth[drawn], found[drawn], "o", color=_color(0), **_POINT)
     both = np.concatenate([truth, found])
     room = 0.04 * np.ptp(both) or 1.0
-    axes.set(
-        xlim=(both.min() - room, both.max() + room), ylim=(both.min() - room, both.max() + room)
-    )
-    rows = [[f"{q}th", *(number(np.percentile(each, q)) for each in (truth, found, residuals))]
-            for q in (5, 25, 50, 75, 95)]  # fmt: skip
-    mean = number(np.abs(residuals).mean())
-    said = f"{len(truth):,} predictions{of}, {mean} from what is true in the mean."
-    note = "On the dashed line both are the same."
+    ends = both.min() - room, both.max() + room
+    axes.set(xlim=ends, ylim=ends)
+    note = f"{len(truth):,} predictions, {number(np.abs(residuals).mean())} from what is true in "
+    note += "the mean. On the dashed line both are the same."
     if len(drawn) < len(truth):
-        note += f" Drawn are {len(drawn):,} of {len(truth):,}."
-    scatter = _finished(axes, f"Predicted against true{of}", said, note,
-                        ["percentile", "true", "predicted", "residual"], rows)  # fmt: skip
+        note += f" Drawn are {len(drawn):,}."
+    rows = [[f"{q}th", *(np.percentile(each, q) for each in (truth, found, residuals))]
+            for q in (5, 25, 50, 75, 95)]  # fmt: skip
+    columns = ["percentile", "true", "predicted", "residual"]
+    scatter = _finished(axes, f"Predicted against true{of}", note, columns, rows)
     axes = _axes("predicted minus true", "count")
     counts, edges, _ = axes.hist(residuals, 24, color=_ACCENT, alpha=0.7, rwidth=0.92)
     if edges[0] < 0 < edges[-1]:
         axes.axvline(0, **_IDEAL)
-    said = (
-        f"Predicted minus true: {number(residuals.mean())} in the mean, standard deviation "
-        f"{number(residuals.std())}."
-    )
-    rows = [[f"{number(a)} to {number(b)}", f"{count:,.0f}"]
-            for a, b, count in zip(edges, edges[1:], counts, strict=False)]  # fmt: skip
-    return [scatter, _finished(axes, f"Residuals{of}", said, said, ["residual", "count"], rows)]
+    note = f"Predicted minus true: {number(residuals.mean())} in the mean, standard deviation "
+    note += f"{number(residuals.std())}."
+    rows = [[f"{number(a)} to {number(b)}", int(count)]
+            for (a, b), count in zip(itertools.pairwise(edges), counts, strict=True)]  # fmt: skip
+    return [scatter, _finished(axes, f"Residuals{of}", note, ["residual", "count"], rows)]
 
 
 @_drawn
@@ -441,20 +401,15 @@ def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure:
     for index, (name, own) in enumerate(series.items()):
         shift = 0.5 * (index / (len(series) - 1) - 0.5) if many else 0
         score, low, high = np.array([each[2:] for each in own], float).T  # (bins,), NaN of None
-        axes.errorbar(np.arange(len(own)) + shift, score, [score - low, high - score],
-                      fmt=_mark(index), color=_color(index), elinewidth=2, ms=8.5, mec=_CARD,
-                      mew=0.7, label=name if many else None)  # fmt: skip
+        x, color = np.arange(len(own)) + shift, _color(index)
+        axes.vlines(x, low, high, color=color, lw=2)
+        axes.plot(x, score, _mark(index), color=color, ms=8.5, mec=_CARD, mew=0.7,
+                  label=name if many else None)  # fmt: skip
     axes.set_ylim(*_ends([each for own in series.values() for each in own], measure))
-    said = " ".join(
-        f"{name}: " + ", ".join(f"{each.name}: {number(each.score)}" for each in own) + "."
-        for name, own in [*series.items()][:6]
-    )
-    rows = [
-        [each.name, *([name] if many else []), f"{each.count:,}", *map(number, each[2:])]
-        for name, own in series.items() for each in own
-    ]  # fmt: skip
+    rows = [[each.name, *([name] if many else []), *each[1:]]
+            for name, own in series.items() for each in own]  # fmt: skip
     columns = [label, *(["run"] if many else []), "count", measure, "from", "to"]
-    return _finished(axes, title, said, note, columns, rows)
+    return _finished(axes, title, note, columns, rows)
 
 
 def _ends(bins: Sequence[Bin], measure: str) -> tuple[float, float]:
@@ -470,7 +425,7 @@ def _ends(bins: Sequence[Bin], measure: str) -> tuple[float, float]:
 @_drawn
 def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
     """Return the reliability diagram: how often answers of each probability are right."""
-    alone, said = len(series) == 1, []
+    alone, rows = len(series) == 1, []
     axes = _axes("probability of the answer", "share that is right", height=330)
     axes.axline((0, 0), slope=1, **_IDEAL)
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
@@ -478,27 +433,25 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
         mean = f"{np.mean(found.errors):.3f}"
         if len(found.errors) > 1:
             mean += f" ± {np.std(found.errors, ddof=1):.3f}"
-        said.append(f"{'' if alone else f'{name}: '}Expected calibration error {mean}.")
         known, few = found.count > 0, (found.count > 0) & (found.count < FEW)
         color, mark = _color(index), _mark(index)
         axes.plot(found.confidence[known], found.right[known], mark, color=color, ls=_dash(index),
                   ms=8, mec=_CARD, mew=0.7, label=None if alone else f"{name}: {mean}")  # fmt: skip
         axes.plot(found.confidence[few], found.right[few], mark, color=color, mfc=_CARD, ms=8,
                   mew=1.5)  # fmt: skip
-        if alone:
-            bars = axes.inset_axes([0, -0.38, 1, 0.14], sharex=axes)
-            bars.bar(np.arange(0.05, 1, 0.1), found.count, 0.092, color=_ACCENT, alpha=0.7)
-            bars.set_ylim(0, found.count.max())
-            bars.set_axis_off()
-    rows = [
-        [f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([] if alone else [name]),
-         f"{found.count[low]:,}", number(found.confidence[low]), number(found.right[low])]
-        for name, found in series.items() for low in range(len(found.count))
-    ]  # fmt: skip
-    columns = ["bin", *([] if alone else ["run"]), "count", "probability", "right"]
+        for low, own in enumerate(zip(found.count, found.confidence, found.right, strict=True)):
+            bin_ = f"{low / 10:.1f} to {(low + 1) / 10:.1f}"
+            rows.append([bin_, *([] if alone else [name]), *own])
+    error = "Beside the names: expected calibration error."
+    if alone:
+        error = f"Expected calibration error {mean}. The bars count answers."
+        bars = axes.inset_axes([0, -0.38, 1, 0.14], sharex=axes)
+        bars.bar(np.arange(0.05, 1, 0.1), found.count, 0.092, color=_ACCENT, alpha=0.7)
+        bars.set_ylim(0, found.count.max())
+        bars.set_axis_off()
     note = (
         "On the dashed line probabilities are what they say; below it they promise too much. "
-        f"{said[0] if alone else 'Beside the names: expected calibration error.'} Hollow: fewer "
-        f"than {FEW} answers.{' The bars count answers.' if alone else ''}"
+        f"{error} Hollow: fewer than {FEW} answers."
     )
-    return _finished(axes, "Reliability", " ".join(said), note, columns, rows)
+    columns = ["bin", *([] if alone else ["run"]), "count", "probability", "right"]
+    return _finished(axes, "Reliability", note, columns, rows)

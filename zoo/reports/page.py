@@ -1,6 +1,6 @@
 """A page of a report: HTML that fetches nothing, runs nothing, and escapes all that it is told."""
 
-import math
+import numbers
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,13 +47,17 @@ class Table(NamedTuple):
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Any]]
     words: int = 1
 
 
-def number(value: float | None) -> str:
-    """Return a number as a cell shows it."""
-    return "–" if value is None or math.isnan(value) else f"{value:.4g}".replace("-", "−")
+def number(value: Any) -> Any:
+    """Return what a page shows of a number, or of None; anything else as it is."""
+    if value is None or value != value:  # NaN
+        return "–"
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        return f"{value:.4g}".replace("-", "−")
+    return f"{value:,}" if isinstance(value, numbers.Integral) else value
 
 
 def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
@@ -69,7 +73,7 @@ def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: printable(value) if type(value) is str else number(value),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
