@@ -1,11 +1,10 @@
 """The figures of a page, drawn by matplotlib: text stays text, colours are those of the screen."""
 
-import functools
 import io
 import itertools
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib.figure
@@ -14,8 +13,9 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from zoo.datasets.files.labels import MULTILABEL, REGRESSION
 from zoo.errors import printable
@@ -43,8 +43,7 @@ _CURVE = 300  # points of a line at most
 _ROWS = 40  # of the table of a line at most
 _LETTERS = 14  # of a name beside a matrix
 
-_DASHES = [(0, dash) for dash in ((), (4, 1.7), (1.1, 1.7), (5, 1.7, 1.1, 1.7), (2.2, 1.1),
-           (6.7, 2.2), (0.6, 1.1), (3.3, 1.1, 0.6, 1.1, 0.6, 1.1))]  # fmt: skip
+_DASHES = ["-", "--", ":", "-.", *((0, each) for each in ((2, 1), (7, 2), (1, 3), (3, 1, 1, 1)))]
 _MARKS = "os^DvPpX"
 _STOPS = {PATIENCE: "s", END: "D", INTERRUPTED: "X", ENDED: "X", TRAINING: "^"}
 _INK, _SOFT, _CARD, _ACCENT = (COLORS[name][0] for name in ("ink", "soft", "card", "accent"))
@@ -74,8 +73,6 @@ _STYLE = {
     "ytick.major.size": 0,
     "xtick.color": _SOFT,
     "ytick.color": _SOFT,
-    "xtick.labelsize": 13,
-    "ytick.labelsize": 13,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
     "legend.fontsize": 12,
@@ -102,25 +99,21 @@ class Figure(NamedTuple):
     numbers: Table
 
 
-def _drawn(function: Callable) -> Callable:
-    """Let a function draw in the style of pages, whatever a matplotlibrc says."""
-
-    @functools.wraps(function)
-    def wrapped(*args, **options):
-        with style.context(["default", _STYLE]):
-            return function(*args, **options)
-
-    return wrapped
+_drawn = style.context(["default", _STYLE])  # whatever a matplotlibrc says
 
 
-def _axes(x: str, y: str, height: float = 270) -> Axes:
+def _axes(x: str, y: str, height: float = 270, *, log: bool = False) -> Axes:
     """Return empty axes whose labels are short, that of y above them."""
     size = (WIDTH / 72, height / 72)
-    figure = matplotlib.figure.Figure(size, layout="constrained", frameon=False)
-    axes = figure.add_subplot(xlabel=x, title=y)
+    axes = matplotlib.figure.Figure(size, layout="constrained", frameon=False).add_subplot()
+    axes.set(xlabel=x, title=y, yscale="log" if log else "linear")
+    if log:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: _label(value))
-    axes.locator_params(nbins=7, steps=[1, 2, 2.5, 5, 10])
+        if isinstance(axis.get_major_locator(), MaxNLocator):
+            axis.get_major_locator().set_params(nbins=7, steps=[1, 2, 2.5, 5, 10])
     return axes
 
 
@@ -205,7 +198,7 @@ def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]
     """
     values = pd.concat([frame.stack() for frame in frames.values()])
     log = label == "loss" and 0 < 50 * values.min() < values.max()
-    axes = _axes("epoch", f"{label} (logarithmic)" if log else label)
+    axes = _axes("epoch", f"{label} (logarithmic)" if log else label, log=log)
     for name, frame in frames.items():
         index, frame = names.index(name), _thinned(frame, _CURVE)
         axes.plot(frame.mean(axis=1), color=_color(index), ls=_dash(index), label=name)
@@ -213,11 +206,6 @@ def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]
             axes.fill_between(frame.index, frame.min(axis=1), frame.max(axis=1),
                               color=_color(index), alpha=0.18, lw=0)  # fmt: skip
     axes.set_xlim(left=0)
-    if log:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(lambda value, _: _label(value))
-        axes.yaxis.set_minor_locator(NullLocator())
     means = pd.DataFrame({name: frame.mean(axis=1) for name, frame in frames.items()})
     rows = _thinned(means.sort_index(), _ROWS).itertuples(name=None)
     return axes, ["epoch", *frames], [*rows]
@@ -403,23 +391,17 @@ def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure:
         score, low, high = np.array([each[2:] for each in own], float).T  # (bins,), NaN of None
         x, color = np.arange(len(own)) + shift, _color(index)
         axes.vlines(x, low, high, color=color, lw=2)
-        axes.plot(x, score, _mark(index), color=color, ms=8.5, mec=_CARD, mew=0.7,
+        axes.plot(x, score, _mark(index), color=color, ms=8.5, mec=_CARD, mew=0.7, clip_on=False,
                   label=name if many else None)  # fmt: skip
-    axes.set_ylim(*_ends([each for own in series.values() for each in own], measure))
+    low, high = axes.get_ylim()
+    if measure in ("accuracy", "roc-auc"):
+        axes.set_ylim(max(0, low), min(1, high))
+    elif all(each.score is None or each.score >= 0 for own in series.values() for each in own):
+        axes.set_ylim(max(0, low))
     rows = [[each.name, *([name] if many else []), *each[1:]]
             for name, own in series.items() for each in own]  # fmt: skip
     columns = [label, *(["run"] if many else []), "count", measure, "from", "to"]
     return _finished(axes, title, note, columns, rows)
-
-
-def _ends(bins: Sequence[Bin], measure: str) -> tuple[float, float]:
-    """Return both ends of an axis: scores up to 1 keep that end where they come near it."""
-    known = [value for each in bins for value in each[2:] if value is not None]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    room = 0.08 * (high - low) or 0.05
-    bounded = measure in ("accuracy", "roc-auc")
-    low = max(0.0, low - room) if bounded or low >= 0 else low - room
-    return low, min(1.0, high + room) if bounded else high + room
 
 
 @_drawn
@@ -433,21 +415,22 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
         mean = f"{np.mean(found.errors):.3f}"
         if len(found.errors) > 1:
             mean += f" ± {np.std(found.errors, ddof=1):.3f}"
-        known, few = found.count > 0, (found.count > 0) & (found.count < FEW)
-        color, mark = _color(index), _mark(index)
-        axes.plot(found.confidence[known], found.right[known], mark, color=color, ls=_dash(index),
-                  ms=8, mec=_CARD, mew=0.7, label=None if alone else f"{name}: {mean}")  # fmt: skip
-        axes.plot(found.confidence[few], found.right[few], mark, color=color, mfc=_CARD, ms=8,
-                  mew=1.5)  # fmt: skip
-        for low, own in enumerate(zip(found.count, found.confidence, found.right, strict=True)):
-            bin_ = f"{low / 10:.1f} to {(low + 1) / 10:.1f}"
-            rows.append([bin_, *([] if alone else [name]), *own])
+        known, color = found.bins[found.bins["count"] > 0], _color(index)
+        few, mark = known[known["count"] < FEW], _mark(index)
+        axes.plot(known["confidence"], known["right"], mark, ls=_dash(index), color=color, ms=8,
+                  mew=0.7, mec=_CARD, clip_on=False,
+                  label=None if alone else f"{name}: {mean}")  # fmt: skip
+        axes.plot(few["confidence"], few["right"], mark, color=color, ms=8, mew=1.5, mfc=_CARD,
+                  clip_on=False)  # fmt: skip
+        rows += [[f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([] if alone else [name]), *own]
+                 for low, *own in found.bins.itertuples(name=None)]  # fmt: skip
     error = "Beside the names: expected calibration error."
     if alone:
         error = f"Expected calibration error {mean}. The bars count answers."
-        bars = axes.inset_axes([0, -0.38, 1, 0.14], sharex=axes)
-        bars.bar(np.arange(0.05, 1, 0.1), found.count, 0.092, color=_ACCENT, alpha=0.7)
-        bars.set_ylim(0, found.count.max())
+        grid = GridSpec(2, 1, axes.figure, height_ratios=(7, 1))
+        axes.set_subplotspec(grid[0])
+        bars = axes.figure.add_subplot(grid[1], sharex=axes)
+        bars.bar(np.arange(0.05, 1, 0.1), found.bins["count"], 0.092, color=_ACCENT, alpha=0.7)
         bars.set_axis_off()
     note = (
         "On the dashed line probabilities are what they say; below it they promise too much. "

@@ -147,7 +147,7 @@ def _scores(run: History, found: Found, metric: str) -> list[Part]:
     stops = {each.seed: each.stop for each in run.curves}
     rows = [
         [str(each["seed"]), *(figure(each[part]) for part in ("train", "val", "test")),
-         str(each["epoch"] + 1) if each["epoch"] >= 0 else "as loaded", f"{each['epochs']:,}",
+         each["epoch"] + 1 if each["epoch"] >= 0 else "as loaded", each["epochs"],
          stops.get(each["seed"], "unknown")]
         for each in run.results
     ]  # fmt: skip

@@ -20,9 +20,9 @@ def spread(score: Mapping[str, float | None]) -> str:
     return figure(score["mean"]) + ("" if std is None else f" ± {figure(std)}")
 
 
-def score(value: float | None) -> str:
-    """Return a score from 0 to 1 as a cell shows it."""
-    return "–" if value is None else figure(value)
+def score(value: float) -> str:
+    """Return a score from 0 to 1 as a cell shows it, and NaN where there is none."""
+    return "–" if np.isnan(value) else figure(value)
 
 
 def beside(parts: Sequence[Part]) -> list[Part]:
@@ -35,18 +35,13 @@ def classes(found: Found) -> list[Part]:
     rows = measures.mean_classes(found.seeds)
     if rows is None:
         return []
-    cells = [
-        [each["class"], *(score(each[key]) for key in ("precision", "recall", "f1")),
-         f"{each['count']:,}"]
-        for each in rows
-    ]  # fmt: skip
-    known = [each["f1"] for each in rows if each["f1"] is not None]
-    cells.append(["mean of the classes", "", "", score(float(np.mean(known)) if known else None),
-                  f"{sum(each['count'] for each in rows):,}"])  # fmt: skip
+    cells = [[row["class"], *(score(row[key]) for key in ("precision", "recall", "f1")),
+              row["count"]] for _, row in rows.iterrows()]  # fmt: skip
+    cells.append(["mean of the classes", "", "", score(rows["f1"].mean()), rows["count"].sum()])
     caption = f"Test {found.seeds[0].unit} by their true class"
     if len(found.seeds) > 1:
         caption += f": means over {len(found.seeds)} seeds; counts are of all seeds together"
-    if any(each["without"] for each in rows):
+    if rows["without"].any():
         caption += "; where a class is never answered its precision does not exist"
     table = ("table", Table(caption, ["class", "precision", "recall", "F1", "count"], cells))
     matrix = measures.confusion(found.seeds)

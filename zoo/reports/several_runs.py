@@ -183,8 +183,9 @@ def _classes(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
     tables = {name: measures.mean_classes(seeds) for name, seeds in series.items()}
     if not tables or any(each is None for each in tables.values()):
         return []
-    rows = [[own[0]["class"], *(sections.score(each["f1"]) for each in own)]
-            for own in zip(*tables.values(), strict=True)]  # fmt: skip
+    names = next(iter(tables.values()))["class"]
+    scores = zip(*(each["f1"] for each in tables.values()), strict=True)
+    rows = [[name, *map(sections.score, own)] for name, own in zip(names, scores, strict=True)]
     caption = "F1 of each class on the test part, mean over seeds"
     return [("table", Table(caption, ["class", *tables], rows))]
 
