@@ -213,7 +213,9 @@ def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]
 
 @_drawn
 def seed_curves(curves: Sequence[Curve], metric: str) -> list[Figure]:
-    """Return the figures of loss and validation score, a line for each seed."""
+    """Return the figures of loss and validation score, a line for each seed; none of no seeds."""
+    if not curves:
+        return []
     seeds = {f"seed {each.seed}": each for each in curves}
     losses = {name: _frame([each.losses]) for name, each in seeds.items()}
     scores = {name: _frame([each.scores]) for name, each in seeds.items() if each.scores}

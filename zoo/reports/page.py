@@ -66,7 +66,7 @@ def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
     Args:
         title: its one heading.
         said: a line below it.
-        sections: title and content of each; those without content are left out.
+        sections: title and parts of each; what is empty is left out.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -78,10 +78,11 @@ def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    kept = {head: [part for part in parts if part[1]] for head, parts in sections.items()}
     return templates.get_template("page.html").render(
         title=title,
         said=said,
-        sections={head: parts for head, parts in sections.items() if parts},
+        sections={head: parts for head, parts in kept.items() if parts},
         colors=COLORS,
         generator=GENERATOR,
     )

@@ -26,10 +26,10 @@ from zoo.system.files import check_place, user_path, write_whole
 NAME = "report.html"
 
 _STATES = {
-    "finished": "",
-    "in training": "It is still in training: this is as far as it is.",
-    "interrupted": "It was interrupted: this is as far as it came.",
-    "ended early": "It has ended before its end: this is as far as it came.",
+    "finished": [],
+    "in training": ["It is still in training: this is as far as it is."],
+    "interrupted": ["It was interrupted: this is as far as it came."],
+    "ended early": ["It has ended before its end: this is as far as it came."],
 }
 
 
@@ -102,37 +102,37 @@ def _remembered() -> Callable[[Any], Any]:
 def run_page(run: History, found: Found) -> str:
     """Return the page of a run, with what its weights answer."""
     metric = run.metric or "score"
-    title = f"{word(run.recipe['model'])} on {run.data}, {metric}"
-    calibration = sections.calibration({run.name: found.seeds})
-    embeddings = sections.embeddings(found)
-    more = {"Calibration": calibration, "Embeddings": embeddings}
-    curves = [("figure", each) for each in seed_curves(run.curves, metric)] if run.curves else []
+    of = f"{len(run.results)} of {len(run.recipe['seeds'])} seeds"
+    curves = seed_curves(run.curves, metric)
+    more = {
+        "Calibration": sections.calibration({run.name: found.seeds}),
+        "Embeddings": sections.embeddings(found),
+    }
     return page(
         run.name,
-        f"{title}, {len(run.results)} of {len(run.recipe['seeds'])} seeds",
+        f"{word(run.recipe['model'])} on {run.data}, {metric}, {of}",
         {
-            "Scores": _scores(run, found, metric),
+            "Scores": [("remarks", _STATES[run.state]), *_scores(run, found, metric)],
             "Training": [
-                *(("remark", each) for each in run.remarks),
-                *(sections.beside(curves) or [("text", "No epoch has been written down.")]),
+                ("remarks", run.remarks),
+                ("figures", curves),
+                ("text", "" if curves else "No epoch has been written down."),
             ],
             "Classes": sections.classes(found),
-            "Predictions": sections.numbers(found),
-            "Where in the graph": sections.neighbourhoods({run.name: found.seeds})
-            or _no_graph(found),
-            " and ".join(head for head, each in more.items() if each).capitalize(): (
-                sections.beside(calibration + embeddings)
-            ),
-            "Left out": [("remark", each) for each in found.left_out],
+            "Predictions": [("figures", sections.numbers(found))],
+            "Where in the graph": sections.neighbourhoods({run.name: found.seeds}),
+            " and ".join(head for head, each in more.items() if each).capitalize(): [
+                ("figures", [one for each in more.values() for one in each])
+            ],
+            "Left out": [("remarks", found.left_out)],
             "Repeat it": _repeat(run),
         },
     )
 
 
 def _scores(run: History, found: Found, metric: str) -> list[Part]:
-    state = [("remark", _STATES[run.state])] if _STATES[run.state] else []
     if not run.results:
-        return [*state, ("text", "No seed has come to a score yet.")]
+        return [("text", "No seed has come to a score yet.")]
     facts = {
         f"test {metric}": sections.spread(spread([each["test"] for each in run.results])),
         "validation": sections.spread(spread([each["val"] for each in run.results])),
@@ -155,12 +155,12 @@ def _scores(run: History, found: Found, metric: str) -> list[Part]:
     table = Table(f"{metric} at the best epoch by validation, seed by seed", columns, rows)
     now = {each.seed: each.score for each in found.seeds if each.score is not None}
     unlike = [
-        ("remark", f"Seed {each['seed']}: the weights score {figure(now[each['seed']])} on the "
-         f"test part here, and {figure(each['test'])} when they were trained: data, batches of the "
-         "evaluation or the machine are others.")
+        f"Seed {each['seed']}: the weights score {figure(now[each['seed']])} on the test part, and "
+        f"{figure(each['test'])} when they were trained: data, batches of the evaluation or the "
+        "machine are others."
         for each in run.results if abs(now.get(each["seed"], each["test"]) - each["test"]) > 5e-4
     ]  # fmt: skip
-    return [*state, ("facts", facts), ("table", table), *_expected(run), *unlike]
+    return [("facts", facts), ("table", table), *_expected(run), ("remarks", unlike)]
 
 
 def _expected(run: History) -> list[Part]:
@@ -169,22 +169,9 @@ def _expected(run: History) -> list[Part]:
     if expect is None or run.summary is None or run.state != "finished":
         return []
     passed, sentence = verdict({**run.summary, "expect": expect})
-    differs = [
-        ("text", f"Differs from its source: {each}") for each in run.recipe.get("differs", [])
-    ]
-    return [("remark", f"{'Pass' if passed else 'Fail'}: {sentence}"), *differs]
-
-
-def _no_graph(found: Found) -> list[Part]:
-    """Say why nothing is drawn by degree, where answers are."""
-    if not found.seeds:
-        return []
-    unit = found.seeds[0].unit
-    if unit != "nodes":
-        said = f"Scores by degree and homophily are of nodes of one graph, not of {unit}."
-    else:
-        said = "The graph has no edges, so that there is no degree to score by."
-    return [("text", said)]
+    differs = (f"Differs from its source: {each}" for each in run.recipe.get("differs", []))
+    return [("remarks", [f"{'Pass' if passed else 'Fail'}: {sentence}"]),
+            *(("text", each) for each in differs)]  # fmt: skip
 
 
 def _repeat(run: History) -> list[Part]:

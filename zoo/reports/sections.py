@@ -8,6 +8,7 @@ from zoo.config.metrics import figure
 from zoo.datasets.files.labels import FORECASTING, REGRESSION
 from zoo.reports import figures, measures
 from zoo.reports.answers import Answered, Found
+from zoo.reports.figures import Figure
 from zoo.reports.page import Part, Table
 
 TARGETS = 3
@@ -25,11 +26,6 @@ def score(value: float) -> str:
     return "–" if np.isnan(value) else figure(value)
 
 
-def beside(parts: Sequence[Part]) -> list[Part]:
-    """Return parts that stand beside each other where there is room, nothing of nothing."""
-    return [("beside", parts)] if parts else []
-
-
 def classes(found: Found) -> list[Part]:
     """Return the table of classes and the confusion matrix of a run."""
     rows = measures.mean_classes(found.seeds)
@@ -43,34 +39,42 @@ def classes(found: Found) -> list[Part]:
         caption += f": means over {len(found.seeds)} seeds; counts are of all seeds together"
     if rows["without"].any():
         caption += "; where a class is never answered its precision does not exist"
-    table = ("table", Table(caption, ["class", "precision", "recall", "F1", "count"], cells))
+    table = Table(caption, ["class", "precision", "recall", "F1", "count"], cells)
     matrix = measures.confusion(found.seeds)
-    drawn = [("figure", figures.confusion_matrix(*matrix))] if matrix else []
-    return [("beside", [table, *drawn])]
+    return (
+        [("figures", [table, figures.confusion_matrix(*matrix)])] if matrix else [("table", table)]
+    )
 
 
-def calibration(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
+def calibration(series: Mapping[str, Sequence[Answered]]) -> list[Figure]:
     """Return the reliability diagram of runs, if they have probabilities."""
     found = {name: measures.reliability(seeds) for name, seeds in series.items()}
     known = {name: each for name, each in found.items() if each is not None}
-    return [("figure", figures.reliability_diagram(known))] if known else []
+    return [figures.reliability_diagram(known)] if known else []
 
 
 def neighbourhoods(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
-    """Return the score of runs by degree and by homophily of a node."""
+    """Return the score of runs by degree and by homophily of a node, or why there is none."""
+    everyone = [each for seeds in series.values() for each in seeds]
+    if not everyone:
+        return []
+    task, unit = everyone[0].task, everyone[0].unit
     known = {name: seeds for name, seeds in series.items()
              if seeds and all(each.degree is not None for each in seeds)}  # fmt: skip
     if not known:
-        return []
+        if unit != "nodes":
+            said = f"Scores by degree and homophily are of nodes of one graph, not of {unit}."
+        else:
+            said = "The graph has no edges, so that there is no degree to score by."
+        return [("text", said)]
     everyone = [each for seeds in known.values() for each in seeds]
-    measure, note = measures.measure_of(everyone[0].task), _intervals(known)
-    edges = measures.degree_edges(everyone)
+    measure, note = measures.measure_of(task), _intervals(known)
+    edges, said = measures.degree_edges(everyone), ""
     drawn = [figures.binned(
         {name: measures.by_degree(seeds, edges) for name, seeds in known.items()},
         "Error by degree" if measure == measures.ERROR else "Score by degree",
         "neighbours of the node", measure, f"Bins with about as many test nodes each. {note}",
     )]  # fmt: skip
-    said = []
     if all(each.homophily is not None for each in everyone):
         alone = sum(int(np.isnan(each.homophily).sum()) for each in everyone)
         without = f" {alone:,} without such neighbours are left out." if alone else ""
@@ -81,9 +85,8 @@ def neighbourhoods(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
             f"{without} {note}",
         ))  # fmt: skip
     else:
-        task = everyone[0].task
-        said = [("text", f"The homophily of a node is that of one class each, and this is {task}.")]
-    return [("beside", [("figure", each) for each in drawn]), *said]
+        said = f"The homophily of a node is that of one class each, and this is {task}."
+    return [("figures", drawn), ("text", said)]
 
 
 def _intervals(series: Mapping[str, Sequence[Answered]]) -> str:
@@ -96,31 +99,30 @@ def _intervals(series: Mapping[str, Sequence[Answered]]) -> str:
     return f"{how}{below}".strip()
 
 
-def numbers(found: Found) -> list[Part]:
+def numbers(found: Found) -> list[Figure]:
     """Return the figures of predicted numbers, of a regression or of forecasts."""
     seeds = found.seeds
     if not seeds or seeds[0].task not in (REGRESSION, FORECASTING):
         return []
-    if found.horizon is not None:
-        truth = np.concatenate([each.y.numpy().reshape(-1) for each in seeds])
-        said = np.concatenate([each.logits.numpy().reshape(-1) for each in seeds])
-        known = ~np.isnan(truth)
-        drawn = figures.predictions(truth[known], said[known])
-        if found.horizon > 1:
-            ahead = {"": measures.by_step(seeds, found.horizon)}
-            drawn.append(figures.binned(ahead, "Error by how far ahead", "times ahead", "mse",
-                                        "Below each: values."))  # fmt: skip
-    else:
+    if found.horizon is None:
         names = seeds[0].names
-        drawn = [each for place, name in enumerate(names[:TARGETS])
-                 for each in figures.predictions(*measures.pairs_of(seeds, place),
-                                                 name if len(names) > 1 else "")]  # fmt: skip
-    return [("beside", [("figure", each) for each in drawn])]
+        return [each for place, name in enumerate(names[:TARGETS])
+                for each in figures.predictions(*measures.pairs_of(seeds, place),
+                                                name if len(names) > 1 else "")]  # fmt: skip
+    truth = np.concatenate([each.y.numpy().reshape(-1) for each in seeds])
+    said = np.concatenate([each.logits.numpy().reshape(-1) for each in seeds])
+    known = ~np.isnan(truth)
+    drawn = figures.predictions(truth[known], said[known])
+    if found.horizon > 1:
+        ahead = {"": measures.by_step(seeds, found.horizon)}
+        note = "Below each: values."
+        drawn.append(figures.binned(ahead, "Error by how far ahead", "times ahead", "mse", note))
+    return drawn
 
 
-def embeddings(found: Found) -> list[Part]:
+def embeddings(found: Found) -> list[Figure]:
     """Return the picture of embeddings, if there is one."""
     if found.embedded is None:
         return []
     first = found.seeds[0]
-    return [("figure", figures.embedding(found.embedded, first.task, first.names, first.unit))]
+    return [figures.embedding(found.embedded, first.task, first.names, first.unit)]
