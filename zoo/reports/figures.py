@@ -17,12 +17,12 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from zoo.datasets.files.labels import MULTILABEL, REGRESSION
 from zoo.errors import printable
 from zoo.reports.answers import Embedded
 from zoo.reports.history import END, ENDED, INTERRUPTED, PATIENCE, TRAINING, Curve
 from zoo.reports.measures import Bin, Reliability
 from zoo.reports.page import COLORS, Table, number
+from zoo.tasks.labels import MULTILABEL, REGRESSION
 
 WIDTH = 400
 """Units of a drawing from left to right: one is a pixel on a narrow screen."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zoo.config.metrics import figure
-from zoo.datasets.files.labels import FORECASTING, REGRESSION
+from zoo.config.scores import figure
 from zoo.reports import figures, measures
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import Figure
 from zoo.reports.page import Part, Table
+from zoo.tasks.labels import FORECASTING, REGRESSION
 
 TARGETS = 3
 """Targets of a regression that are drawn at most."""

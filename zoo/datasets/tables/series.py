@@ -19,13 +19,13 @@ from zoo.datasets.files.graph_arrays import (
     check_weights,
     refuse_idle,
 )
-from zoo.datasets.files.labels import alike
 from zoo.datasets.tables.cells import decoded
 from zoo.datasets.tables.frames import Decimal, Written, header, is_text, need, read_table
 from zoo.datasets.tables.tables import id_array, join, read_edges
 from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
+from zoo.tasks.labels import alike
 
 if TYPE_CHECKING:
     import pyarrow
