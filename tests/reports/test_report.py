@@ -286,6 +286,14 @@ def test_predictions_are_those_of_the_weights(tmp_path):
     assert sum(int(row[1]) for row in page.table("Residuals")) == len(test)
 
 
+def test_scores_are_of_the_metric_of_the_training(place, tmp_path):
+    train = {"epochs": 5, "metric": "macro-f1"}
+    said = zoo.run_recipe(recipe(place["data"], train=train, seeds=[0]), runs=tmp_path)
+    page = Page(write_report(said["folder"]))
+    assert "the weights score" not in page.text and "test macro-f1" in page.text
+    assert page.tables["Score by degree"][0][2] == "macro-f1"
+
+
 def stop():
     raise KeyboardInterrupt
 

@@ -22,7 +22,7 @@ from zoo.reports.answers import Embedded
 from zoo.reports.history import END, ENDED, INTERRUPTED, PATIENCE, TRAINING, Curve
 from zoo.reports.measures import Bin, Reliability
 from zoo.reports.page import COLORS, Table, number
-from zoo.tasks.labels import MULTILABEL, REGRESSION
+from zoo.tasks.task import Task
 
 WIDTH = 400
 """Units of a drawing from left to right: one is a pixel on a narrow screen."""
@@ -300,7 +300,7 @@ def _confusions(names: Sequence[str], counts: np.ndarray) -> list[str]:
 
 
 @_drawn
-def embedding(found: Embedded, task: str, names: Sequence[str], unit: str) -> Figure:
+def embedding(found: Embedded, task: Task, names: Sequence[str], unit: str) -> Figure:
     """Return the picture of embeddings in two dimensions, coloured and shaped by class."""
     groups, titles = _groups(found.y, task, names)
     low, high = np.percentile(found.points, [2, 98], axis=0)
@@ -330,11 +330,11 @@ def embedding(found: Embedded, task: str, names: Sequence[str], unit: str) -> Fi
     return _finished(axes, "Embedding", note, columns, rows)
 
 
-def _groups(y: np.ndarray, task: str, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+def _groups(y: np.ndarray, task: Task, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """Return the group of each row, -1 of others, and what groups are called."""
-    if task == MULTILABEL or (task == REGRESSION and y.ndim == 2 and y.shape[1] > 1):
+    if task.kind == "targets" or y.size > len(y):
         return np.full(len(y), -1), []
-    if task == REGRESSION:
+    if task.kind == "numbers":
         y = y.reshape(-1)
         ends = np.unique(np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
         cuts = [number(each) for each in ends]
@@ -395,11 +395,11 @@ def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure:
         axes.vlines(x, low, high, color=color, lw=2)
         axes.plot(x, score, _mark(index), color=color, ms=8.5, mec=_CARD, mew=0.7, clip_on=False,
                   label=name if many else None)  # fmt: skip
-    low, high = axes.get_ylim()
-    if measure in ("accuracy", "roc-auc"):
-        axes.set_ylim(max(0, low), min(1, high))
-    elif all(each.score is None or each.score >= 0 for own in series.values() for each in own):
-        axes.set_ylim(max(0, low))
+    known = [value for own in series.values() for each in own for value in each[2:]
+             if value is not None]  # fmt: skip
+    low, high = axes.get_ylim()  # which does not pass 0 or 1 where no score does
+    axes.set_ylim(max(0, low) if min(known, default=0) >= 0 else low,
+                  min(1, high) if max(known, default=0) <= 1 else high)  # fmt: skip
     rows = [[each.name, *([name] if many else []), *each[1:]]
             for name, own in series.items() for each in own]  # fmt: skip
     columns = [label, *(["run"] if many else []), "count", measure, "from", "to"]

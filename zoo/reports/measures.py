@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from zoo.inference.predict import OF_CLASSES, per_class, probabilities
+from zoo.inference.predict import per_class
 from zoo.reports.answers import Answered, score_of
-from zoo.tasks.labels import ACCURACY, MULTILABEL, REGRESSION
-from zoo.tasks.task import TASKS
+from zoo.tasks.labels import ACCURACY, REGRESSION
+from zoo.tasks.task import Task
 
 BINS = 10
 """Bins of a reliability diagram, of equal width."""
@@ -62,7 +62,7 @@ def mean_classes(seeds: Sequence[Answered]) -> pd.DataFrame | None:
 
     Each row also says how many scores there are not, as `without`.
     """
-    tables = [per_class(each.task, each.logits, each.y, each.names) for each in seeds]
+    tables = [per_class(each.task.name, each.logits, each.y, each.names) for each in seeds]
     if not tables or tables[0] is None:
         return None
     kinds = dict.fromkeys(("precision", "recall", "f1"), float)
@@ -77,13 +77,13 @@ def confusion(seeds: Sequence[Answered], most: int = 20) -> tuple[list[str], np.
 
     Of more classes the most frequent stay, and the last row and column are all others.
     """
-    if not seeds or seeds[0].task not in OF_CLASSES:
+    if not seeds or seeds[0].task.kind not in ("classes", "binary"):
         return None
     from sklearn.metrics import confusion_matrix
 
     names, size = seeds[0].names, len(seeds[0].names)
     truth = np.concatenate([each.y.numpy() for each in seeds])
-    said = [probabilities(each.task, each.logits).argmax(axis=1) for each in seeds]
+    said = [each.task.probabilities(each.logits).argmax(dim=1).numpy() for each in seeds]
     counts = confusion_matrix(truth, np.concatenate(said), labels=range(size))
     if size <= most:
         return names, counts
@@ -100,7 +100,7 @@ def reliability(seeds: Sequence[Answered]) -> Reliability | None:
     The expected calibration error is the mean distance of the two over bins, by their counts
     (Guo et al., arXiv 1706.04599, equation 3).
     """
-    if not seeds or seeds[0].task not in (*OF_CLASSES, MULTILABEL):
+    if not seeds or seeds[0].task.kind not in ("classes", "binary", "targets"):
         return None
     said = pd.concat([_said(each) for each in seeds], keys=range(len(seeds)), names=["seed"])
     edges = np.arange(BINS + 1) / BINS
@@ -114,8 +114,8 @@ def reliability(seeds: Sequence[Answered]) -> Reliability | None:
 
 def _said(each: Answered) -> pd.DataFrame:
     """Return probabilities, and whether what they are of is so."""
-    values, y = probabilities(each.task, each.logits, each.loss).astype(float), each.y.numpy()
-    if each.task == MULTILABEL:
+    values, y = each.task.probabilities(each.logits).double().numpy(), each.y.numpy()
+    if each.task.kind == "targets":
         known = ~np.isnan(y)
         confidence, right = values[known], y[known] == 1
     else:
@@ -153,9 +153,9 @@ def by_homophily(seeds: Sequence[Answered]) -> list[Bin]:
     return _by(places, SHARES, seeds)
 
 
-def measure_of(task: str) -> str:
+def measure_of(task: Task) -> str:
     """Return what the score of some nodes is called: the metric of their task, or its like."""
-    return ERROR if task == REGRESSION else TASKS[task]().metric_name
+    return ERROR if task.name == REGRESSION else task.metric_name
 
 
 def _by(places: list[np.ndarray], names: Sequence[str], seeds: Sequence[Answered]) -> list[Bin]:
@@ -189,7 +189,7 @@ def _bin(name: str, parts: list[Answered]) -> Bin:
 def _score(each: Answered) -> float | None:
     if len(each.y) == 0:
         return None
-    if each.task == REGRESSION:
+    if each.task.name == REGRESSION:
         y = each.y.double().reshape(len(each.y), -1)
         error = (each.logits.double() - y).abs().nanmean().item()
         return error

@@ -153,7 +153,8 @@ def _scores(run: History, found: Found, metric: str) -> list[Part]:
     ]  # fmt: skip
     columns = ["seed", "train", "validation", "test", "best epoch", "epochs", "stopped by"]
     table = Table(f"{metric} at the best epoch by validation, seed by seed", columns, rows)
-    now = {each.seed: each.score for each in found.seeds if each.score is not None}
+    now = {each.seed: each.score for each in found.seeds
+           if each.score is not None and each.task.metric_name == metric}  # fmt: skip
     unlike = [
         f"Seed {each['seed']}: the weights score {figure(now[each['seed']])} on the test part, and "
         f"{figure(each['test'])} when they were trained: data, batches of the evaluation or the "

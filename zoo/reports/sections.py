@@ -9,7 +9,6 @@ from zoo.reports import figures, measures
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import Figure
 from zoo.reports.page import Part, Table
-from zoo.tasks.labels import FORECASTING, REGRESSION
 
 TARGETS = 3
 """Targets of a regression that are drawn at most."""
@@ -85,7 +84,7 @@ def neighbourhoods(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
             f"{without} {note}",
         ))  # fmt: skip
     else:
-        said = f"The homophily of a node is that of one class each, and this is {task}."
+        said = f"The homophily of a node is that of one class each, and this is {task.name}."
     return [("figures", drawn), ("text", said)]
 
 
@@ -102,7 +101,7 @@ def _intervals(series: Mapping[str, Sequence[Answered]]) -> str:
 def numbers(found: Found) -> list[Figure]:
     """Return the figures of predicted numbers, of a regression or of forecasts."""
     seeds = found.seeds
-    if not seeds or seeds[0].task not in (REGRESSION, FORECASTING):
+    if not seeds or seeds[0].task.kind != "numbers":
         return []
     if found.horizon is None:
         names = seeds[0].names

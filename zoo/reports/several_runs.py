@@ -65,7 +65,7 @@ def _alike(
 
     def kind(name: str) -> tuple:
         seeds = answered[name]
-        return word(series[name].recipe["dataset"]), seeds[0].task, tuple(seeds[0].names)
+        return word(series[name].recipe["dataset"]), seeds[0].task.name, tuple(seeds[0].names)
 
     return {
         name: seeds
