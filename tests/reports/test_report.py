@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib
 import networkx
@@ -177,6 +179,8 @@ def test_the_page_has_one_heading_and_every_figure_a_name(page):
     names = [given["id"] for _, given in page.tags if "id" in given]
     assert len(set(names)) == len(names)
     assert {each["aria-label"] for each in drawn} <= set(page.tables)
+    for each in re.findall("<svg viewBox.*?</svg>", page.source, re.DOTALL):
+        ElementTree.fromstring(each.replace("<svg", '<svg xmlns:xlink="x"', 1))
     told = {given["scope"] for tag, given in page.tags if tag == "th"}
     assert told == {"row", "col"}
 

@@ -141,21 +141,26 @@ def _finished(
         figure.set_figheight(figure.get_figheight() + 18 * -(-len(names) // ncols) / 72)
         figure.legend([handles[each] for each in order], [names[each] for each in order],
                       loc="outside lower left", ncols=ncols)  # fmt: skip
+    return Figure(title, svg(figure, title), note, Table(title, columns, rows))
+
+
+def svg(figure: matplotlib.figure.Figure, title: str) -> Markup:
+    """Return a figure as an element of a page, in fonts and colours of the page."""
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": title}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a browser has the letters that are not in matplotlib
         figure.savefig(out, format="svg")
     inside = out.getvalue().partition("</defs>")[2].rpartition("</svg>")[0]
-    drawing = Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, 72 * figure.get_figheight(), title, Markup(re.sub("<[^>]*>", _of_page, inside))
+    inside = re.sub("<[^>]*>", _of_page, re.sub(r">\s+<", "><", inside))
+    return Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
+        *(72 * figure.get_size_inches()), title, Markup(inside)
     )
-    return Figure(title, drawing, note, Table(title, columns, rows))
 
 
 def _of_page(tag: re.Match) -> str:
     """Return a tag of matplotlib, short and in the colours of the page; `said: ` is a tooltip."""
-    if found := re.match('<g id="(said: )?(.*)"', tag[0], re.DOTALL):
-        return f"<g><title>{found[2]}</title>" if found[1] else "<g>"
+    if found := re.match('<g id="(said: )?(.*)"(/?>)', tag[0], re.DOTALL):
+        return f"<g><title>{found[2]}</title>" if found[1] else f"<g{found[3]}"
     text = re.sub(r"(\.\d\d)\d+", r"\1", " ".join(tag[0].split()))
     for name, (light, _) in COLORS.items():
         text = text.replace(light, f"var(--{name})")
@@ -349,7 +354,9 @@ def _groups(y: np.ndarray, task: Task, names: Sequence[str]) -> tuple[np.ndarray
 
 @_drawn
 def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Figure]:
-    """Return predicted against true, and the residuals, of numbers (n,) and (n,)."""
+    """Return predicted against true, and the residuals, of numbers (n,) and (n,); none of none."""
+    if len(truth) == 0:
+        return []
     of = f" of {name}" if name else ""
     drawn = np.random.default_rng(0).permutation(len(truth))[:POINTS]
     residuals = found.astype(float) - truth
