@@ -201,7 +201,7 @@ def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]
 
     The place of a name among `names` says which colour it has.
     """
-    values = pd.concat([frame.stack() for frame in frames.values()])
+    values = np.concatenate([frame.to_numpy().ravel() for frame in frames.values()])
     log = label == "loss" and 0 < 50 * values.min() < values.max()
     axes = _axes("epoch", f"{label} (logarithmic)" if log else label, log=log)
     for name, frame in frames.items():
