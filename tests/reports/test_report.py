@@ -296,6 +296,10 @@ def test_scores_are_of_the_metric_of_the_training(place, tmp_path):
     page = Page(write_report(said["folder"]))
     assert "the weights score" not in page.text and "test macro-f1" in page.text
     assert page.tables["Score by degree"][0][2] == "macro-f1"
+    train = {"epochs": 1, "metric": "mae", "batching": "snapshots"}
+    page = Page(write_report(trained(tmp_path, series(tmp_path), "gru", train=train, seeds=[0])))
+    assert "the weights score" not in page.text
+    assert page.tables["Error by how far ahead"][0][2] == "mae"
 
 
 def stop():

@@ -18,7 +18,7 @@ from zoo.inference.predict import Answers, answers, embed, labelled, names_of, t
 from zoo.inference.training_data import class_names, of_training
 from zoo.registry import Model
 from zoo.reports.history import History
-from zoo.tasks.labels import FORECASTING, MULTILABEL, REGRESSION, TRANSLATION
+from zoo.tasks.labels import FORECASTING, TRANSLATION
 from zoo.tasks.task import Task
 from zoo.weights.create import restore
 from zoo.weights.folder import read_folder
@@ -191,7 +191,7 @@ def _neighbourhood(
     degree = degrees(data.graph)[rows].long() - 1  # itself
     if not degree.any():
         return None, None
-    if data.task in (MULTILABEL, REGRESSION):
+    if found.task.kind not in ("classes", "binary"):
         return degree.numpy(), None
     tails, tips = data.graph.edges()
     known = (tails != tips) & (data.y[tails] >= 0) & (data.y[tips] >= 0)

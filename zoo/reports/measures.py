@@ -191,8 +191,7 @@ def _score(each: Answered) -> float | None:
         return None
     if each.task.name == REGRESSION:
         y = each.y.double().reshape(len(each.y), -1)
-        error = (each.logits.double() - y).abs().nanmean().item()
-        return error
+        return (each.logits.double() - y).abs().nanmean().item()
     return score_of(each.task, each.logits, each.y)
 
 
@@ -205,7 +204,7 @@ def pairs_of(seeds: Sequence[Answered], target: int = 0) -> tuple[np.ndarray, np
 
 
 def by_step(seeds: Sequence[Answered], horizon: int) -> list[Bin]:
-    """Return the mean squared error of forecasts by how many times ahead they are."""
+    """Return the score of forecasts by how many times ahead they are."""
     found = []
     for step in range(horizon):
         parts = [each._replace(logits=each.logits[:, step::horizon], y=each.y[:, step::horizon])

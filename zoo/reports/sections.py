@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zoo.config.scores import figure
+from zoo.config.scores import figure, is_lower
 from zoo.reports import figures, measures
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import Figure
@@ -113,9 +113,10 @@ def numbers(found: Found) -> list[Figure]:
     known = ~np.isnan(truth)
     drawn = figures.predictions(truth[known], said[known])
     if found.horizon > 1:
-        ahead = {"": measures.by_step(seeds, found.horizon)}
+        ahead, measure = measures.by_step(seeds, found.horizon), seeds[0].task.metric_name
+        title = f"{'Error' if is_lower(measure) else 'Score'} by how far ahead"
         note = "Below each: values."
-        drawn.append(figures.binned(ahead, "Error by how far ahead", "times ahead", "mse", note))
+        drawn.append(figures.binned({"": ahead}, title, "times ahead", measure, note))
     return drawn
 
 
