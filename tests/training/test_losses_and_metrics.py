@@ -119,7 +119,7 @@ def test_training_stops_on_the_loss_of_validation(on):
 def test_every_loss_of_classes_learns(on, batching):
     for loss in ("focal", "margin", "one-hot", {"name": "focal", "gamma": 0.5}):
         found, seen, _ = trained(on, loss=loss, class_weights="balanced", batching=batching)
-        assert seen[-1].loss < seen[0].loss and found.train > 0.75
+        assert seen[-1].loss < seen[0].loss and seen[-1].train > 0.8
 
 
 def test_numbers_are_learnt_by_other_losses_and_measured_by_other_metrics(data):
