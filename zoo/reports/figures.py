@@ -134,7 +134,7 @@ def _finished(
     """Return the figure of axes, with a legend below of what has a label, row by row."""
     figure = axes.figure
     handles, names = axes.get_legend_handles_labels()
-    names = [_shown(name, 44) for name in names]
+    names = [_shown(name, 48) for name in names]
     if names:
         ncols = max(1, WIDTH // (41 + 8 * max(map(len, names))))
         order = [each for first in range(ncols) for each in range(first, len(names), ncols)]
@@ -168,9 +168,10 @@ def _of_page(tag: re.Match) -> str:
 
 
 def _shown(name: str, letters: int) -> str:
-    """Return a name in one line and not too long."""
+    """Return a name in one line and not too long: both ends, which tell names apart."""
     name = printable(" ".join(name.split()))
-    return name if len(name) <= letters else f"{name[: letters - 1]}…"
+    half = letters // 2
+    return name if len(name) <= letters else f"{name[:half]}…{name[half + 1 - letters :]}"
 
 
 def _color(index: int) -> str:
@@ -206,10 +207,14 @@ def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]
     axes = _axes("epoch", f"{label} (logarithmic)" if log else label, log=log)
     for name, frame in frames.items():
         index, frame = names.index(name), _thinned(frame, _CURVE)
-        axes.plot(frame.mean(axis=1), color=_color(index), ls=_dash(index), label=name)
+        axes.plot(frame.mean(axis=1), marker="o" if len(frame) == 1 else None, label=name,
+                  color=_color(index), ls=_dash(index))  # fmt: skip
         if frame.shape[1] > 1:
             axes.fill_between(frame.index, frame.min(axis=1), frame.max(axis=1),
                               color=_color(index), alpha=0.18, lw=0)  # fmt: skip
+    if log and values.max() > 200 * values.min():
+        axes.yaxis.get_major_locator().set_params(subs=(1,))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlim(left=0)
     means = pd.DataFrame({name: frame.mean(axis=1) for name, frame in frames.items()})
     rows = _thinned(means.sort_index(), _ROWS).itertuples(name=None)
@@ -361,8 +366,8 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
     drawn = np.random.default_rng(0).permutation(len(truth))[:POINTS]
     residuals = found.astype(float) - truth
     axes = _axes("true", "predicted", height=360)
-    axes.axline((truth[0], truth[0]), slope=1, **_IDEAL)
     axes.plot(truth[drawn], found[drawn], "o", color=_color(0), **_POINT)
+    axes.axline((truth[0], truth[0]), slope=1, **_IDEAL)
     both = np.concatenate([truth, found])
     room = 0.04 * np.ptp(both) or 1.0
     ends = both.min() - room, both.max() + room
@@ -392,8 +397,10 @@ def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure:
     """Return the figure of scores in bins, a mark with its interval for each bin of each series."""
     bins, many = next(iter(series.values())), len(series) > 1
     axes = _axes(label, measure)
-    axes.set_xticks(range(len(bins)), [each.name if many else f"{each.name}\n{each.count:,}"
-                                       for each in bins])  # fmt: skip
+    ticks = [each.name if many else f"{each.name}\n{each.count:,}" for each in bins]
+    longest = max(len(line) for tick in ticks for line in tick.split("\n"))
+    turned = 8 * longest * len(bins) > WIDTH - 30
+    axes.set_xticks(range(len(bins)), ticks, rotation=90 if turned else 0)
     axes.set_xlim(-0.5, len(bins) - 0.5)
     for index, (name, own) in enumerate(series.items()):
         shift = 0.5 * (index / (len(series) - 1) - 0.5) if many else 0
@@ -429,8 +436,9 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
         axes.plot(known["confidence"], known["right"], mark, ls=_dash(index), color=color, ms=8,
                   mew=0.7, mec=_CARD, clip_on=False,
                   label=None if alone else f"{name}: {mean}")  # fmt: skip
-        axes.plot(few["confidence"], few["right"], mark, color=color, ms=8, mew=1.5, mfc=_CARD,
-                  clip_on=False)  # fmt: skip
+        if len(few):
+            axes.plot(few["confidence"], few["right"], mark, color=color, ms=8, mew=1.5, mfc=_CARD,
+                      clip_on=False)  # fmt: skip
         rows += [[f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([] if alone else [name]), *own]
                  for low, *own in found.bins.itertuples(name=None)]  # fmt: skip
     error = "Beside the names: expected calibration error."
