@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,7 +80,11 @@ def _run(rank: int, folder: str, processes: int, call: Callable, arguments: tupl
         os.dup2(printed, 1)
         os.dup2(printed, 2)
     signal.signal(signal.SIGINT, _interrupt)
-    call(*arguments)
+    try:
+        call(*arguments)
+    except Exception:  # torch would keep it from us where another process has ended before
+        traceback.print_exc()
+        sys.exit(1)
 
 
 def _printed(folder: Path, rank: int) -> Path:
@@ -127,7 +132,7 @@ def _answer(context: ProcessContext, ended: ProcessExitedException, folder: Path
         advice = _how_to_go_on(folder, len(codes))
         raise ZooError(f"the processes of this run have lost each other. {advice}")
     rank = ended.error_index if ended.error_index in failed else failed[0]
-    if rank > 0:
+    if codes[rank] != codes[0]:  # the first has not failed in the same way, and said so
         sys.stderr.write(_printed(folder, rank).read_text(errors="replace"))
     return codes[rank]
 
