@@ -11,7 +11,7 @@ from zoo.config.recipe import SAID, word
 from zoo.config.scores import beside, gain, is_lower, signed, spread
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
-from zoo.reports.figures import run_curves
+from zoo.reports.figures import curves
 from zoo.reports.history import History
 from zoo.reports.page import Part, Table, page
 
@@ -23,7 +23,7 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
     answered = {name: each.seeds for name, each in zip(names, found, strict=True) if each.seeds}
     alike = _alike(series, answered)
     metrics = sorted({each.metric for each in runs if each.metric})
-    curves = {name: each.curves for name, each in series.items() if each.curves}
+    epochs = {name: each.curves for name, each in series.items() if each.curves}
     left_out = [f"{name}: {said}" for name, each in zip(names, found, strict=True)
                 for said in each.left_out]  # fmt: skip
     if len(alike) < len(answered):
@@ -37,7 +37,7 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
         {
             "Scores": _scores(series, metrics),
             "What differs": _differences(series),
-            "Training": [("figures", run_curves(curves, " / ".join(metrics)))],
+            "Training": [("figures", curves(epochs, " / ".join(metrics), " of the runs"))],
             "Classes": _classes(alike),
             "Calibration": [("figures", sections.calibration(alike))],
             "Where in the graph": sections.neighbourhoods(alike),
