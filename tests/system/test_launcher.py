@@ -27,7 +27,7 @@ def rank(here, does):
     if own == 1 and does == "failed":
         time.sleep(0.3)
         raise RuntimeError(f"what went wrong on {os.environ['GLOO_SOCKET_IFNAME']}")
-    time.sleep(60 if does == "sleep" else 0.0)
+    time.sleep(60 if does in ("sleep", "killed") else 0.0)
     sys.exit(0 if does == "sleep" else process_group.LOST)
 
 
@@ -36,11 +36,13 @@ def patience(monkeypatch):
     monkeypatch.setattr(launcher, "GRACE", 2.0)
 
 
-def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch):
+def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launcher, "GRACE", 0.5)  # the other has to be ended
     told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine --processes 2`"
     with pytest.raises(ZooError, match=told):
         launch(2, rank, tmp_path, "killed")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("written", [False, True])
