@@ -93,7 +93,7 @@ def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     begun = begin(tmp_path)
     pids = started(begun, tmp_path)
     begun.send_signal(number)
-    assert begun.wait(timeout=20) == (-9 if number == signal.SIGKILL else 128 + number)
+    assert begun.wait(timeout=60) == (-9 if number == signal.SIGKILL else 128 + number)
     until(lambda: not any(map(alive, pids)))
     assert len(list(tmp_path.glob("zoo-*"))) == (number == signal.SIGKILL)
 
@@ -105,7 +105,7 @@ def test_ctrl_c_interrupts_each_once(twice, tmp_path):
     pids = started(begun, tmp_path)
     for each in (*(pids if twice else ()), begun.pid):
         os.kill(each, signal.SIGINT)
-    assert begun.wait(timeout=20) == 0 and not any(map(alive, pids))
+    assert begun.wait(timeout=60) == 0 and not any(map(alive, pids))
 
 
 def begin(place, **how):
@@ -127,7 +127,7 @@ def hear_ctrl_c():
 
 
 def until(done):
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 180  # on a busy machine
     while not done():
         assert time.monotonic() < limit
         time.sleep(0.02)
