@@ -2,20 +2,21 @@
 
 import gc
 import weakref
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional
+from twins import assert_twins
 
 import zoo
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs import spmm
+from zoo.graphs import naive, spmm
 from zoo.graphs.adjacency import degrees, walks
 from zoo.graphs.spmm import (
     edge_dot,
     edge_softmax,
-    edge_sum,
     neighbour_sum,
     weighted_sum,
 )
@@ -91,15 +92,6 @@ def dense_attention(module, graph, x):
     return torch.stack(rows), alpha
 
 
-def assert_twins(fast, slow, inputs):
-    weight = torch.randn_like(slow())
-    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
-    ours = torch.autograd.grad((fast() * weight).sum(), inputs)
-    theirs = torch.autograd.grad((slow() * weight).sum(), inputs)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize("fast,slow", [(gcn, dense_gcn), (mean, dense_mean)])
 @pytest.mark.parametrize("seed", range(3))
@@ -139,36 +131,29 @@ def test_graph_attention_equals_loops(backend, dim, heads, loops):
 
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize("edges", [20, 200])  # 200 are more than there are pairs of nodes
-def test_edge_kernels_equal_loops_over_edges(backend, loops, edges):
+def test_edge_kernels_equal_their_twins(backend, loops, edges):
     graph = random_graph(edges=edges, loops=loops)
-    tails, tips = (each.tolist() for each in graph.edges())
-    edges = list(zip(tails, tips, strict=True))
     a, b = torch.randn(2, 9, 3, 4, dtype=torch.double).requires_grad_()
-    w = torch.randn(len(edges), 3, dtype=torch.double, requires_grad=True)
+    w = torch.randn(graph.num_edges(), 3, dtype=torch.double, requires_grad=True)
+    for name, given in {
+        "neighbour_sum": [a],
+        "weighted_sum": [a, w],
+        "edge_sum": [a[..., 0], b[..., 0]],
+        "edge_dot": [a, b],
+        "edge_softmax": [w],
+    }.items():
+        twins = (partial(getattr(each, name), graph, *given) for each in (spmm, naive))
+        assert_twins(*twins, given, second=True)
 
-    def slow_weighted_sum():
-        out = [torch.zeros(3, 4, dtype=torch.double)] * 9
-        for (u, v), weight in zip(edges, w, strict=True):
-            out[v] = out[v] + weight[:, None] * a[u]
-        return torch.stack(out)
 
-    def slow_softmax():
-        into = [torch.stack([w[i] for i, t in enumerate(tips) if t == v]).exp().sum(0)
-                for v in tips]  # fmt: skip
-        return w.exp() / torch.stack(into)
-
-    assert_twins(
-        lambda: edge_sum(graph, a[..., 0], b[..., 0]),
-        lambda: torch.stack([a[u, :, 0] + b[v, :, 0] for u, v in edges]),
-        [a, b],
-    )
-    assert_twins(
-        lambda: edge_dot(graph, a, b),
-        lambda: torch.stack([(a[u] * b[v]).sum(-1) for u, v in edges]),
-        [a, b],
-    )
-    assert_twins(lambda: weighted_sum(graph, a, w), slow_weighted_sum, [a, w])
-    assert_twins(lambda: edge_softmax(graph, w), slow_softmax, [w])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sums_of_messages_equal_their_twin(backend, weighted):
+    graph, shapes = random_graph(loops=True), [(9, 4), (29, 3), (4, 3), (4,), (29,)]
+    given = [torch.randn(each, dtype=torch.double, requires_grad=True) for each in shapes]
+    asked = given if weighted else given[:-1]
+    inputs = given if weighted else [*asked, None]
+    twins = (partial(each.message_sum, graph, *inputs) for each in (spmm, naive))
+    assert_twins(*twins, asked, second=True)
 
 
 def test_nothing_is_kept_per_edge_and_feature(backend):
