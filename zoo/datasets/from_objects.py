@@ -33,10 +33,9 @@ from zoo.datasets.files.saved_graphs import (
     unpacked,
 )
 from zoo.datasets.samples import Samples
-from zoo.datasets.tables.feature_columns import Numbers
+from zoo.datasets.tables.columns import Columns, Names, Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.split_columns import without_split
-from zoo.datasets.tables.tables import Columns, Names
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 

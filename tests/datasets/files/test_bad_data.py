@@ -143,7 +143,6 @@ BAD = {
     "semicolons": (tables(NODES.replace(",", ";")), ["separator: ';'"]),
     "tabs": (tables(NODES.replace(",", "\t")), ["separator: tab"]),
     "lines between cells": (tables(NODES.replace(",", "|")), ["separator: '|'"]),
-    "line ends of old Macs": (tables(NODES.replace("\n", "\r")), ["nodes.csv", "old Macs"]),
     "a packed table": (file("nodes.csv.gz", gzip.compress(NODES.encode())), ["gzip", "unpack it"]),
     "a column twice": (tables(NODES.replace("score", "age")), ["'age'", "rename"]),
     "a row too long": (tables(NODES + "eve,1,1,dog,5\n"), ["Row #6", "Expected 4"]),

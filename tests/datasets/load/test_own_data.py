@@ -16,7 +16,6 @@ from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.datasets.load.check import check_graph
-from zoo.datasets.tables.cells import decoded
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
@@ -271,10 +270,11 @@ def test_parquet_as_polars_writes_it(text, tmp_path):
         load_graph(tmp_path, vectors="v")
 
 
-def test_pyarrow_15_knows_no_views_of_text(monkeypatch):
-    monkeypatch.delattr(pyarrow.types, "is_string_view", raising=False)
-    column = pyarrow.chunked_array([["a", "b"]])
-    assert decoded(column) is column
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_line_ends_of_other_systems(end, tmp_path):
+    for path in write_tables(tmp_path / "mine").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", end.encode()))
+    is_the_graph(load_graph(tmp_path / "mine", **RAW))
 
 
 # Files of other programs

@@ -28,10 +28,10 @@ from zoo.datasets.mapped.reader import read_whole
 from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.tables.feature_columns import Numbers
-from zoo.datasets.tables.frames import Written
+from zoo.datasets.tables.columns import Columns, Names, Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
-from zoo.datasets.tables.tables import Columns, Names, read_node_table, read_tables
+from zoo.datasets.tables.read import Written
+from zoo.datasets.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 

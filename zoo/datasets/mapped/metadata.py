@@ -27,7 +27,7 @@ from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.labels import METRICS, MOST_CLASSES
 from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
-from zoo.datasets.tables.frames import SUFFIXES
+from zoo.datasets.tables.read import SUFFIXES
 from zoo.errors import ZooError
 from zoo.system.files import is_draft
 

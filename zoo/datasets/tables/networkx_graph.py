@@ -11,7 +11,9 @@ import numpy as np
 
 from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, array_of
 from zoo.datasets.files.objects import described
-from zoo.datasets.tables.tables import OF_TEXT, Columns, listed, node_arrays
+from zoo.datasets.tables.columns import OF_TEXT, Columns, listed
+from zoo.datasets.tables.read import frame_of
+from zoo.datasets.tables.tables import node_arrays
 from zoo.errors import ZooError, brief, suggestion
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def from_networkx(
     table = pyarrow.table(columns) if columns else pyarrow.table({"": pyarrow.nulls(len(rows))})
     choice = _of_spread(choice, names, {name: [*own] for name, own in spread.items()})
     choice = dataclasses.replace(choice, id=None, columns=choice.columns if columns else [])
-    arrays = node_arrays(table, choice, "the nodes")
+    arrays = node_arrays(frame_of(table), choice, "the nodes")
     places = {node: place for place, node in enumerate(nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
     form = None if graph.is_directed() else "undirected"

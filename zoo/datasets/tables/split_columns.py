@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.tables.cells import decoded, numbers, texts
-from zoo.datasets.tables.frames import is_list
+from zoo.datasets.tables.cells import held, numbers, texts
+from zoo.datasets.tables.read import frame_of
 from zoo.errors import ZooError, brief, suggestion
 
 if TYPE_CHECKING:
-    import pyarrow
+    from pandas import DataFrame, Series
 
 Masks = dict[str, np.ndarray]  # of each part (S, N) bool
 
@@ -64,7 +64,7 @@ def mask_names(names: Iterable[str], named: Collection[str]) -> dict[str, MaskNa
 
 
 def read_split(
-    columns: Mapping[str, "pyarrow.ChunkedArray"],
+    columns: "DataFrame",
     split: str | None,
     masks: Mapping[str, MaskName],
     where: str,
@@ -77,7 +77,7 @@ def read_split(
     holds nothing but true and false, or 1 and 0, and the other parts have one too.
 
     Args:
-        columns: by name; those of the split at least.
+        columns: those of the split at least.
         split: the column that has the words train, val and test; None: there is none.
         masks: the columns that are called like masks, of `mask_names`.
         where: what the table is called in errors.
@@ -131,18 +131,17 @@ def without_split(features: Any, masks: Any, feature_names: Any) -> tuple[Any, A
     split, found = "split" if "split" in names else None, mask_names(names, ())
     if split is None and not found:
         return features, masks
-    columns = {}
-    for name in [*found, *([split] if split else [])]:
-        own = features[name]
-        own = own.to_arrow() if hasattr(own, "to_arrow") else pyarrow.array(own, from_pandas=True)
-        columns[name] = pyarrow.chunked_array([own]) if isinstance(own, pyarrow.Array) else own
+    own = {name: features[name] for name in (*found, *([split] if split else []))}
+    arrow = {name: each.to_arrow() if hasattr(each, "to_arrow")
+             else pyarrow.array(each, from_pandas=True) for name, each in own.items()}  # fmt: skip
+    columns = frame_of(pyarrow.table(arrow))
     read = read_split(columns, split, found, "features", needed=masks is None)
     if not read.columns:
         return features, masks
     return features[[each for each in names if each not in read.columns]], masks or read.masks
 
 
-def _by_words(column: "pyarrow.ChunkedArray", name: str, where: str) -> Masks:
+def _by_words(column: "Series", name: str, where: str) -> Masks:
     """Return what a column of words says; who divides nodes by it refuses empty parts."""
     words = texts(column)
     other = sorted(set(words.tolist()) - {"", *PARTS})
@@ -158,33 +157,24 @@ def _by_words(column: "pyarrow.ChunkedArray", name: str, where: str) -> Masks:
     return {part: (words == part)[None] for part in PARTS}
 
 
-def _mask(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
+def _mask(column: "Series", name: str) -> np.ndarray | None:
     """Return a column of truth values as (N,), of lists of them as (N, S); None of other columns.
 
     What is missing is false.
     """
-    import pyarrow
-    from pyarrow import compute
-
-    column = decoded(column)
-    if is_list(column.type):
+    if held(column) == "list":
         found = numbers(column, name)
         known = found is not None and bool((np.isnan(found) | (found == 0) | (found == 1)).all())
         return found == 1 if known else None
-    if pyarrow.types.is_nested(column.type) or len(held := column.unique()) > _MOST:
+    if held(column) == "other" or len(values := column.dropna().unique()) > _MOST:
         return None
-    truth = {each: _TRUTH.get(_word(each)) for each in held.to_pylist()}
+    truth = {each: _TRUTH.get(str(each).strip().lower()) for each in values}
     if None in truth.values():
         return None
-    true = pyarrow.array([each for each, told in truth.items() if told], column.type)
-    return compute.is_in(column, value_set=true).to_numpy(zero_copy_only=False)
+    return column.isin([each for each, told in truth.items() if told]).to_numpy(bool)
 
 
-def _word(value: Any) -> str:
-    return "" if value is None or value != value else str(value).strip().lower()
-
-
-def _plain_masks(columns: Mapping, masks: Mapping[str, MaskName]) -> dict[str, np.ndarray]:
+def _plain_masks(columns: "DataFrame", masks: Mapping[str, MaskName]) -> dict[str, np.ndarray]:
     """Return the masks that are not called so: of all parts, else those that are hardly features.
 
     These are none where nothing is true; `valid` is a word for much else; and a number behind a

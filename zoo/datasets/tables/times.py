@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.datasets.tables.cells import characters, parsed_dates
+from zoo.datasets.tables.cells import characters, held, parsed_dates, texts
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -91,56 +91,49 @@ def times_of(
     """
     import pandas
 
-    empty = column.isna() | (column.astype(str).str.strip() == "")
+    words = None if held(column) == "date" else pandas.Series(texts(column, whole=True))
+    empty = (column.isna() if words is None else words.str.strip() == "").to_numpy(bool)
     if empty.any():
         raise ZooError(
             f"{where}: {name!r} is empty in {int(empty.sum()):,} rows, the first of them data row "
-            f"{int(empty.to_numpy().argmax()) + 1}; give every row its time."
+            f"{int(empty.argmax()) + 1}; give every row its time."
         )
-    if column.dtype.kind not in "Mf":
-        plain = pandas.to_numeric(column, errors="coerce")
+    if words is None:
+        dates = pandas.to_datetime(column, utc=True)
+        zone = column.dt.tz
+        clock = None if zone is None else dates.dt.tz_convert(zone).dt.tz_localize(None)
+    else:
+        plain = pandas.to_numeric(words, errors="coerce")
         whole = plain.notna().all() and (plain == plain.round()).all()
         days = whole and plain.between(19000101, 21001231).all()
         if whole and not days and date_format is None:
             return plain.to_numpy(np.int64)
         date_format = date_format or ("%Y%m%d" if days else None)
-        column = _as_text(column, date_format)
-    dates = parsed_dates(column, date_format)
+        if held(column) == "number" and date_format:  # which has lost the zeros in front
+            words = words.str.zfill(characters(date_format))
+        dates, clock = parsed_dates(words, date_format), _own_clock(words, date_format)
     wrong = dates.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
         wanted = "a date such as 2026-03-31 or 31.3.2026, written like the first"
         wanted = f"of the form {date_format}" if date_format else wanted
         raise ZooError(
-            f"{where}: {name!r} holds {brief(str(column.iloc[row]))} in data row {row + 1}, which "
-            f"is not {wanted}, nor are all whole numbers. Write how dates are written, such as "
+            f"{where}: {name!r} holds {brief(words[row])} in data row {row + 1}, which is not "
+            f"{wanted}, nor are all whole numbers. Write how dates are written, such as "
             "`date_format: '%d/%m/%Y'`."
         )
-    clock = None if _within_a_day(step) else _own_clock(column, date_format)
-    if clock is not None and (clock - clock.dt.normalize()).nunique(dropna=False) == 1:
-        dates = clock
+    if clock is not None and not _within_a_day(step):
+        clock = pandas.to_datetime(clock, utc=True)
+        dates = clock if (clock - clock.dt.normalize()).nunique(dropna=False) == 1 else dates
     return _exact(dates.dt.tz_localize(None).to_numpy(), _UNITS)
 
 
-def _as_text(column: "Series", date_format: str | None) -> "Series":
-    """Return times as text: of whole numbers with the zeros in front that a form wants."""
-    written = column.astype(str)
-    if column.dtype.kind in "iu" and date_format:
-        return written.str.zfill(characters(date_format))
-    return written
-
-
-def _own_clock(column: "Series", date_format: str | None) -> "Series | None":
+def _own_clock(words: "Series", date_format: str | None) -> "Series | None":
     """Return times as their own clocks show them, None where some have no zone."""
-    if column.dtype.kind == "M":
-        return None if column.dt.tz is None else column.dt.tz_localize(None)
-    if column.dtype.kind == "f" or (date_format and not date_format.endswith("%z")):
+    plain = words.str.replace(_OFFSET, r"\1", regex=True)
+    if (plain == words).any() or (date_format and not date_format.endswith("%z")):
         return None
-    plain = column.str.replace(_OFFSET, r"\1", regex=True)
-    if (plain == column).any():
-        return None
-    form = date_format and date_format.removesuffix("%z").rstrip()
-    return parsed_dates(plain, form).dt.tz_localize(None)
+    return parsed_dates(plain, date_format and date_format.removesuffix("%z").rstrip())
 
 
 def _within_a_day(step: Any) -> bool:
