@@ -438,7 +438,7 @@ def test_it_is_read_by_its_path(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", r"no JSON \(JSONDecodeError: Expecting property.*`FX`"),
+        ("{", r"no series in JSON \(JSONDecodeError: Expecting property.*`FX`"),
         ("[1]", "a list of JSON; write an object with `edges`"),
         ({"edges": EDGES}, "it holds 'edges'; write an object"),
         ({"edges": EDGES, "X": Y, "y": Y}, "holds `X` and `y`, and one is read"),
@@ -450,11 +450,11 @@ def test_it_is_read_by_its_path(tmp_path):
         ({"FX": Y}, "no pairs of numbers"),
         ({"edges": EDGES, "FX": Y, "weights": [1, 2]}, "weights: ignore"),
         ({**FORMS["nodes"], "links": [{"source": 7, "target": 8, "weight": 2}]}, "weights: ignore"),
-        ({"edges": EDGES, "time_periods": 3, "0": {"y": [1, 2, 3]}}, "`time_periods` is|object of"),
-        ({"edges": EDGES, "time_periods": 1, "0": {}}, "no `y`"),
-        ({"FX": Y, "links": [{"source": 7, "target": 8}]}, "`links` are between `nodes`.*`FX`"),
-        ({"FX": Y, "nodes": [1, 2, 3], "links": []}, "`links` are between `nodes`.*`FX`"),
-        ({**FORMS["nodes"], "links": [{"source": [7], "target": 8}]}, "called by a list.*`FX`"),
+        ({"edges": EDGES, "time_periods": 3, "0": {"y": [1, 2, 3]}}, "KeyError: '1'.*`FX`"),
+        ({"edges": EDGES, "time_periods": 1, "0": {}}, "no series in JSON .KeyError: 'y'.*`FX`"),
+        ({"FX": Y, "links": [{"source": 7, "target": 8}]}, "KeyError: 'nodes'.*`FX`"),
+        ({"FX": Y, "nodes": [1, 2, 3], "links": []}, "TypeError: 'int' object.*`FX`"),
+        ({**FORMS["nodes"], "links": [{"source": [7], "target": 8}]}, "unhashable type.*`FX`"),
         ({"FX": Y, "nodes": 3}, "no pairs of numbers"),
     ],
 )  # fmt: skip

@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,31 +24,31 @@ def type_of(column: "Series") -> "pyarrow.DataType":
 
 
 def held(column: "Series") -> str:
-    """Return what a column holds: `number`, `text`, `date`, `time`, `list`, `nothing` or `other`.
+    """Return what a column holds: a word of `HELD`, or `other`.
 
-    Numbers are also truth values, and lists are those of numbers, of one length or of several.
+    Lists are those of numbers, of one length or of several; numbers are also truth values.
     """
+    return _held(type_of(column))
+
+
+def _held(kind: "pyarrow.DataType") -> str:
     from pyarrow import types
 
-    kind = type_of(column)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        inner = kind.value_type
-        return "list" if _is_number(inner) else "other"
-    tests: dict[str, Callable[[Any], bool]] = {
-        "number": _is_number,
-        "text": lambda kind: types.is_string(kind) or types.is_large_string(kind),
-        "date": types.is_timestamp,
-        "time": types.is_temporal,
-        "nothing": types.is_null,
-    }
-    return next((word for word, test in tests.items() if test(kind)), "other")
+    found = (word for word, tests in HELD.items()
+             if any(getattr(types, f"is_{test}")(kind) for test in tests))  # fmt: skip
+    word = next(found, "other")
+    return "other" if word == "list" and _held(kind.value_type) not in ("number", "list") else word
 
 
-def _is_number(kind: "pyarrow.DataType") -> bool:
-    from pyarrow import types
-
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    return any(test(kind) for test in tests)
+HELD = {
+    "number": ("integer", "floating", "boolean", "decimal"),
+    "text": ("string", "large_string"),
+    "date": ("date", "timestamp"),
+    "time": ("temporal",),
+    "list": ("list", "large_list", "fixed_size_list"),
+    "nothing": ("null",),
+}
+"""What a column holds, to the types of Arrow, in the words of `pyarrow.types`."""
 
 
 def texts(column: "Series", longest: int | None = LONGEST, whole: bool = False) -> np.ndarray:
@@ -135,18 +134,15 @@ def numbers(column: "Series", name: str) -> np.ndarray | None:
         lengths = column.list.len().unique()
         if len(lengths) != 1 or lengths.isna().any():
             raise ZooError(f"the lists in {name!r} are of several lengths, or missing.")
-        return _floats(column.list.flatten()).reshape(len(column), -1)
+        return numbers(column.list.flatten(), name).reshape(len(column), -1)
     if kind == "text":
         words = column.fillna("").str.lower()
         if {""} < {"", *words.unique()} <= {"", "true", "false"}:
             words = words.to_numpy(object)
             return np.select([words == "true", words == "false"], [1.0, 0.0], np.nan)
         _refuse_mixed(column.fillna("").str.strip(), name)
-    return _floats(column) if kind in ("number", "nothing") else None
-
-
-def _floats(column: "Series") -> np.ndarray:
-    return column.to_numpy(np.float64, na_value=np.nan)
+    plain = kind in ("number", "nothing")
+    return column.to_numpy(np.float64, na_value=np.nan) if plain else None
 
 
 def _refuse_mixed(cells: "Series", name: str) -> None:

@@ -2,7 +2,9 @@
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+import yaml
 
 from zoo.config.learnt_columns import Missing
 from zoo.datasets.files.graph_arrays import PARTS
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
 TERMS = 1000
 """Terms of a column of text, at most, where nothing else is said."""
 
-OF_TEXT = ("one_hot", "text", "dates", "vectors")
-"""Options that name features which a CSV has as text."""
-
 OF_NODES = ("split_column", "time_column", "group_column")
 """Options that name a column which is no feature."""
 
@@ -29,32 +28,20 @@ Names = str | list[str]
 Numbers = Literal["raw", "standard"]
 Kind = Literal["number", "category", "text", "date", "vector"]
 
+KINDS: dict[str, Kind] = {
+    "one_hot": "category", "text": "text", "dates": "date", "vectors": "vector"
+}  # fmt: skip
+"""Options that name features which a CSV has as text, to what these are; others are numbers."""
+
+OF_TEXT = (*KINDS,)
+
 
 @dataclasses.dataclass
 class Columns:
-    """What the columns of a node table are.
+    """What the columns of a node table are: the options of `tables.read_tables` by their names.
 
-    Attributes:
-        id: what the node is called; None: nodes are numbered by their rows.
-        label: the class or number to predict, or several; None: `label`, where there is one.
-        split_column: train, val, test or nothing; None: `split`, where there is one, or a mask for
-            each part.
-        columns: the features; None: all other columns that have a name.
-        one_hot: features of text, each value of which becomes a column of 0 and 1.
-        text: features of text, whose terms become columns.
-        dates: features of dates.
-        vectors: features of text that is several numbers.
-        missing: what becomes of numbers and dates that are missing.
-        terms: the most terms of a column of text.
-        language_model: folder of one, whose vectors stand for columns of text; None: terms.
-        numbers: `standard` gives numbers mean 0 and deviation 1; `raw` leaves them.
-        time_column: when each node came: dates, or numbers.
-        group_column: which group each node is of.
-        date_format: how dates are written; None: by the looks of the first.
-        decimal: what stands before a fraction, `point` or `comma`.
-        unknown: what stands in the label's column where the label is unknown, beside nothing.
-        task: what the labels are for; None: one class per node, or many targets.
-        unlabelled: the columns of labels are not looked at, nor are they features.
+    `id` None numbers nodes by their rows, and with `unlabelled` the columns of labels are not
+    looked at, nor are they features.
     """
 
     id: str | None = "id"
@@ -83,11 +70,16 @@ class Columns:
         if isinstance(self.label, str) and "," in self.label:
             self.label = listed(self.label)
 
+    def given(self, option: str) -> list[str]:
+        """Return the columns that an option names."""
+        given = getattr(self, option)
+        return [given] if isinstance(given, str) else given or []
+
     def labels(self, names: list[str]) -> list[str]:
         """Return the columns of labels among those of a table."""
         if self.label is None:
             return ["label"] if "label" in names else []
-        return [self.label] if isinstance(self.label, str) else self.label
+        return self.given("label")
 
     def split(self, names: list[str]) -> list[str]:
         """Return the column of the split among those of a table: one or none."""
@@ -104,14 +96,11 @@ class Columns:
 
     def named(self) -> list[str]:
         """Return the features that are named because they are no numbers."""
-        return [name for option in OF_TEXT for name in getattr(self, option) or []]
+        return [name for option in OF_TEXT for name in self.given(option)]
 
     def kind(self, name: str) -> Kind:
         """Return what a feature is: what an option says, and else a number."""
-        options: dict[Kind, Any] = {
-            "category": self.one_hot, "text": self.text, "date": self.dates, "vector": self.vectors
-        }  # fmt: skip
-        return next((kind for kind, names in options.items() if name in (names or [])), "number")
+        return next((KINDS[each] for each in OF_TEXT if name in self.given(each)), "number")
 
     def as_text(self, names: list[str]) -> list[str]:
         """Return the columns that are read as text."""
@@ -146,9 +135,6 @@ _LOOKED_AT = 1000  # cells by which a column is known
 _WORDS_OF_TEXT = 3  # of a cell of text, on average
 _COMMA = re.compile(r"\s*[+-]?(\d+|\d*,\d+)(e[+-]?\d+)?\s*", re.I)
 _THOUSANDS = re.compile(r"\s*[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?\s*")
-_SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}( \d{1,2}:\d\d)?")
-_PLAIN = re.compile(r"[^\W\d_]([\w %/.()-]*[\w%)])?")
-_NO_NAMES = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 _FIXES = {
     "decimal": "`decimal: comma`",
     "thousands": "the numbers without commas (or `decimal: comma`, if these begin fractions)",
@@ -165,26 +151,29 @@ def no_numbers(columns: "DataFrame", where: str) -> str:
     looks: dict[str, list[str]] = {}
     for name in columns:
         looks.setdefault(look(columns[name]), []).append(name)
-    written = {option: [*map(_in_yaml, names)] for option, names in looks.items()}
-    options = ", ".join(
-        _FIXES.get(option) or f"`{option}: "
-        + (f"{names[0]}`" if option == "split_column" else f"[{', '.join(names)}]`")
-        for option, names in written.items()
-    )  # fmt: skip
-    options += _slashed([columns[each] for each in looks.get("dates", [])])
-    series = f" (or `time: {written['dates'][0]}`, to forecast)" if "dates" in looks else ""
+    told = {option: in_yaml(names) for option, names in looks.items()}
+    if "split_column" in told:
+        told["split_column"] = in_yaml(looks["split_column"][:1])[1:-1]
+    options = ", ".join(_FIXES.get(each) or f"`{each}: {names}`" for each, names in told.items())
+    dated = looks.get("dates", [])
+    forms = next(filter(None, (_slashed(columns[name]) for name in dated)), [])
+    form = " or ".join(f"`date_format: '{each}'`" for each in forms)
+    options += f" and {form}" if form else ""
+    options += f" (or `time: {in_yaml(dated[:1])[1:-1]}`, to forecast)" if dated else ""
     return (
         f"{', '.join(said[:_SHOWN])}{more}. By what {'they hold' if len(said) > 1 else 'it holds'} "
-        f"write {options}{series}; or leave columns out: name those that are features, "
-        "`columns: [...]`, or the one that is the class, `label: COLUMN`."
+        f"write {options}; or leave columns out: name those that are features, `columns: [...]`, "
+        "or the one that is the class, `label: COLUMN`."
     )
 
 
-def _in_yaml(name: str) -> str:
-    """Return the name of a column as a recipe has it: in quotes where YAML would read another."""
-    if _PLAIN.fullmatch(name) and name.lower() not in _NO_NAMES:
-        return name
-    return "'" + name.replace("'", "''") + "'"
+def in_yaml(names: list[str]) -> str:
+    """Return names of columns as a recipe has them, in quotes where YAML would read another.
+
+    >>> in_yaml(["age", "a, b", "1"])
+    "[age, 'a, b', '1']"
+    """
+    return yaml.safe_dump(names, default_flow_style=True, allow_unicode=True, width=10**6).strip()
 
 
 def look(column: "Series") -> str:
@@ -196,38 +185,35 @@ def look(column: "Series") -> str:
     if (kind := held(column)) != "text":
         return {"date": "dates", "time": "times"}.get(kind, "one_hot")
     sample = column[:_LOOKED_AT]
-    sample = sample[sample.notna() & (sample != "")].reset_index(drop=True)
+    sample = sample[sample.fillna("") != ""].reset_index(drop=True)
     cells = sample.tolist()
+    if not cells:
+        return "one_hot"
     if len({*cells}) > 1 and {*cells} <= {*PARTS}:
         return "split_column"
-    commas = any("," in each for each in cells)
-    if commas and all(map(_THOUSANDS.fullmatch, cells)):
-        return "thousands"
-    if commas and all(map(_COMMA.fullmatch, cells)):
-        return "decimal"
-    if cells and all(map(_SLASHES.fullmatch, cells)):
+    for option, form in (("thousands", _THOUSANDS), ("decimal", _COMMA)):
+        if any("," in each for each in cells) and all(map(form.fullmatch, cells)):
+            return option
+    if _slashed(sample):
         return "dates"
     for option, read in (("dates", dates), ("vectors", vectors)):
         try:
-            if cells and read(sample, "").ndim == (2 if option == "vectors" else 1):
-                return option
+            read(sample, "")
+            return option
         except ZooError:
             pass
-    words = sum(len(each.split()) for each in cells) / max(1, len(cells))
+    words = sum(len(each.split()) for each in cells) / len(cells)
     return "text" if words >= _WORDS_OF_TEXT else "one_hot"
 
 
-def _slashed(columns: list["Series"]) -> str:
-    """Return what to write besides of dates with slashes: which of day and month is first."""
-    cells = [each for column in columns if held(column) == "text" for each in column.fillna("")]
-    found = [each for each in map(_SLASHES.fullmatch, cells) if each]
-    if not found:
-        return ""
-    time = " %H:%M" if found[0][3] else ""
-    day, month = (f"`date_format: '%{each}/%Y{time}'`" for each in ("d/%m", "m/%d"))
-    if any(int(each[2]) > 12 for each in found):
-        return f" and {month}"
-    return f" and {day}" if any(int(each[1]) > 12 for each in found) else f" and {day} or {month}"
+def _slashed(column: "Series") -> list[str]:
+    """Return the forms with slashes that fit a column of dates: of day and month one is first."""
+    import pandas
+
+    cells = column[column.fillna("") != ""] if held(column) == "text" else []
+    forms = [f"%{each}/%Y{time}" for time in ("", " %H:%M") for each in ("d/%m", "m/%d")]
+    return [form for form in forms if len(cells)
+            and pandas.to_datetime(cells, format=form, errors="coerce").notna().all()]  # fmt: skip
 
 
 def _shown(column: "Series", row: str, first: int) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError, reading, suggestion
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,7 +31,6 @@ _MARKS = {
     b"PK": "Excel or zip",
 }  # fmt: skip
 _EXCEL = re.compile(r'("?sep=.?"?)[\r\n]', re.I)
-_NOT_UTF8 = re.compile(r"CSV column #(\d+):(?: Row #(\d+):)?.*UTF8", re.S)
 _NOTHING = (
     "", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "#N/A", "#N/A N/A",
     "#NA", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
@@ -68,14 +67,15 @@ def read_table(
         written: how a CSV is.
 
     Raises:
-        ZooError: it cannot be read: what is wrong where, without the path.
+        ZooError: it cannot be read: what is wrong, and where.
     """
     names = header(path, written)
-    if path.suffix.lower() == ".parquet":
-        from pyarrow import parquet
+    with reading(path, "a table"):
+        if path.suffix.lower() == ".parquet":
+            from pyarrow import parquet
 
-        return frame_of(_arrow(path, lambda: parquet.read_table(path, columns=[*only])))
-    table = _read_csv(path, names, only, written.between(path))
+            return frame_of(parquet.read_table(path, columns=[*only]))
+        table = _read_csv(path, names, only, written.between(path))
     comma = written.decimal == "comma"
     for place, name in enumerate(table.column_names):
         if name not in text and (found := _as_numbers(table[name], comma)) is not None:
@@ -86,8 +86,7 @@ def read_table(
 def frame_of(table: "pyarrow.Table") -> "DataFrame":
     """Return a table of Arrow as a frame whose columns keep its types.
 
-    What is missing is so in one way, NaN included; categories are their values, and dates have a
-    time of day.
+    What is missing is so in one way, NaN included; categories are their values.
     """
     import pandas
 
@@ -107,7 +106,8 @@ def header(path: Path, written: Written) -> list[str]:
     if path.suffix.lower() == ".parquet":
         from pyarrow import parquet
 
-        names = _arrow(path, lambda: parquet.read_schema(path).names)
+        with reading(path, "Parquet"):
+            names = parquet.read_schema(path).names
     else:
         names = _first_line(path, written.between(path))
     twice = [each for each, count in Counter(names).items() if count > 1]
@@ -171,28 +171,23 @@ def _read_csv(
 
     content = path.read_bytes()
     _refuse_open_quotes(content, separator, path.name)
+    parse = arrow_csv.ParseOptions(
+        delimiter=separator,
+        newlines_in_values=True,  # where they stand in quotes
+        ignore_empty_lines=len(names) > 1,  # of one column they are rows
+    )
+    types = dict.fromkeys(names, pyarrow.string())
     try:
         return arrow_csv.read_csv(
             pyarrow.BufferReader(content.rstrip(b"\r\n") + b"\n"),
             arrow_csv.ReadOptions(use_threads=False),  # errors of one thread name the row
-            arrow_csv.ParseOptions(
-                delimiter=separator,
-                newlines_in_values=True,  # where they stand in quotes
-                ignore_empty_lines=len(names) > 1,  # of one column they are rows
-            ),
-            arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pyarrow.string()), include_columns=[*only]
-            ),
+            parse,
+            arrow_csv.ConvertOptions(column_types=types, include_columns=[*only]),
         )
     except pyarrow.ArrowInvalid as error:
-        if found := _NOT_UTF8.search(str(error)):
-            row = f" in line {found[2]}" if found[2] else ""
-            said = f"the column {names[int(found[1])]!r} is not UTF-8{row}; save the file as UTF-8."
-        else:
-            line = " ".join(str(error).split())[:160].removeprefix("CSV parse error: ")
-            fix = " Give every row a cell for every column." if "Expected" in line else ""
-            said = f"it cannot be read as a table ({line}).{fix}"
-        raise ZooError(f"{path.name}: {said}") from None
+        if "UTF8" not in str(error):
+            raise
+        raise ZooError(f"{path.name}: {error}; save the table as UTF-8 CSV.") from None
 
 
 def _refuse_open_quotes(content: bytes, separator: str, where: str) -> None:
@@ -243,19 +238,4 @@ def _plain(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
         return compute.if_else(compute.is_nan(column), None, column)
     if str(column.type) == "string_view":  # as Polars holds text
         return column.cast(pyarrow.string())
-    if types.is_date(column.type):
-        return column.cast(pyarrow.timestamp("s" if types.is_date32(column.type) else "ms"))
     return column
-
-
-def _arrow(path: Path, read):
-    import pyarrow
-
-    try:
-        return read()
-    except (pyarrow.ArrowException, OSError) as error:
-        line = " ".join(str(error).split())[:160]
-        raise ZooError(
-            f"{path.name} cannot be read as Parquet ({line}). If it is none, or cut short, write "
-            "it with pandas: frame.to_parquet(path)."
-        ) from None

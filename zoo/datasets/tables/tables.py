@@ -234,9 +234,7 @@ def _refuse_numbers(path: Path, names: list[str]) -> None:
 def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
     names = header(path, written)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
-        given = getattr(choice, option)
-        wanted = [given] if isinstance(given, str) else given or []
-        need(wanted, names, path.name, option)
+        need(choice.given(option), names, path.name, option)
     if told := [each for each in choice.labels(names) if each in choice.features(names)]:
         raise ZooError(
             f"{path.name}: the column {told[0]!r} is the label, and would be a feature as well: "
@@ -520,8 +518,7 @@ def _need(choice: Columns, names: dict[str, list[str]]) -> None:
     held = sorted({name for own in names.values() for name in own})
     several = () if isinstance(choice.label, str) else ("label",)
     for option in (*several, "columns", *OF_NODES, *OF_TEXT):
-        given = getattr(choice, option)
-        for name in [given] if isinstance(given, str) else given or []:
+        for name in choice.given(option):
             if name not in held:
                 raise ZooError(
                     f"{option}: no table has the column {name!r}; {suggestion(name, held)}"
@@ -535,17 +532,14 @@ def _of_table(
 
     What the labels are called is said by kind; those of other kinds are not looked at.
     """
-    own: dict = {"unlabelled": choice.unlabelled or kind not in labels}
-    for option in ("label", *OF_NODES):
-        given = getattr(choice, option)
-        given = labels.get(kind, next(iter(labels.values()))) if option == "label" else given
-        wanted = [given] if isinstance(given, str) else given or []
-        own[option] = given if set(wanted) <= set(names) else None
-    for option in ("columns", *OF_TEXT):
-        given = getattr(choice, option)
-        own[option] = None if given is None else [each for each in given if each in names]
-    own["id"] = choice.id if choice.id in names else None
-    return dataclasses.replace(choice, **own)
+    label = labels.get(kind, next(iter(labels.values())))
+    choice = dataclasses.replace(
+        choice, label=label, unlabelled=choice.unlabelled or kind not in labels
+    )
+    own = {option: [each for each in choice.given(option) if each in names]
+           for option in ("columns", *OF_TEXT) if getattr(choice, option) is not None}  # fmt: skip
+    lost = [each for each in ("id", "label", *OF_NODES) if not {*choice.given(each)} <= {*names}]
+    return dataclasses.replace(choice, **own, **dict.fromkeys(lost))
 
 
 def _by_name(name: str, kinds: Collection[str], where: str) -> Relation | None:
@@ -556,15 +550,14 @@ def _by_name(name: str, kinds: Collection[str], where: str) -> Relation | None:
     Raises:
         ZooError: it is two pairs of kinds.
     """
-    sources = [each for each in kinds if name.startswith(f"{each}-")]
-    targets = [each for each in kinds if name.endswith(f"-{each}")]
-    pairs = [(source, target) for source in sources for target in targets]
+    pairs = [(source, target) for source in kinds for target in kinds]
     exact = [each for each in pairs if name == "-".join(each)]
-    apart = [each for each in pairs if len(name) >= len("--".join(each))]
-    longest = [
-        (source, target) for source, target in apart
-        if all(len(source) >= len(a) and len(target) >= len(b) for a, b in apart)
+    apart = [
+        (source, target) for source, target in pairs
+        if re.fullmatch(f"{re.escape(source)}-.*-{re.escape(target)}", name)
     ]  # fmt: skip
+    most = [max(map(len, ends)) for ends in zip(*apart, strict=True)]
+    longest = [each for each in apart if [*map(len, each)] == most]
     found = exact or longest or apart
     if len(found) > 1:
         said = " or ".join(f"from {source} to {target}" for source, target in found)
@@ -578,7 +571,8 @@ def _by_ids(
     """Return the kinds that the ids at the ends of edges are of."""
     found = []
     for ids in (source, target):
-        own = [kind for kind, each in kinds.items() if _hold(each.ids, ids)]
+        own = [kind for kind, each in kinds.items()
+               if np.isin(ids.astype(str), each.ids.astype(str)).all()]  # fmt: skip
         if len(own) != 1:
             of = f"those of {' and '.join(own)}" if own else "of no single kind"
             raise ZooError(
@@ -587,7 +581,3 @@ def _by_ids(
             )
         found.append(own[0])
     return found[0], name, found[1]
-
-
-def _hold(known: np.ndarray, ids: np.ndarray) -> bool:
-    return bool(np.isin(ids.astype(str), known.astype(str)).all())
