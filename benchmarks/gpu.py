@@ -32,11 +32,11 @@ from zoo.canonical_form import remember
 from zoo.config.options import options_of, pick
 from zoo.datasets import Dataset
 from zoo.datasets.splits import PARTS, Split
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
 from zoo.ops.precision import products_in
 from zoo.registry import MODELS
+from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model, list_models

@@ -16,7 +16,7 @@ from contest import conclude
 
 import zoo
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import node_classification
+from zoo.tasks.task import node_classification
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Hooks, fit
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zoo import MODELS, Recipe, ZooError, list_models, load_recipe
-from zoo.config import metrics
+from zoo.config import scores as metrics
 from zoo.config.recipe import word
 from zoo.datasets.load.by_name import metric_of, scored_on
 from zoo.errors import unknown
@@ -255,7 +255,7 @@ def _results(name: str, recipes: list[Recipe]) -> str:
     metric = metric_of(recipes[0])
     rows = sorted(recipes, key=lambda each: metrics.gain(metric, each.measured.test), reverse=True)
     best = rows[0] if metric else None  # of an unknown one nobody knows whether more is better
-    less = f"Of `{metric}` less is better.\n\n" if metric in metrics.LOWER else ""
+    less = f"Of `{metric}` less is better.\n\n" if metrics.is_lower(metric) else ""
     return f"## {name}\n\n{less}" + table(
         ["recipe", "published", "program", "measured", "difference", "seeds", "seconds", "reached"],
         [_result(each, best) for each in rows],
@@ -295,7 +295,7 @@ def _beside(score: float, best: float, metric: str | None) -> str:
     """Return the difference of two scores, if any: in points, of an error as it is."""
     if score == best:
         return ""
-    return f"{score - best:+.4f}" if metric in metrics.LOWER else f"{100 * (score - best):+.2f}"
+    return f"{score - best:+.4f}" if metrics.is_lower(metric) else f"{100 * (score - best):+.2f}"
 
 
 def _plain(recipes: list[Recipe]) -> dict[str, Recipe]:
@@ -455,7 +455,7 @@ def _panels(groups: dict[str, list[Recipe]]) -> list[tuple[str, list[Line]]]:
             ends = found.test - found.std, found.test + found.std
             lines.append(Line(model, found.test, *ends, model in attend, published))
         lines.sort(key=lambda line: -metrics.gain(metric, line.value))
-        less = ", less is better" if metric in metrics.LOWER else ""
+        less = ", less is better" if metrics.is_lower(metric) else ""
         panels += [(f"{name}: {metric}{less}", lines)] if len(lines) > 1 else []
     return panels
 

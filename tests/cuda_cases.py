@@ -8,13 +8,13 @@ import torch
 from zoo.canonical_form import FEATURE
 from zoo.config.options import options_of, pick
 from zoo.datasets import Dataset
-from zoo.datasets.files.labels import METRICS
 from zoo.datasets.splits import Split
-from zoo.datasets.tasks import TASKS
 from zoo.graphs.examples import preferential_attachment
 from zoo.graphs.spmm import place
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS
+from zoo.tasks.labels import NODE_METRICS
+from zoo.tasks.task import TASKS
 from zoo.testing.cases import attention_specs
 from zoo.training.batches import TrainingData
 from zoo.weights.create import create_model, list_models
@@ -58,7 +58,7 @@ class Case(NamedTuple):
             "node-regression": torch.randn(NODES, CLASSES),
         }[self.task]
         x = torch.randn(NODES, FEATURES)
-        metric = METRICS[self.task]
+        metric = NODE_METRICS[self.task]
         data = Dataset("made", GRAPH, x, y, self.task, metric, "random", None, CLASSES)
         order = torch.randperm(NODES)
         parts = [each.sort().values for each in order.split([12, 6, 6])]

@@ -28,7 +28,7 @@ FLOORS = [
     {"weights"},
     {"datasets.tables"},
     {"datasets.files"},
-    {"graphs"},
+    {"graphs", "tasks"},
     {"ops"},
     {"registry"},
     {"tracing", "trackers"},

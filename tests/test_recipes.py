@@ -9,8 +9,8 @@ import pytest
 import yaml
 from sentences import write_pairs
 
-from zoo.config.metrics import gain, is_reached
 from zoo.config.recipe import word
+from zoo.config.scores import gain, is_reached
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
 from zoo.experiments.launch import of_other_data

@@ -21,9 +21,9 @@ from tqdm import tqdm
 import zoo
 from zoo.datasets.load import prepare_on_disk
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
+from zoo.tasks.task import TASKS
 from zoo.training.batches import Neighbours, TrainingData
 from zoo.training.trainer import Trainer
 

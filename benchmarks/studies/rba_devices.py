@@ -26,11 +26,11 @@ from tqdm import tqdm
 
 import zoo
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.nn.attention import linear
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory
 from zoo.system.memory import peak_during
+from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Trainer
 

@@ -21,9 +21,9 @@ from zoo.datasets.load import (
 )
 from zoo.datasets.load.named import NAMED
 from zoo.datasets.splits import make_split, split_problems
-from zoo.datasets.tasks import TASKS
 from zoo.dgl import dgl
 from zoo.errors import ZooError
+from zoo.tasks.task import TASKS
 
 
 def edge_set(graph):

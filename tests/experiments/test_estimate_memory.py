@@ -11,12 +11,12 @@ import torch
 from zoo.cli.common import _too_large
 from zoo.config.options import pick
 from zoo.datasets.load import prepare_on_disk
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.experiments.estimate_memory import _loaded, _sizes, _through, estimate
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.scaled_down import _like
 from zoo.system.memory import out_of_memory
+from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.optimizers import still
 from zoo.weights.create import list_models

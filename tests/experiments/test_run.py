@@ -10,13 +10,13 @@ from preloaded import run_preloaded
 
 import zoo
 from zoo.datasets.splits import split_of
-from zoo.datasets.tasks import TASKS, in_units, target_scale
 from zoo.errors import ZooError
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
 from zoo.experiments.run_folder import read_summary, verdict
 from zoo.inference.evaluate import evaluate_part
+from zoo.tasks.task import TASKS, in_units, target_scale
 from zoo.weights.load import read_weights
 
 SMALL = {

@@ -15,7 +15,6 @@ from sentences import sentences, write_pairs
 
 import zoo
 from zoo.datasets.pairs import read_pairs
-from zoo.datasets.tasks import bleu
 from zoo.errors import ZooError
 from zoo.inference import translate as room
 from zoo.inference.translate import (
@@ -25,6 +24,7 @@ from zoo.inference.translate import (
     translate,
     translate_file,
 )
+from zoo.tasks.task import bleu
 
 CUT = 40
 

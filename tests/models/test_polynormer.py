@@ -12,8 +12,8 @@ import torch
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.models.polynormer import weighted
+from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import create_model

@@ -17,7 +17,6 @@ import torch
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs import spmm
@@ -29,6 +28,7 @@ from zoo.nn.propagation import GraphAttention, gcn, mean, relation
 from zoo.nn.random_batch_attention import RandomBatchAttention
 from zoo.ops.random_order import random_order
 from zoo.system import process_group
+from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, ShardedBatches, TrainingData
 from zoo.training.trainer import Hooks, Trainer, fit
 from zoo.weights.create import create_model, list_models

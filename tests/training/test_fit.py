@@ -12,9 +12,9 @@ from torch import nn
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
+from zoo.tasks.task import TASKS
 from zoo.training import checkpoint
 from zoo.training.batches import TrainingData
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES

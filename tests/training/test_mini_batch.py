@@ -10,11 +10,11 @@ from zoo.config.options import pick
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.sampling import clusters, induced, neighbourhood
 from zoo.system import process_group
+from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, FullBatch, TrainingData
 from zoo.training.trainer import Hooks, Trainer, all_logits, fit
 from zoo.weights.create import create_model

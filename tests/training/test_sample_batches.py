@@ -9,10 +9,10 @@ from zoo.config.options import pick
 from zoo.datasets.load import load_data
 from zoo.datasets.samples import Samples
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import SequenceGraphs
 from zoo.system import process_group
+from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, TrainingData
 from zoo.training.trainer import Trainer, fit
 from zoo.weights.create import create_model, list_models

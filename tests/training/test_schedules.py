@@ -6,8 +6,8 @@ import torch
 from zoo.config.options import pick
 from zoo.datasets.load import load_graph
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
+from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.optimizers import SCHEDULES
 from zoo.training.trainer import Hooks, fit

@@ -6,10 +6,10 @@ from sentences import write_pairs
 
 from zoo.datasets.pairs import read_pairs
 from zoo.datasets.splits import make_split
-from zoo.datasets.tasks import TASKS, bleu
 from zoo.datasets.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.system import process_group
+from zoo.tasks.task import TASKS, bleu
 from zoo.training.batches import TokenBatches, TrainingData, ahead, most, translated
 from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model

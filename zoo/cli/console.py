@@ -22,7 +22,7 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
 
-from zoo.config.metrics import LOWER, figure
+from zoo.config.scores import figure, is_lower
 from zoo.errors import ZooError, blame, printable
 from zoo.system.files import REFUSED
 
@@ -205,7 +205,7 @@ def recipes(found: list[dict[str, Any]]) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     for where, group in groupby(found, lambda row: row["scored_on"]):
         those = list(group)
-        less = those[0]["metric"] in LOWER
+        less = is_lower(those[0]["metric"])
         those.sort(key=lambda row: (row["measured"] is None,
                                     (row["measured"] or 0) * (1 if less else -1)))  # fmt: skip
         metrics = dict.fromkeys(row["metric"] for row in those if row["metric"])

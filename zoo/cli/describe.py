@@ -9,7 +9,6 @@ from zoo.config.json_schema import files_schema, json_schema, options_schema, re
 from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
-from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.graph_words import GRAPHS
 from zoo.datasets.load import DATASETS, READERS, STREAMS
 from zoo.datasets.load.by_name import common_options, metric_of, scored_on
@@ -22,6 +21,7 @@ from zoo.experiments.resolve import load_recipe
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
+from zoo.tasks.labels import TRANSLATION
 from zoo.training.trainer import fit
 from zoo.weights.create import list_models
 from zoo.weights.index import published

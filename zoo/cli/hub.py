@@ -9,7 +9,7 @@ import typer
 from zoo.cli import console
 from zoo.cli.common import AsJson, typed_path
 from zoo.cli.weights import Imports, Unverified, Weights, import_first, located
-from zoo.config.metrics import figure
+from zoo.config.scores import figure
 from zoo.errors import ZooError
 
 app = typer.Typer()

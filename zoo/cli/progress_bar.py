@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zoo.cli import console
-from zoo.config.metrics import figure, gain
+from zoo.config.scores import figure, gain
 
 Watch = Callable[[int, Any], None]
 

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from zoo.config.metrics import gain
 from zoo.config.question import ASKED
+from zoo.config.scores import gain
 
 _DOTTED = r"(model|train|encoding|dataset)(\.\w+)+$"
 _SCORED = rf"dataset\.({'|'.join(('split', *ASKED))})(\.|$)"

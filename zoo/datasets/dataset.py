@@ -24,7 +24,6 @@ from zoo.datasets.files.graph_arrays import (
     check_features,
     check_room,
 )
-from zoo.datasets.files.labels import CLASSIFICATION, METRICS, check_task, classes_of, infer_task
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, far_from_standard, transformed
 from zoo.datasets.graph_words import GRAPHS
@@ -34,6 +33,7 @@ from zoo.errors import ZooError
 from zoo.graphs.neighbours import MADE
 from zoo.registry import check_encoding
 from zoo.system.memory import available_memory
+from zoo.tasks.labels import CLASSIFICATION, NODE_METRICS, check_task, classes_of, infer_task
 
 _LOG = logging.getLogger(__name__)
 
@@ -292,7 +292,7 @@ def make_dataset(
         x=x,
         y=torch.from_numpy(arrays.labels),
         task=task,
-        metric=METRICS[task],
+        metric=NODE_METRICS[task],
         split=split or ("benchmark" if masks else MASKLESS_SPLIT),
         masks=masks,
         classes=classes_of(arrays.labels, arrays.label_names),

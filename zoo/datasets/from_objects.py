@@ -23,7 +23,6 @@ from zoo.datasets.files.graph_arrays import (
     check_words,
 )
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays
-from zoo.datasets.files.labels import check_task_of_graphs
 from zoo.datasets.files.matrices import from_scipy
 from zoo.datasets.files.saved_graphs import (
     from_dgl,
@@ -38,6 +37,7 @@ from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.split_columns import without_split
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
+from zoo.tasks.labels import check_task_of_graphs
 
 
 def raw(x: Tensor) -> Tensor:

@@ -8,10 +8,10 @@ import numpy as np
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.labels import CLASSIFICATION
 from zoo.datasets.from_objects import FEATURES
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import nearest
+from zoo.tasks.labels import CLASSIFICATION
 
 
 def digits(*, neighbours: Count = 5, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:

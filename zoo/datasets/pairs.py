@@ -22,11 +22,11 @@ from torch import Tensor
 from zoo.config.options import Count
 from zoo.datasets.canonical import canonical
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.files.labels import BLEU, TRANSLATION
 from zoo.datasets.files.text_lines import sentences_of
 from zoo.datasets.samples import Separate
 from zoo.datasets.tokenizer import BEGIN, END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError
+from zoo.tasks.labels import BLEU, TRANSLATION
 
 _TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
 """What files of other data end in, which are no languages."""

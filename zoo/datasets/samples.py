@@ -20,11 +20,11 @@ from zoo.config.options import Spec
 from zoo.datasets.canonical import graph_of
 from zoo.datasets.files.graph_arrays import Direction, Duplicates, GraphArrays
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays
-from zoo.datasets.files.labels import ACCURACY, GRAPHS
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
+from zoo.tasks.labels import ACCURACY, GRAPHS
 
 GRAPHS_SPLIT = "ratio-80-10-10"
 """The split of a set of graphs where a recipe names none."""

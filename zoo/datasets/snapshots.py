@@ -17,16 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.config.metrics import MSE
+from zoo.config.scores import MSE
 from zoo.datasets.canonical import canonical
 from zoo.datasets.files.graph_arrays import Direction, Duplicates
-from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.samples import Encodings, Separate, encodings_of
 from zoo.datasets.splits import TIME_SPLITS
 from zoo.datasets.tables.series import NodeSeries, filled
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
+from zoo.tasks.labels import FORECASTING
 
 Scale = Literal["none", "standard"]
 

@@ -35,7 +35,11 @@ from zoo.config.options import (
 )
 from zoo.config.recipe import word
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.files.labels import (
+from zoo.datasets.files.text_lines import sentences_of
+from zoo.datasets.known_nodes import DAMAGE, NODES, UNLABELLED, read_known
+from zoo.errors import Problem, ZooError, brief, suggestion
+from zoo.system.files import user_path
+from zoo.tasks.labels import (
     ACCURACY,
     BINARY,
     CLASSIFICATION,
@@ -45,11 +49,7 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     empty_parts,
 )
-from zoo.datasets.files.text_lines import sentences_of
-from zoo.datasets.known_nodes import DAMAGE, NODES, UNLABELLED, read_known
-from zoo.datasets.tasks import Task
-from zoo.errors import Problem, ZooError, brief, suggestion
-from zoo.system.files import user_path
+from zoo.tasks.task import Task
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
 Folds = Annotated[int, Within("at least 2", ge=2, le=MOST)]

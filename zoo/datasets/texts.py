@@ -18,7 +18,6 @@ from torch import Tensor
 
 from zoo.config.options import Count, Fraction, Number, Spec
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
-from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, SEQUENCES
 from zoo.datasets.files.text_lines import FORM, Documents, read_documents, term_arrays
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Samples
@@ -27,6 +26,7 @@ from zoo.errors import ZooError, of_file
 from zoo.graphs.graph_sets import SequenceGraphs
 from zoo.system.cache import data_folders
 from zoo.system.files import user_path
+from zoo.tasks.labels import ACCURACY, CLASSIFICATION, SEQUENCES
 
 TEN = (
     "alt.atheism",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.config.metrics import beside, gain
+from zoo.config.scores import beside, gain
 from zoo.errors import ZooError
 from zoo.experiments.contestants import BUDGET, WAYS, Contestant
 from zoo.experiments.launch import NotFinished, begun, finished, resume_apart, train_apart

@@ -20,7 +20,6 @@ from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import load_data, on_disk_folder
 from zoo.datasets.splits import Split, split_of
-from zoo.datasets.tasks import TASKS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.experiments.prepare import check_batching, check_task
@@ -29,6 +28,7 @@ from zoo.experiments.scaled_down import ScaledDown
 from zoo.system import allocator
 from zoo.system.context import using
 from zoo.system.memory import available_memory, held_now, own_peak
+from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, Batches
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS

@@ -18,7 +18,6 @@ from zoo.config.metadata import About, path_name
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.datasets import Dataset, pairs, texts
-from zoo.datasets.files.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.datasets.from_objects import far_from_standard
 from zoo.datasets.load import load_data, own_files
 from zoo.datasets.splits import (
@@ -28,7 +27,6 @@ from zoo.datasets.splits import (
     split_of,
     warn_of_small_classes,
 )
-from zoo.datasets.tasks import TASKS, Task, smoothed, with_loss
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
@@ -38,6 +36,9 @@ from zoo.registry import MODELS, Model
 from zoo.sequences.gru import with_columns
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
+from zoo.tasks.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
+from zoo.tasks.losses import class_weights
+from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import TrainingData, identity
 from zoo.training.trainer import Hooks
 from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
@@ -93,12 +94,14 @@ def prepare(plan: Plan) -> Prepared:
     check_batching(plan, data)
     _warn(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
-    task = with_loss(pick(TASKS, data.task), plan.train["loss"])
+    task = task_of(plan, data)
     check_task(plan, task)
     seeds = plan.recipe.seeds
     try:
         splits = [split_of(data, plan.split, seed) for seed in seeds]
         check_parts(task, data, dict(zip(seeds, splits, strict=True)))
+        for split in splits:
+            class_weights(plan.train["class_weights"], task.kind, data.y[split.train], data.classes)
         warn_of_small_classes(data, plan.split)
         tell_of_kept(plan.split, data)
     except ZooError as error:
@@ -113,7 +116,7 @@ def prepare(plan: Plan) -> Prepared:
         )
     augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
     augment = augment if plan.flip_signs else identity
-    return Prepared(plan, encoded, task, splits, augment, _about(plan, data))
+    return Prepared(plan, encoded, task, splits, augment, _about(plan, data, task))
 
 
 def _usual_split(plan: Plan, data: Dataset) -> Spec:
@@ -201,7 +204,17 @@ def check_task(plan: Plan, task: Task) -> None:
             f"{name} looks at each node by itself, and a class token has no features of its own, "
             "so that nothing would be learnt; write `readout: mean`."
         )
-    smoothed(task, plan.train["label_smoothing"])
+
+
+def task_of(plan: Plan, data: Dataset) -> Task:
+    """Return the task of data, with the loss and the metric of a plan.
+
+    Raises:
+        ZooError: they are none of such labels.
+    """
+    train = plan.train
+    task = with_loss(pick(TASKS, data.task), train["loss"], train["label_smoothing"])
+    return with_metric(task, train["metric"])
 
 
 def check_batching(plan: Plan, data: Dataset) -> None:
@@ -221,12 +234,12 @@ def check_batching(plan: Plan, data: Dataset) -> None:
         )
 
 
-def _about(plan: Plan, data: Dataset) -> About:
+def _about(plan: Plan, data: Dataset, task: Task) -> About:
     """Return what the weights of a plan's runs will have to say of themselves."""
     return About(
         data=data.name,
         task=data.task,
-        metric=data.metric,
+        metric=task.metric_name,
         **_of_features(data),
         **_of_edges(plan, data),
         labels=list(data.labels) if data.labels else None,

@@ -285,8 +285,15 @@ def _run(
                 record.discard_unless_begun()
             raise error
         warn_of_constant_answers(prepared, results)
-        summary = summarise(plan.recipe, prepared.data, results, where, folder=record.folder,
-                            interrupted=error is not None)  # fmt: skip
+        summary = summarise(
+            plan.recipe,
+            prepared.data,
+            prepared.task.metric_name,
+            results,
+            where,
+            folder=record.folder,
+            interrupted=error is not None,
+        )
         try:
             record.finish(summary)
         except WriteError:

@@ -27,9 +27,9 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.config.metrics import LOWER, figure, gain, is_reached, signed, spread
 from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
+from zoo.config.scores import figure, gain, is_lower, is_reached, signed, spread
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -360,6 +360,7 @@ class _Scores(_Read):
     interrupted: bool
     parameters: Count
     split_sha256: str
+    beside: dict[str, float | None] = {}  # a run of before they were told has none
 
 
 class Result(_Read):
@@ -559,6 +560,7 @@ def _read(path: Path, content: type[_Read], fix: str) -> dict[str, Any]:
 def summarise(
     recipe: Recipe,
     data: Dataset,
+    metric: str,
     results: list[dict[str, Any]],
     device: torch.device,
     *,
@@ -569,7 +571,7 @@ def summarise(
     return {
         "recipe": recipe.name,
         "dataset": data.name,
-        "metric": data.metric,
+        "metric": metric,
         "seeds": results,
         "val": spread([each["val"] for each in results]),
         "test": spread([each["test"] for each in results]),
@@ -590,7 +592,7 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     better = gain(summary["metric"], test) - gain(summary["metric"], expect["test"])
     passed = not summary["interrupted"] and is_reached(better, expect["within"])
     said = f"measured {figure(test)}, expected {figure(expect['test'])} ({expect['source']}): "
-    if summary["metric"] in LOWER:
+    if is_lower(summary["metric"]):
         return passed, f"{said}{signed(-better)}, {expect['within']:g} above is allowed."
     points = f"{100 * better:+.2f} points, {100 * expect['within']:g} below is allowed."
     if expect.get("program"):

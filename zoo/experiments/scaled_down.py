@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from zoo.config.options import pick
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import canonical
 from zoo.datasets.splits import PARTS, Split
-from zoo.datasets.tasks import TASKS, with_loss
+from zoo.experiments.prepare import task_of
 from zoo.experiments.resolve import Plan
 from zoo.registry import Model
 from zoo.system.memory import peak_during
@@ -39,7 +38,7 @@ class ScaledDown:
     """
 
     def __init__(self, plan: Plan, data: Dataset, split: Split):
-        task = with_loss(pick(TASKS, data.task), plan.train["loss"])
+        task = task_of(plan, data)
         self._plan, self._on = plan, TrainingData(data, split, task)
 
     @functools.cached_property

@@ -23,10 +23,10 @@ import pandas as pd
 import torch
 
 from zoo.config import search
-from zoo.config.metrics import figure, gain
 from zoo.config.options import options_of
 from zoo.config.question import other_question
 from zoo.config.recipe import SAID, Recipe, recipe_text, word
+from zoo.config.scores import figure, gain
 from zoo.config.search import TRAINING, Search, Trial
 from zoo.errors import ZooError, optional
 from zoo.experiments.launch import begun, finished
@@ -117,7 +117,7 @@ class Tuning:
         if recipe is not None:
             write_whole(path, lambda draft: draft.write_text(recipe_text(source), encoding="utf-8"))
         self.name = f"{word(self.recipe.model)}-tuned"
-        self.metric = self.prepared.data.metric
+        self.metric = self.prepared.task.metric_name
         self.start = search.start_of(self.recipe.search, write_out(self.recipe, trust=True))
         self.study = self._study()
 

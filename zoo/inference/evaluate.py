@@ -10,7 +10,6 @@ from torch import Tensor
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.datasets import Dataset
-from zoo.datasets.files.labels import FORECASTING, TRANSLATION
 from zoo.datasets.load import DATASETS, load_data
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of, whole_reader
@@ -37,6 +36,8 @@ from zoo.inference.training_data import (
 )
 from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
+from zoo.tasks.labels import FORECASTING, TRANSLATION
+from zoo.tasks.task import measured_beside
 
 
 def evaluate_part(
@@ -123,9 +124,9 @@ def evaluate_part(
         "part": part,
         "nodes": int(labelled(y).sum()),
         "unit": data.unit,
-        "metric": data.metric,
+        "metric": found.task.metric_name,
         "score": found.task.metric(logits, y),
-        "beside": {name: measure(logits, y) for name, measure in found.task.beside.items()},
+        "beside": measured_beside(found.task, logits, y),
         "seen": seen,
         "per_class": per_class(found.task.name, logits, y, class_names(about, data)),
     }

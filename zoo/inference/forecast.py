@@ -12,17 +12,17 @@ from torch import Tensor
 
 from zoo.config.metadata import About
 from zoo.config.options import Count, Spec, pick, value_problems
-from zoo.datasets.files.labels import FORECASTING
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import Split, split_of
 from zoo.datasets.tables.times import time_names
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
 from zoo.inference.predict import answering
 from zoo.inference.training_data import fitted
 from zoo.registry import Model
+from zoo.tasks.labels import FORECASTING
+from zoo.tasks.task import TASKS, measured_beside
 from zoo.training.batches import SnapshotBatches
 from zoo.weights.transfer import shortened
 
@@ -247,7 +247,7 @@ def evaluate_forecasts(
         "unit": data.unit,
         "metric": task.metric_name,
         "score": task.metric(found, y),
-        "beside": {name: measure(found, y) for name, measure in task.beside.items()},
+        "beside": measured_beside(task, found, y),
         "baselines": {
             name: {metric: measure(answer, y) for metric, measure in measures.items()}
             for name, answer in answers.items()

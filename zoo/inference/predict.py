@@ -14,21 +14,23 @@ import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.canonical_form import subgraph
 from zoo.config.metadata import About
 from zoo.config.options import pick
+from zoo.config.recipe import word
 from zoo.datasets import Dataset
-from zoo.datasets.files.labels import BINARY, CLASSIFICATION, GRAPHS, MULTILABEL, SEQUENCES
 from zoo.datasets.samples import Samples
-from zoo.datasets.tasks import TASKS, Task
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
 from zoo.inference.training_data import class_names, fitted, numbered
 from zoo.registry import Model
 from zoo.system.files import write_whole
+from zoo.tasks.labels import MULTILABEL
+from zoo.tasks.losses import OWN
+from zoo.tasks.task import TASKS, Task, of_weights
 from zoo.training.batches import SampleBatches
 from zoo.training.layerwise import Layerwise
 
@@ -274,13 +276,14 @@ def predict(
     own, data = data, fitted(model, data, context)
     found, cut = rows(model, data, logits, batch_size, layerwise, device)
     found = _finite(found[len(data.y) - len(own.y) :], own)
-    task = model.about.task or data.task
-    if task not in ANSWERS:
-        raise ZooError(f"the weights are of the task {task!r}, which predicts nothing by node.")
-    found = with_softmax(found, loss_of(model.about))
-    columns, values, classes = ANSWERS[task](found, class_names(model.about, own))
+    task = task_of(model.about, data.task)
+    values, names = task.probabilities(found), class_names(model.about, own)
+    columns = task.columns(_names(names, values.shape[1]))
     ids = np.arange(len(own.y)) if own.ids is None else own.ids
-    labels = classes and [classes[each] for each in values.argmax(dim=1).tolist()]
+    labels = None
+    if task.kind in ("classes", "binary"):
+        names = _names(names, values.shape[1])
+        labels = [names[each] for each in values.argmax(dim=1).tolist()]
     return Predictions(ids, columns, values, labels, cut)
 
 
@@ -365,7 +368,7 @@ def answers(
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
     _refuse_names(model, data, context)
     seen = fitted(model, data, context)
-    task = pick(TASKS, model.about.task or seen.task)
+    task = task_of(model.about, seen.task)
     if task.name != seen.task:
         raise ZooError(
             f"the weights are of the task {task.name}, and {seen.name} of {seen.task}; write "
@@ -410,49 +413,24 @@ _WRITERS: dict[str, Callable] = {
 
 
 def loss_of(about: About) -> str:
-    """Return the loss of the training that weights are from, as `train.loss` says it."""
+    """Return the loss of the training that weights are from, by its word."""
     train = (about.recipe or {}).get("train")
-    return train.get("loss", "task") if isinstance(train, dict) else "task"
+    return word(train.get("loss", OWN)) if isinstance(train, dict) else OWN
 
 
-def with_softmax(logits: Tensor, loss: str) -> Tensor:
-    """Return logits (n, C) whose softmax is the probability of each class.
-
-    With the loss `one-hot` each class has a sigmoid of its own: these divided by their sum.
-    """
-    return nn.functional.logsigmoid(logits) if loss == "one-hot" else logits
+def task_of(about: About, name: str | None = None) -> Task:
+    """Return the task of weights, `name` where they name none, with their loss and metric."""
+    return of_weights(about.task or name, loss_of(about), about.metric)
 
 
-def _classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
-    names = _names(names, logits.shape[1])
-    return [f"probability_{name}" for name in names], logits.softmax(dim=1), names
+def probabilities(task: str, logits: Tensor, loss: str = OWN) -> np.ndarray:
+    """Return the probability of each class, or of each target, (n, C), of a task that has some."""
+    return of_weights(task, loss).probabilities(logits).numpy()
 
 
-def _two_classes(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
-    first = torch.zeros_like(logits[:, :1])  # of a head that gives one logit, for the second class
-    return _classes(torch.cat([first, logits], dim=1)[:, -2:], names)
-
-
-def _targets(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
-    names = _names(names, logits.shape[1])
-    return [f"probability_{name}" for name in names], logits.sigmoid(), None
-
-
-def _numbers(logits: Tensor, names) -> tuple[list[str], Tensor, list[str] | None]:
-    if logits.shape[1] == 1:
-        return ["value"], logits, None
-    return [f"value_{name}" for name in _names(names, logits.shape[1])], logits, None
-
-
-ANSWERS = {
-    "node-classification": _classes,
-    "graph-classification": _classes,
-    "sequence-classification": _classes,
-    "node-binary": _two_classes,
-    "node-multilabel": _targets,
-    "node-regression": _numbers,
-}
-"""Task to `(logits, names) -> columns, values, names of the classes where a node has one`."""
+def names_of(task: str, logits: Tensor, labels: list[str] | None) -> list[str]:
+    """Return the names of the classes, or targets: their numbers where they have none."""
+    return _names(labels, pick(TASKS, task).probabilities(logits[:1]).shape[1])
 
 
 def _names(names, count: int) -> list[str]:
@@ -460,19 +438,8 @@ def _names(names, count: int) -> list[str]:
     return list(names) if names and len(names) == count else [str(each) for each in range(count)]
 
 
-OF_CLASSES = (CLASSIFICATION, BINARY, GRAPHS, SEQUENCES)
+OF_CLASSES = tuple(name for name, task in TASKS.items() if task().kind in ("classes", "binary"))
 """The tasks in which each row has one class."""
-
-
-def probabilities(task: str, logits: Tensor, loss: str = "task") -> np.ndarray:
-    """Return the probability of each class, or of each target, (n, C), of a task that has some."""
-    return ANSWERS[task](with_softmax(logits, loss), None)[1].numpy()
-
-
-def names_of(task: str, logits: Tensor, labels: list[str] | None) -> list[str]:
-    """Return the names of the classes, or targets: their numbers where they have none."""
-    columns, _, classes = ANSWERS[task](logits[:1], labels)
-    return classes or [each.removeprefix("probability_") for each in columns]
 
 
 def per_class(

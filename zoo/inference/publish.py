@@ -19,13 +19,13 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.config.shipped import recipe_names
-from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.load import DATASETS
 from zoo.datasets.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
 from zoo.system.files import check_place, draft_folder, replace_folder, write_whole, writing
+from zoo.tasks.labels import TRANSLATION
 from zoo.weights.folder import CONFIG, WEIGHTS, read_config, sha256_of
 from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save

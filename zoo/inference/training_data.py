@@ -22,7 +22,6 @@ from zoo.config.recipe import divide, read_recipe, word
 from zoo.datasets import Dataset
 from zoo.datasets.canonical import side_by_side
 from zoo.datasets.files.graph_set_arrays import OF_LABELS
-from zoo.datasets.files.labels import REGRESSION, TRANSLATION
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.known_nodes import (
     DAMAGE,
@@ -56,6 +55,7 @@ from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
+from zoo.tasks.labels import REGRESSION, TRANSLATION
 from zoo.training.checkpoint import unsealed_json
 from zoo.weights.folder import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate

@@ -13,9 +13,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from zoo.config.metrics import bleu, signature
 from zoo.config.options import Count, Few, NonNegative, value_problems
-from zoo.datasets.files.labels import TRANSLATION
 from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.splits import PARTS
 from zoo.datasets.tokenizer import END, Tokenizer
@@ -23,6 +21,8 @@ from zoo.errors import ZooError, printable
 from zoo.inference.predict import answering
 from zoo.registry import Model
 from zoo.system.files import user_path, write_whole
+from zoo.tasks.labels import TRANSLATION
+from zoo.tasks.metrics import bleu, signature
 from zoo.training.batches import translated
 
 LONGEST_LINE = 2**20

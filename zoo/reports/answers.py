@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.config.metrics import gain
 from zoo.config.options import pick
 from zoo.config.recipe import divide
+from zoo.config.scores import gain
 from zoo.datasets import Dataset
-from zoo.datasets.files.labels import FORECASTING, MULTILABEL, REGRESSION, TRANSLATION
 from zoo.datasets.load import load_data
-from zoo.datasets.tasks import TASKS
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
@@ -21,6 +19,8 @@ from zoo.inference.predict import Answers, answers, embed, labelled, loss_of, na
 from zoo.inference.training_data import class_names, of_training
 from zoo.registry import Model
 from zoo.reports.history import History
+from zoo.tasks.labels import FORECASTING, MULTILABEL, REGRESSION, TRANSLATION
+from zoo.tasks.task import TASKS
 from zoo.weights.create import restore
 from zoo.weights.folder import read_folder
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.datasets.files.labels import ACCURACY, MULTILABEL, REGRESSION
-from zoo.datasets.tasks import TASKS
 from zoo.inference.predict import OF_CLASSES, per_class, probabilities
 from zoo.reports.answers import Answered, score_of
+from zoo.tasks.labels import ACCURACY, MULTILABEL, REGRESSION
+from zoo.tasks.task import TASKS
 
 BINS = 10
 """Bins of a reliability diagram, of equal width."""

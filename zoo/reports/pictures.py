@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zoo.datasets.files.labels import MULTILABEL, REGRESSION
 from zoo.reports.answers import Embedded
 from zoo.reports.figures import Figure, Key, number, style
 from zoo.reports.measures import Bin, Reliability
 from zoo.reports.svg import COLORS, WIDTH, Frame, element, frame, marks, path, plain, text
+from zoo.tasks.labels import MULTILABEL, REGRESSION
 
 NAMED = 10
 """Classes that a picture of embeddings names; the others are grey."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.config.metrics import figure, spread
 from zoo.config.recipe import word
+from zoo.config.scores import figure, spread
 from zoo.datasets.load import load_data
 from zoo.errors import ZooError
 from zoo.experiments.run_folder import verdict

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zoo.config.metrics import figure
+from zoo.config.scores import figure
 from zoo.config.yaml_lines import recipe_text
-from zoo.datasets.files.labels import FORECASTING, REGRESSION
 from zoo.reports import measures
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import Figure
@@ -21,6 +20,7 @@ from zoo.reports.pictures import (
     reliability_diagram,
 )
 from zoo.reports.svg import element, plain
+from zoo.tasks.labels import FORECASTING, REGRESSION
 
 TARGETS = 3
 """Targets of a regression that are drawn at most."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from zoo.config.metrics import LOWER, beside, gain, signed, spread
 from zoo.config.question import other_question
 from zoo.config.recipe import SAID, word
+from zoo.config.scores import beside, gain, is_lower, signed, spread
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import run_curves
@@ -86,7 +86,7 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> str:
         return sections.remarks([said, *silent]) + _table(rows, [None] * len(rows))
     rows.sort(key=lambda each: -gain(each["metric"], each["test"]["mean"]))
     found = [beside(each, rows[0]) for each in rows]
-    less = " Less is better." if rows[0]["metric"] in LOWER else ""
+    less = " Less is better." if is_lower(rows[0]["metric"]) else ""
     note = (
         f"Difference: test score minus that of {rows[0]['recipe']}, the best, of the same seed and "
         "split; mean over these pairs and its 95 % interval (Student's t). Where the interval "

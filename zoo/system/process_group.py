@@ -233,12 +233,12 @@ def total(x: Tensor) -> Tensor:
     return x
 
 
-def of_first(number: float) -> float:
-    """Return the number that the first process has, which all of them get."""
+def of_first(numbers: list[float]) -> list[float]:
+    """Return the numbers that the first process has, which all of them get."""
     if count() == 1:
-        return number
-    own = number if rank() == 0 else 0.0
-    return total(torch.tensor(own, dtype=torch.float64)).item()
+        return numbers
+    own = torch.tensor(numbers, dtype=torch.float64)
+    return total(own if rank() == 0 else torch.zeros_like(own)).tolist()
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:

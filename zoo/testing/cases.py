@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec, options_of
-from zoo.datasets.files.labels import TRANSLATION
 from zoo.errors import ZooError, unknown
 from zoo.graphs.examples import tiny_graph
 from zoo.nn.attention import ATTENTIONS
 from zoo.registry import MODELS, Model, discover, name_of
+from zoo.tasks.labels import TRANSLATION
 from zoo.weights.create import create_model
 
 RBA = {"name": "rba", "size": 4}

@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from zoo.config.options import options_of
-from zoo.datasets.tasks import TASKS
 from zoo.registry import MODELS
 from zoo.system.context import using
+from zoo.tasks.task import TASKS
 from zoo.testing.cases import CLASSES, FEATURES, Case, tiny
 from zoo.testing.promise import keep
 from zoo.weights.create import create_model

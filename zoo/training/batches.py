@@ -28,7 +28,6 @@ from zoo.datasets.pairs import SentencePairs
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import PARTS, Split
-from zoo.datasets.tasks import Task
 from zoo.datasets.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
@@ -49,6 +48,7 @@ from zoo.registry import Model
 from zoo.sequences.beam_search import beam_search
 from zoo.system import process_group
 from zoo.system.memory import SideStream, out_of_memory, upload
+from zoo.tasks.task import Measure, Task
 
 _AHEAD = 2
 """Batches that are made while a step is taken."""
@@ -100,8 +100,8 @@ def training_alone(on: TrainingData) -> TrainingData:
     return on._replace(data=data, split=split, apart=apart)
 
 
-Score = Callable[[str], float]
-"""The metric of a part of the split: train, val or test."""
+Score = Callable[[str, Sequence[Measure]], list[float]]
+"""What some measures say of a part of the split: train, val or test."""
 
 
 def nodes_of(split: Split) -> Tensor:
@@ -109,11 +109,11 @@ def nodes_of(split: Split) -> Tensor:
     return torch.cat([getattr(split, each) for each in PARTS])
 
 
-def score(logits: Tensor, y: Tensor, on: TrainingData) -> Score:
-    """Return the metric of each part, for the logits (m, C) and labels of `nodes_of` its split."""
-    sizes = [len(getattr(on.split, each)) for each in PARTS]
+def score(logits: Tensor, y: Tensor, split: Split) -> Score:
+    """Return what is said of each part, for the logits (m, C) and labels of its `nodes_of`."""
+    sizes = [len(getattr(split, each)) for each in PARTS]
     pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
-    return lambda part: on.task.metric(*pairs[part])
+    return lambda part, measures: [measure(*pairs[part]) for measure in measures]
 
 
 class Batch(NamedTuple):
@@ -162,10 +162,10 @@ class FullBatch:
         return answer(self.data.graph, self.data.x)[upload(nodes, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Answer for the nodes of all parts at once; return the metric of each part."""
+        """Answer for the nodes of all parts at once; return what measures say of each."""
         nodes = nodes_of(on.split)
         logits = infer(model, self, precision, lambda answer: self.logits(answer, nodes))
-        return score(logits, upload(on.data.y[nodes], logits.device), on)
+        return score(logits, upload(on.data.y[nodes], logits.device), on.split)
 
     def combine(self, model: nn.Module) -> None:
         """Reduce gradients over processes. No-op: they are identical on every rank."""
@@ -185,7 +185,7 @@ class FullBatchWhereItFits:
         self.data, self.train, self.device = data, train, torch.device(device)
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Answer for the nodes of all parts at once; return the metric of each part."""
+        """Answer for the nodes of all parts at once; return what measures say of each."""
         try:
             return FullBatch(self.data, self.train, self.device).scores(model, on, precision)
         except (RuntimeError, MemoryError) as error:
@@ -203,12 +203,12 @@ class InductiveEvaluation:
         self.parts = {name: FullBatch(data, rows, device) for name, (data, rows) in apart.items()}
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Return the metric of a part, which is answered for when it is asked for."""
+        """Measure a part, which is answered for when it is asked for."""
 
-        def score(part: str) -> float:
+        def score(part: str, measures: Sequence[Measure]) -> list[float]:
             over = self.parts[part]
             logits = infer(model, over, precision, lambda answer: over.logits(answer, over.train))
-            return on.task.metric(logits, over.data.y[over.train])
+            return [measure(logits, over.data.y[over.train]) for measure in measures]
 
         return score
 
@@ -602,12 +602,13 @@ class SampleBatches(DataParallelBatches):
         return process_group.total(room)[upload(back, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Return the metric of a part, whose samples are answered for when it is asked for."""
+        """Measure a part, whose samples are answered for when it is asked for."""
 
-        def score(part: str) -> float:
+        def score(part: str, measures: Sequence[Measure]) -> list[float]:
             chosen = getattr(on.split, part)
             logits = infer(model, self, precision, lambda answer: self.logits(answer, chosen))
-            return on.task.metric(logits, upload(on.data.y[chosen], logits.device))
+            y = upload(on.data.y[chosen], logits.device)
+            return [measure(logits, y) for measure in measures]
 
         return score
 
@@ -760,17 +761,16 @@ class TokenBatches(DataParallelBatches):
         return ahead(lambda work: self._part(*work), dealt, self.device)
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Return the metric of a part; of training, that of as many pairs as validation has."""
+        """Measure the texts of a part; of training, as many pairs as validation has."""
         split = on.split
         places = torch.linspace(0, len(split.train) - 1, min(len(split.val), len(split.train)))
         rows = {"train": split.train[places.long()], "val": split.val, "test": split.test}
 
-        def score(part: str) -> float:
+        def score(part: str, measures: Sequence[Measure]) -> list[float]:
             with evaluating(model, self.device, precision):
                 found = self._translated(model, rows[part])
-            return on.task.metric(
-                self.data.tokenizer.decode(found), self.data.references(rows[part])
-            )
+            texts, references = self.data.tokenizer.decode(found), self.data.references(rows[part])
+            return [measure(texts, references) for measure in measures]
 
         return score
 

@@ -35,8 +35,9 @@ def can_record(model: nn.Module, *functions: Callable) -> bool:
 
 
 def _is_own(function: Callable) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
+    if isinstance(function, functools.partial):
+        held = (function.func, *function.args, *function.keywords.values())
+        return all(_is_own(each) for each in held if callable(each))
     package = (getattr(function, "__module__", None) or "builtins").partition(".")[0]
     return package in ("zoo", "torch", "builtins")
 

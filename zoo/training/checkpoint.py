@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.config.metrics import gain
+from zoo.config.scores import gain
 from zoo.datasets.splits import PARTS
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -175,18 +175,24 @@ class Best:
         self.weights: dict[str, Tensor] = {}
         self.moments: dict[int, Any] = {}
 
-    def offer(self, epoch: int, train: float, val: float, test: Callable[[], float]) -> None:
-        """Keep weights and scores if the validation score is better than any before."""
-        if not self.scores or self._gain(val) > self._gain(self.scores["val"]):
-            scores = {"train": train, "val": val, "test": test()}
+    def offer(self, epoch: int, found: dict[str, float], test: Callable[[], float]) -> None:
+        """Keep weights and scores if the validation score is better than any before.
+
+        Args:
+            epoch: of which they are.
+            found: `train` and `val`; and `loss`, of validation, where that tells the best.
+            test: asked for the test score of the best alone.
+        """
+        if not self.scores or self._gain(found) > self._gain(self.scores):
+            scores = {**found, "test": test()}
             weights, moments = copy.deepcopy(self.model.state_dict()), self.moments
             if epoch < max(self.starts, default=0):
                 moments = copy.deepcopy(self.optimiser.state_dict()["state"])
             # Together and last: Ctrl-C may come at any time.
             self.weights, self.moments, self.scores, self.epoch = weights, moments, scores, epoch
 
-    def _gain(self, score: float) -> float:
-        return gain(self.metric, score)
+    def _gain(self, scores: dict[str, float]) -> float:
+        return -scores["loss"] if "loss" in scores else gain(self.metric, scores["val"])
 
     def rewind(self) -> None:
         """Go back to the best weights and the optimiser's state then; its learning rate stays."""

@@ -22,7 +22,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.options import Count, NonNegative, Number, Positive, Rate, Spec, pick
 from zoo.datasets import Dataset
-from zoo.datasets.tasks import Loss, Target, in_units, smoothed, target_scale, with_loss
+from zoo.datasets.splits import PARTS
 from zoo.errors import ZooError
 from zoo.nn.random_batch_attention import local_redeal
 from zoo.nn.running_statistics import RunningStatistics
@@ -31,6 +31,9 @@ from zoo.ops.random_order import seed_of
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.memory import available_memory, upload
+from zoo.tasks.losses import LOSSES, ClassWeights, class_weights
+from zoo.tasks.metrics import METRICS
+from zoo.tasks.task import Target, Task, in_units, target_scale, told, with_loss, with_metric
 from zoo.training.batches import (
     BATCHING,
     Batch,
@@ -76,7 +79,10 @@ class Epoch(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The result of `fit`: scores at the epoch with the best validation score, and the cost."""
+    """The result of `fit`: scores at the epoch with the best validation score, and the cost.
+
+    `beside` has the other metrics of the test part, None where one does not exist.
+    """
 
     epoch: int
     train: float
@@ -85,6 +91,7 @@ class Fit(NamedTuple):
     epochs: int
     seconds_per_epoch: float
     interrupted: bool
+    beside: dict[str, float | None]
 
 
 class Hooks(NamedTuple):
@@ -124,8 +131,11 @@ def fit(
     batching: Annotated[Spec, BATCHING] = "full",
     evaluate: Literal["full", "layerwise", "batches"] = "full",
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
-    loss: Loss = "task",
+    loss: Annotated[Spec, LOSSES] = "task",
     label_smoothing: Rate = 0.0,
+    class_weights: ClassWeights = None,
+    metric: Annotated[Spec, METRICS] = "task",
+    stop_on: Literal["metric", "loss"] = "metric",
     target: Target = "standard",
     inductive: bool = False,
     capture: bool | None = None,
@@ -154,9 +164,15 @@ def fit(
             `layerwise`, the same in bounded memory; or in `batches`, as training does.
         precision: `bf16` runs matrix products in bfloat16 and keeps sums in fp32; `tf32` has GPUs
             round what they multiply to 10 bits, and is `fp32` on a CPU.
-        loss: what is minimised: that of the `task`; or, with a logit for each class, the
-            `cross-entropy` of a softmax, or the binary cross entropy of `one-hot` labels.
-        label_smoothing: share of each label that is spread over all classes, in the loss.
+        loss: what is minimised: that of the `task`, or a word of `zoo.tasks.LOSSES`, such as
+            `focal` of classes, with a logit for each, or `huber` of numbers.
+        label_smoothing: share of each label that is spread over all classes, in the cross entropy.
+        class_weights: by which the rows of each class count in the loss: `balanced`, all classes
+            alike, or a list of weights.
+        metric: which of `zoo.tasks.METRICS` chooses the epoch and is the score; the others are
+            told beside it. That of the `task`: accuracy of classes.
+        stop_on: what tells the best epoch, and when `patience` is over: the `metric`, or the `loss`
+            of validation.
         target: of regression: `standard` learns numbers as if they had mean 0 and deviation 1 among
             the training nodes; what is predicted and measured is in their own units. `raw`: the
             loss is of the numbers as they are.
@@ -171,7 +187,9 @@ def fit(
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
-    on = on._replace(task=smoothed(with_loss(on.task, loss), label_smoothing))
+    on = on._replace(task=trained_task(on, loss, label_smoothing, class_weights, metric, device))
+    if stop_on == "loss" and on.task.kind == "tokens":
+        raise ZooError("translations stop on their metric; leave `stop_on: loss` out.")
     on = _in_units(model, on, device) if target == "standard" else on
     on = training_alone(on) if inductive else on
     model.to(device)
@@ -189,7 +207,7 @@ def fit(
             f"the last phase of this model begins after {last:,} epochs, and training ends after "
             f"{epochs:,}: what it has for that phase stays untrained. Train for longer."
         )
-    state = _State(model, optimiser, rates, best)
+    state = _State(model, optimiser, rates, best, stop_on == "loss")
     if hooks.checkpoint:
         hooks.checkpoint.read(state.resume)
     hooks.begin(len(state.seconds))
@@ -217,7 +235,21 @@ def fit(
         interrupted = True
     finally:
         steps.forget()  # what is recorded keeps its memory, and knows the steps that know it
-    return state.finish(interrupted)
+    return state.finish(steps, interrupted)
+
+
+def trained_task(
+    on: TrainingData,
+    loss: Spec,
+    label_smoothing: float,
+    weights: ClassWeights,
+    metric: Spec,
+    device: torch.device | str,
+) -> Task:
+    """Return the task of what is trained on, with the loss and the metric that `fit` is given."""
+    shares = class_weights(weights, on.task.kind, on.data.y[on.split.train], on.data.classes)
+    shares = None if shares is None else shares.to(device)
+    return with_metric(with_loss(on.task, loss, label_smoothing, shares), metric)
 
 
 def _in_units(model: Model, on: TrainingData, device: torch.device | str) -> TrainingData:
@@ -249,8 +281,16 @@ class _State:
         seconds: what each epoch took.
     """
 
-    def __init__(self, model: Model, optimiser: torch.optim.Optimizer, rates: LRScheduler, best):
+    def __init__(
+        self,
+        model: Model,
+        optimiser: torch.optim.Optimizer,
+        rates: LRScheduler,
+        best: Best,
+        by_loss: bool,
+    ):
         self.model, self.optimiser, self.rates, self.best = model, optimiser, rates, best
+        self.by_loss = by_loss
         self.seconds: list[float] = []
 
     def stored(self) -> dict[str, Any]:
@@ -282,18 +322,28 @@ class _State:
 
     def offer(self, steps: Trainer, epoch: int) -> tuple[float, float]:
         """Score the weights, keep them if they are the best; return training and validation."""
-        score = steps.evaluate()
-        train, val = score("train"), score("val")
-        self.best.offer(epoch, train, val, lambda: score("test"))
+        measure, task = steps.answer(), steps.on.task
+        loss = [lambda logits, y: task.loss(logits, y).item()] if self.by_loss else []
+        (train,), (val, *loss) = (
+            measure("train", [task.metric]),
+            measure("val", [task.metric, *loss]),
+        )
+        found = {"train": train, "val": val, **({"loss": loss[0]} if loss else {})}
+        self.best.offer(epoch, found, lambda: measure("test", [task.metric])[0])
         return train, val
 
-    def finish(self, interrupted: bool) -> Fit:
-        """Give the model its best weights and return its scores and the cost."""
+    def finish(self, steps: Trainer, interrupted: bool) -> Fit:
+        """Give the model its best weights; return its scores, further metrics, and the cost."""
         self.best.restore()
+        beside, others = steps.on.task.beside, []
+        if beside:
+            with products_in(steps.precision):
+                others = steps.answer(recorded=False)("test", [*beside.values()])
         self.model.eval()
+        scores = {part: self.best.scores[part] for part in PARTS}
         cost = statistics.median(self.seconds) if self.seconds else 0.0
-        return Fit(self.best.epoch, **self.best.scores, epochs=len(self.seconds),
-                   seconds_per_epoch=cost, interrupted=interrupted)  # fmt: skip
+        return Fit(self.best.epoch, **scores, epochs=len(self.seconds), seconds_per_epoch=cost,
+                   interrupted=interrupted, beside=told(beside, others))  # fmt: skip
 
 
 def _epoch(steps: Trainer, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
@@ -457,21 +507,29 @@ class Trainer:
                 found = None
         return losses.mean()
 
-    def evaluate(self) -> Score:
-        """Run inference once; return the metric as a function of the part: train, val or test.
+    def evaluate(self) -> Callable[[str], float]:
+        """Run inference once; return the metric as a function of the part: train, val or test."""
+        measure = self.answer()
+        return lambda part: measure(part, [self.on.task.metric])[0]
 
-        All processes have to call both; they get the first one's metric. It is asked for before the
-        next evaluation, which may write on the logits of this one.
+    def answer(self, recorded: bool = True) -> Score:
+        """Run inference once; return what measures say, `(part, measures) -> numbers`.
+
+        All processes have to call both; they get the first one's numbers. They are asked for before
+        the next evaluation, which may write on the logits of this one.
+
+        Args:
+            recorded: by a replay of what a GPU has recorded, where that is captured.
         """
         if self.eval_loader is None:
-            return lambda part: process_group.of_first(0.0)
+            return lambda part, measures: process_group.of_first([0.0] * len(measures))
         found = (
             self._captured_scores()
-            if self.capture and self.eval_loader is self.train_loader
+            if recorded and self.capture and self.eval_loader is self.train_loader
             else None
         )
         found = found or self.eval_loader.scores(self.model, self.on, self.precision)
-        return lambda part: process_group.of_first(found(part))
+        return lambda part, measures: process_group.of_first(found(part, measures))
 
     def _loss(self, part: Batch) -> Tensor:
         with autocast(part.x.device, self.precision):
@@ -501,7 +559,7 @@ class Trainer:
         return self._recordings.call("step", make, self._asked_for)
 
     def _captured_scores(self) -> Score | None:
-        """Answer for the whole graph, likewise; return the metric of each part."""
+        """Answer for the whole graph, likewise; return what measures say of each part."""
 
         def answers() -> Tensor:
             return infer(self.model, self.train_loader, self.precision, ask)
@@ -509,7 +567,7 @@ class Trainer:
         nodes, y = self._measured
         ask = partial(self.train_loader.logits, nodes=nodes)
         logits = self._recordings.call("evaluation", partial(Captured, answers, self.model))
-        return None if logits is None else score(logits, y, self.on)
+        return None if logits is None else score(logits, y, self.on.split)
 
     @cached_property
     def _measured(self) -> tuple[Tensor, Tensor]:

@@ -20,8 +20,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from zoo.config.metrics import figure, gain
 from zoo.config.options import Count, sentence
+from zoo.config.scores import figure, gain
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.cache import cache_folder
 from zoo.system.files import draft_folder

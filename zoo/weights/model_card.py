@@ -9,11 +9,11 @@ import re
 from importlib.resources import files
 
 from zoo.config.metadata import About
-from zoo.config.metrics import figure
+from zoo.config.scores import figure
 from zoo.config.yaml_lines import recipe_text
-from zoo.datasets.files.labels import GRAPHS, SEQUENCES
 from zoo.errors import printable
 from zoo.registry import MODELS, Model
+from zoo.tasks.labels import GRAPHS, SEQUENCES
 
 _TAGS = {
     "node-forecasting": "time-series-forecasting",

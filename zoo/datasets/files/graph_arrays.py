@@ -13,9 +13,9 @@ import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.datasets.files.labels import check_labels, check_plain, empty_parts, first_true
 from zoo.errors import ZooError, brief, cause, suggestion
 from zoo.system.memory import available_memory
+from zoo.tasks.labels import check_labels, check_plain, empty_parts, first_true
 
 PARTS = ("train", "val", "test")
 

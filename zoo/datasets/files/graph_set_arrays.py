@@ -23,13 +23,13 @@ from zoo.datasets.files.graph_arrays import (
     check_room,
     check_weights,
 )
-from zoo.datasets.files.labels import (
+from zoo.errors import ZooError
+from zoo.tasks.labels import (
     GRAPHS,
     MOST_CLASSES,
     NO_NUMBERS_OF_GRAPHS,
     encode_text,
 )
-from zoo.errors import ZooError
 
 _INDICATOR = "_graph_indicator.txt"
 _MOST_LABELS = 1000

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import GraphArrays, Weights, array_of, plausible, sparse_of
-from zoo.datasets.files.labels import unlabelled
 from zoo.errors import ZooError
+from zoo.tasks.labels import unlabelled
 
 _COLUMNS = {b"pattern": 2, b"integer": 3, b"real": 3, b"double": 3}
 _HALVES = {b"general": None, b"symmetric": 1, b"hermitian": 1, b"skew-symmetric": -1}

@@ -18,8 +18,8 @@ from zoo.datasets.files.graph_arrays import (
     plausible,
     sparse_of,
 )
-from zoo.datasets.files.labels import MULTILABEL, REGRESSION, encode_text, is_word, unlabelled
 from zoo.errors import ZooError, brief, suggestion
+from zoo.tasks.labels import MULTILABEL, REGRESSION, encode_text, is_word, unlabelled
 
 LABELS = ("label", "labels", "y")
 FEATURES = ("feat", "feature", "features", "x", "attr")

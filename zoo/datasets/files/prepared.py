@@ -24,10 +24,10 @@ from scipy import sparse
 
 from zoo.config.learnt_columns import columns_of, text_of
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, checked
-from zoo.datasets.files.labels import check_plain, doubtful, encode_text
 from zoo.errors import DAMAGE, ZooError, cause, of_file
 from zoo.system.files import write_whole
 from zoo.system.memory import available_memory
+from zoo.tasks.labels import check_plain, doubtful, encode_text
 
 KEYS = "edges, node_labels, node_features"
 """What every prepared file holds, for the sentences of errors."""

@@ -20,9 +20,9 @@ from scipy import sparse
 from zoo.config.learnt_columns import LearntColumn, TextColumn
 from zoo.config.options import Count, Fraction
 from zoo.datasets.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_ids
-from zoo.datasets.files.labels import REGRESSION, doubtful, encode_text
 from zoo.errors import ZooError, brief, cause
 from zoo.system.files import user_path
+from zoo.tasks.labels import REGRESSION, doubtful, encode_text
 
 LARGEST = 2**31
 """The largest file of texts that is read, in bytes."""

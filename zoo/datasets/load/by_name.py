@@ -22,7 +22,6 @@ from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.datasets.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
-from zoo.datasets.files.labels import FORECASTING, GRAPHS, METRICS, infer_task, unknown_task
 from zoo.datasets.files.prepared import read_prepared
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.generated import GENERATED
@@ -51,8 +50,9 @@ from zoo.datasets.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, reading, unknown
 from zoo.registry import discover
 from zoo.system.files import user_path
+from zoo.tasks.labels import FORECASTING, GRAPHS, NODE_METRICS, infer_task, unknown_task
 
-TaskName = Literal[tuple(METRICS)]
+TaskName = Literal[tuple(NODE_METRICS)]
 
 
 def _builder(name: str) -> Callable[..., Dataset]:
@@ -248,7 +248,7 @@ def dataset_problems(
 def _task_problems(spec: object, path: tuple) -> list[Problem]:
     """Return what is wrong with a task that is none, whatever data it is asked of."""
     task = spec.get("task") if isinstance(spec, Mapping) else None
-    known = not isinstance(task, str) or task in (*METRICS, GRAPHS, FORECASTING)
+    known = not isinstance(task, str) or task in (*NODE_METRICS, GRAPHS, FORECASTING)
     return [] if known else [Problem((*path, "task"), unknown_task(task))]
 
 
@@ -332,7 +332,7 @@ def scored_on(recipe: Recipe) -> str:
 def metric_of(recipe: Recipe) -> str | None:
     """Return what a recipe is measured by, None where that is not known without its data."""
     said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
-    asked = METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    asked = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return said or asked or known_metric(word(recipe.dataset))
 
 

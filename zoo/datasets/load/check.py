@@ -32,17 +32,6 @@ from zoo.datasets.files.graph_arrays import (
     check_rows,
     check_weights,
 )
-from zoo.datasets.files.labels import (
-    BINARY,
-    CLASSIFICATION,
-    REGRESSION,
-    check_labels,
-    check_task,
-    classes_of,
-    empty_parts,
-    infer_task,
-    one_hot,
-)
 from zoo.datasets.from_objects import lie_apart
 from zoo.datasets.mapped.external_sort import ranges
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
@@ -53,10 +42,21 @@ from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import check_scores, make_split
 from zoo.datasets.tables.times import time_names
-from zoo.datasets.tasks import TASKS
 from zoo.errors import Finding, ZooError, printable, refused_by
 from zoo.graphs.adjacency import neighbours
 from zoo.system.files import write_whole
+from zoo.tasks.labels import (
+    BINARY,
+    CLASSIFICATION,
+    REGRESSION,
+    check_labels,
+    check_task,
+    classes_of,
+    empty_parts,
+    infer_task,
+    one_hot,
+)
+from zoo.tasks.task import TASKS
 
 _TELLING = 8
 """Columns up to which nodes have the same features by chance."""

@@ -15,7 +15,6 @@ from torch import nn
 from zoo.config.options import Count, Number, Spec
 from zoo.datasets.dataset import Dataset, make_dataset
 from zoo.datasets.files.graph_arrays import NO_EDGES, GraphArrays, check_masks, check_room
-from zoo.datasets.files.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
 from zoo.datasets.files.prepared import read_images, read_masks, read_unchecked
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.samples import Readout, Samples
@@ -24,6 +23,7 @@ from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
 from zoo.system.cache import data_file
 from zoo.system.files import user_path
+from zoo.tasks.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
 
 SPLIT = "ratio-70-10-20"
 """The default split: no benchmark fixes one for these images."""

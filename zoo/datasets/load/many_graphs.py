@@ -10,7 +10,6 @@ from pydantic import Field
 from zoo.config.options import Count, Table
 from zoo.datasets.files.graph_arrays import Direction, Duplicates, EdgeColumns, Weights
 from zoo.datasets.files.graph_set_arrays import read_tu_folder
-from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.saved_graphs import (
     from_pyg_list,
     read_dgl_set,
@@ -26,6 +25,7 @@ from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
 from zoo.errors import reading
 from zoo.system.cache import data_file
+from zoo.tasks.labels import FORECASTING, GRAPHS, Labels
 
 Forecasting = Literal["node-forecasting"]
 GraphClassification = Literal["graph-classification"]

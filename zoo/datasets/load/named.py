@@ -10,7 +10,17 @@ from typing import NamedTuple
 from zoo.config.options import Count
 from zoo.datasets.files import converters
 from zoo.datasets.files.converters import convert_planetoid
-from zoo.datasets.files.labels import (
+from zoo.datasets.generated import GENERATED
+from zoo.datasets.load.images import IMAGES
+from zoo.datasets.load.images import NODES as IMAGE_NODES
+from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
+from zoo.datasets.load.obtain import Source, SplitFile, obtain_pairs
+from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
+from zoo.datasets.texts import NODES as TEXT_NODES
+from zoo.datasets.texts import TEXTS
+from zoo.datasets.tokenizer import VocabularySize
+from zoo.system.cache import data_folders
+from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
     FORECASTING,
@@ -19,17 +29,7 @@ from zoo.datasets.files.labels import (
     SEQUENCES,
     TRANSLATION,
 )
-from zoo.datasets.generated import GENERATED
-from zoo.datasets.load.images import IMAGES
-from zoo.datasets.load.images import NODES as IMAGE_NODES
-from zoo.datasets.load.many_graphs import SERIES_WORDS, SET_WORDS
-from zoo.datasets.load.obtain import Source, SplitFile, obtain_pairs
-from zoo.datasets.pairs import Language, SentencePairs, has_pairs, read_pairs
-from zoo.datasets.tasks import TASKS
-from zoo.datasets.texts import NODES as TEXT_NODES
-from zoo.datasets.texts import TEXTS
-from zoo.datasets.tokenizer import VocabularySize
-from zoo.system.cache import data_folders
+from zoo.tasks.task import TASKS
 
 
 class NamedGraph(NamedTuple):

@@ -12,7 +12,6 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
 from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
 from zoo.datasets.files.graph_set_arrays import tu_folder
-from zoo.datasets.files.labels import FORECASTING, GRAPHS, Labels
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
 from zoo.datasets.files.prepared import check_member, read_unchecked
 from zoo.datasets.files.saved_graphs import graphs_of_dgl, is_list, read_dgl, read_pyg
@@ -34,6 +33,7 @@ from zoo.datasets.tables.read import Written
 from zoo.datasets.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
+from zoo.tasks.labels import FORECASTING, GRAPHS, Labels
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:

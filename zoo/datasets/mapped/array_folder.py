@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.datasets.files.labels import REGRESSION, unlabelled
 from zoo.datasets.mapped.array_file import Stored, stored
 from zoo.datasets.mapped.external_sort import BLOCK, edges_within
 from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.errors import ZooError, cause
+from zoo.tasks.labels import REGRESSION, unlabelled
 
 _EDGES, _FEATURES, _LABELS = "edge_index", "node_feat", "node_label"
 _PARTS = {"train": ("train",), "val": ("valid", "val"), "test": ("test",)}

@@ -10,13 +10,13 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 
 from zoo.config.options import Count
-from zoo.datasets.files.labels import unlabelled
 from zoo.datasets.mapped.array_file import stored
 from zoo.datasets.mapped.external_sort import BLOCK, edges_within
 from zoo.datasets.mapped.writer import Stream, no_features
 from zoo.datasets.tables.read import is_index
 from zoo.errors import ZooError
 from zoo.system.files import user_path
+from zoo.tasks.labels import unlabelled
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+"}
 """What a list of edges ends in, before `.gz`, to what stands between two numbers."""

@@ -24,12 +24,12 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.files.labels import METRICS, MOST_CLASSES
 from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
 from zoo.datasets.tables.read import SUFFIXES
 from zoo.errors import ZooError
 from zoo.system.files import is_draft
+from zoo.tasks.labels import MOST_CLASSES, NODE_METRICS
 
 META = "meta.json"
 
@@ -74,7 +74,7 @@ class Meta(BaseModel):
     version: Literal[1]
     nodes: PositiveInt
     edges: PositiveInt
-    task: Literal[tuple(METRICS)]
+    task: Literal[tuple(NODE_METRICS)]
     metric: str
     split: str
     classes: NonNegativeInt

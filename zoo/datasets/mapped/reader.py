@@ -11,12 +11,12 @@ from zoo.canonical_form import remember
 from zoo.config.options import Spec
 from zoo.datasets.dataset import Dataset
 from zoo.datasets.files.graph_arrays import GraphArrays, check_masks
-from zoo.datasets.files.labels import METRICS, check_labels, check_task
 from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.system.memory import available_memory
+from zoo.tasks.labels import NODE_METRICS, check_labels, check_task
 
 _ROWS = 2**18
 """Numbers of `indptr` that are looked at together."""
@@ -150,7 +150,7 @@ def _dataset(folder: Path, meta: Meta, arrays, task: str) -> Dataset:
         x=tensor(arrays["features"]),
         y=torch.from_numpy(labels),
         task=task,
-        metric=METRICS[task],
+        metric=NODE_METRICS[task],
         split=meta.split,
         masks=masks and {part: torch.from_numpy(mask) for part, mask in masks.items()},
         classes=meta.classes,

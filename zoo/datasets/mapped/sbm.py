@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed
-from zoo.datasets.files.labels import CLASSIFICATION
 from zoo.datasets.generated import check_sbm, sbm_room
 from zoo.datasets.mapped.external_sort import BLOCK
 from zoo.datasets.mapped.writer import Stream, blocks
+from zoo.tasks.labels import CLASSIFICATION
 
 _OWN, _OTHER, _NOISE, _CENTRES, _ORDER = range(5)  # streams of random numbers of one seed
 

@@ -15,13 +15,13 @@ from tqdm import tqdm
 from zoo.config.options import Spec, pick
 from zoo.datasets.dataset import MASKLESS_SPLIT
 from zoo.datasets.files.graph_arrays import check_ids, check_masks
-from zoo.datasets.files.labels import METRICS, check_labels, check_task, classes_of, infer_task
 from zoo.datasets.from_objects import FEATURES
 from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
 from zoo.datasets.mapped.metadata import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
 from zoo.system.files import check_space, draft_folder, replace_folder, writing
+from zoo.tasks.labels import NODE_METRICS, check_labels, check_task, classes_of, infer_task
 
 _BY_ROW = ("raw", "row")
 """The words of `FEATURES` that need one row of features at a time."""
@@ -152,7 +152,7 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
         nodes=nodes,
         edges=shapes["indices"][0],
         task=stream.task,
-        metric=METRICS[stream.task],
+        metric=NODE_METRICS[stream.task],
         split=stream.split,
         classes=classes_of(stream.labels, stream.label_names),
         labels=stream.label_names and list(stream.label_names),

@@ -19,7 +19,6 @@ from zoo.datasets.files.graph_arrays import (
     check_weights,
     refuse_idle,
 )
-from zoo.datasets.files.labels import alike
 from zoo.datasets.files.objects import join
 from zoo.datasets.tables import cells
 from zoo.datasets.tables.read import Decimal, Written, header, need, read_table
@@ -27,6 +26,7 @@ from zoo.datasets.tables.tables import read_edges
 from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
+from zoo.tasks.labels import alike
 
 if TYPE_CHECKING:
     from pandas import Series

@@ -19,7 +19,6 @@ from zoo.datasets.files.graph_arrays import (
     Weights,
     refuse_idle,
 )
-from zoo.datasets.files.labels import REGRESSION, Labels, doubtful, encode_text, is_word, unlabelled
 from zoo.datasets.files.node_kinds import Edges, Relation, joined, labels_of_kinds
 from zoo.datasets.files.objects import join
 from zoo.datasets.tables import cells
@@ -49,6 +48,7 @@ from zoo.datasets.tables.sentence_vectors import sentence_vectors
 from zoo.datasets.tables.split_columns import SplitColumns, read_split
 from zoo.errors import ZooError, suggestion
 from zoo.system.files import user_path
+from zoo.tasks.labels import REGRESSION, Labels, doubtful, encode_text, is_word, unlabelled
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

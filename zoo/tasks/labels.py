@@ -14,8 +14,13 @@ BINARY = "node-binary"
 MULTILABEL = "node-multilabel"
 REGRESSION = "node-regression"
 
-METRICS = {CLASSIFICATION: "accuracy", BINARY: "roc-auc", MULTILABEL: "roc-auc", REGRESSION: "r2"}
-"""Every task of nodes, and the metric that it is measured by, computed by `zoo.datasets.tasks`."""
+NODE_METRICS = {
+    CLASSIFICATION: "accuracy",
+    BINARY: "roc-auc",
+    MULTILABEL: "roc-auc",
+    REGRESSION: "r2",
+}
+"""Every task of nodes, and the metric that it is measured by, computed by `zoo.tasks.task`."""
 
 TRANSLATION, BLEU = "translation", "bleu"
 """The task of pairs of sentences, and its metric."""
@@ -133,12 +138,12 @@ def unlabelled(nodes: int, task: str | None = None) -> np.ndarray:
 
 def unknown_task(task: object) -> str:
     """Return the sentence that answers a task that is none."""
-    return NOT_YET.get(str(task)) or unknown("task", task, (*METRICS, GRAPHS, FORECASTING))
+    return NOT_YET.get(str(task)) or unknown("task", task, (*NODE_METRICS, GRAPHS, FORECASTING))
 
 
 def check_task_of_graphs(task: str | None) -> None:
     """Refuse another task than that of a set of graphs."""
-    if task not in (None, GRAPHS, *METRICS, FORECASTING):
+    if task not in (None, GRAPHS, *NODE_METRICS, FORECASTING):
         raise ZooError(unknown_task(task))
     if task not in (None, GRAPHS):
         raise ZooError(f"a set of graphs has the task {GRAPHS}, and {task} is of the nodes of one; "
@@ -149,8 +154,8 @@ def check_task(labels: np.ndarray, task: str) -> None:
     """Refuse checked labels (N,) or (N, T) that are not those of a task, and unknown tasks."""
     if task == GRAPHS:
         raise ZooError(f"{GRAPHS} is of a set of graphs, and this is one; write a list of graphs, "
-                       f"or a task of its nodes: {', '.join(METRICS)}.")  # fmt: skip
-    if task not in METRICS:
+                       f"or a task of its nodes: {', '.join(NODE_METRICS)}.")  # fmt: skip
+    if task not in NODE_METRICS:
         raise ZooError(unknown_task(task))
     wanted = _DIMENSIONS.get(task, (1,))
     if labels.ndim not in wanted:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from zoo.config.metrics import paired_difference
+from zoo.config.scores import paired_difference
 
 
 @pytest.mark.parametrize("count", [2, 3, 10])

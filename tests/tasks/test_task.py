@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from zoo.config.metrics import LOWER, bleu, gain, signature
 from zoo.config.options import pick
-from zoo.datasets.files.labels import METRICS
-from zoo.datasets.tasks import TASKS, smoothed, with_loss
+from zoo.config.scores import gain, is_lower
 from zoo.errors import ZooError
 from zoo.registry import Model
+from zoo.tasks.labels import NODE_METRICS
+from zoo.tasks.metrics import bleu, signature
+from zoo.tasks.task import TASKS, with_loss
 
 WORDS = [word for word in TASKS if word != "translation"]
 NUMBERS = ("node-regression", "node-forecasting")
@@ -52,7 +53,7 @@ def test_a_perfect_answer_scores_one_and_a_better_one_loses_less(word):
     else:
         right = y.nan_to_num(0).float().clamp(0).reshape(len(y), -1)
     sure = right if word in NUMBERS else 20 * right - 10
-    best = 0 if task.metric_name in LOWER else 1
+    best = 0 if is_lower(task.metric_name) else 1
     assert task.metric(right, y) == best
     assert gain(task.metric_name, task.metric(logits, y)) < gain(task.metric_name, best)
     assert task.loss(sure, y) < 0.01 < task.loss(logits, y)
@@ -208,8 +209,8 @@ def test_metrics_are_those_of_ogb(name):
 def test_every_room_knows_the_same_tasks():
     of_many = {"graph-classification": "accuracy", "sequence-classification": "accuracy",
                "node-forecasting": "mse"}  # fmt: skip
-    assert list(Model.tasks) == WORDS == [*METRICS, *of_many]
-    assert {word: pick(TASKS, word).metric_name for word in WORDS} == {**METRICS, **of_many}
+    assert list(Model.tasks) == WORDS == [*NODE_METRICS, *of_many]
+    assert {word: pick(TASKS, word).metric_name for word in WORDS} == {**NODE_METRICS, **of_many}
     assert list(TASKS) == [*WORDS, "translation"]
 
 
@@ -224,7 +225,7 @@ def test_a_smoothed_label_is_a_share_of_every_class(word):
     y[3] = -1
     targets = 0.7 * functional.one_hot(y.clamp(min=0), 5) + 0.3 / 5
     slow = -(targets * logits.log_softmax(1)).sum(1)[y >= 0].mean()
-    fast = smoothed(pick(TASKS, word), 0.3).loss(logits, y)
+    fast = with_loss(pick(TASKS, word), "task", 0.3).loss(logits, y)
     assert fast.item() == pytest.approx(slow.item(), abs=1e-6)
     gradients = [torch.autograd.grad(each, logits)[0] for each in (fast, slow)]
     torch.testing.assert_close(*gradients)
@@ -233,18 +234,18 @@ def test_a_smoothed_label_is_a_share_of_every_class(word):
 def test_nothing_is_smoothed_by_nothing():
     for word in TASKS:
         task = pick(TASKS, word)
-        assert smoothed(task, 0.0) is task
+        assert with_loss(task, "task", 0.0) is task
 
 
 @pytest.mark.parametrize("word", ["node-binary", "node-multilabel", "node-regression"])
 def test_what_has_no_classes_is_not_smoothed(word):
     with pytest.raises(ZooError, match=f"{word}; leave `label_smoothing` out"):
-        smoothed(pick(TASKS, word), 0.1)
+        with_loss(pick(TASKS, word), "task", 0.1)
 
 
 def test_one_hot_labels_are_not_smoothed():
-    with pytest.raises(ZooError, match="leave `label_smoothing` out, or `loss: one-hot`"):
-        smoothed(with_loss(pick(TASKS, "node-classification"), "one-hot"), 0.1)
+    with pytest.raises(ZooError, match="leave `label_smoothing` out, or write `loss: cross-ent"):
+        with_loss(pick(TASKS, "node-classification"), "one-hot", 0.1)
 
 
 # BLEU
@@ -313,5 +314,7 @@ def test_the_score_of_two_logits_is_that_of_their_difference():
 
 @pytest.mark.parametrize("word", ["node-regression", "node-multilabel"])
 def test_another_loss_is_for_classes(word):
-    with pytest.raises(ZooError, match=f"`loss: one-hot` is for classes, and the task is {word}"):
+    with pytest.raises(
+        ZooError, match=f"the loss one-hot is of other labels than those of {word}; ch"
+    ):
         with_loss(pick(TASKS, word), "one-hot")

@@ -1,17 +1,13 @@
-"""What is done with scores: which are better where lower, differences; BLEU of texts."""
+"""What is done with scores: which are better where lower, means, and differences in pairs."""
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zoo.errors import optional
-
 MSE, MAE = "mse", "mae"
 """The mean squared, and the mean absolute error."""
 
-LOWER = frozenset({MSE, MAE})
-"""The metrics of which less is better; of all others more is, and 1 the most."""
+_LOWER = frozenset({MSE, MAE, "rmse", "ece"})
 
 _ALIKE = 1e-12  # by which differences of scores differ in their last digits alone
 
@@ -63,36 +59,21 @@ def gain(metric: str | None, score: float) -> float:
     >>> gain("accuracy", 0.9) > gain("accuracy", 0.8), gain("mse", 0.9) > gain("mse", 0.8)
     (True, False)
     """
-    return -score if metric in LOWER else score
+    return -score if is_lower(metric) else score
+
+
+def is_lower(metric: str | None) -> bool:
+    """Return whether less of a metric is better: of errors, and what is called `-error`, `-loss`.
+
+    The name says it, as in scikit-learn, so that scores of a metric of one's own can be compared
+    by those who do not know it.
+    """
+    return metric in _LOWER or str(metric).endswith(("-error", "-loss"))
 
 
 def is_reached(gained: float, within: float) -> bool:
     """Return whether a score that gains so much on another one is at most `within` worse."""
     return gained >= -within - _ALIKE
-
-
-def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
-    """Return BLEU / 100 of translations and a reference for each, as sacrebleu defines it.
-
-    Post (arXiv 1804.08771); `signature` says which of its options were taken.
-    """
-    score = _bleu().corpus_score(list(texts), [list(references)]).score / 100
-    return min(1.0, score)  # a perfect copy is rounded to a little more
-
-
-def signature() -> str:
-    """Return what sacrebleu asks to be written beside a score: case, cutting, smoothing, version.
-
-    >>> signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    True
-    """
-    metric = _bleu()
-    metric.corpus_score([""], [[""]])  # it knows the number of references afterwards
-    return str(metric.get_signature())
-
-
-def _bleu():
-    return optional("sacrebleu.metrics", "text", "BLEU").BLEU()
 
 
 def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Difference:
@@ -120,10 +101,9 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     alike = max(apart) - min(apart) < _ALIKE <= abs(mean)
     if len(apart) < 2 or alike:
         return Difference(mean, None, None, None)
-    from scipy.stats import t
+    from scipy.stats import sem, t
 
-    quantile = float(t.ppf((1 + LEVEL) / 2, len(apart) - 1))
-    half = quantile * statistics.stdev(apart) / math.sqrt(len(apart))
+    half = float(t.ppf((1 + LEVEL) / 2, len(apart) - 1) * sem(apart))
     return Difference(mean, mean - half, mean + half, abs(mean) <= half)
 
 

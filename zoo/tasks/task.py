@@ -1,0 +1,500 @@
+"""Tasks: `TASKS`. A task owns its loss, its metrics, the width of the head, and what answers are.
+
+ROC-AUC of nodes of one class does not exist, and is not called 0.5: a part of which nothing can be
+said is an error (`node-binary`), such a target is left out of the mean (`node-multilabel`).
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from zoo.config.options import Spec, Table, pick
+from zoo.config.recipe import word
+from zoo.config.scores import MAE, MSE
+from zoo.errors import ZooError
+from zoo.ops import losses
+from zoo.tasks.labels import (
+    ACCURACY,
+    BINARY,
+    BLEU,
+    CLASSIFICATION,
+    FORECASTING,
+    GRAPHS,
+    MULTILABEL,
+    NODE_METRICS,
+    REGRESSION,
+    SEQUENCES,
+    TRANSLATION,
+)
+from zoo.tasks.losses import LOSSES, LOSSES_OF, OWN, mean_loss
+from zoo.tasks.metrics import METRICS, METRICS_OF, Metric, bleu
+
+Kind = Literal["classes", "binary", "targets", "numbers", "tokens"]
+"""Labels: one of several classes; one of two; yes-or-no targets; numbers; words of a vocabulary."""
+
+Measure = Callable[[Tensor, Tensor], float]
+"""`(logits, y)` to a number."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A loss and a metric of the same logits.
+
+    Attributes:
+        name: its word.
+        kind: what its labels are.
+        metric_name: what the metric is called.
+        loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
+        metric: `(logits, y)` to a number; higher is better and 1 the most, but for those of which
+            `zoo.config.scores.is_lower`. Of `translation`, texts and their references.
+        outputs: the number of classes, or of targets, to the width of the head.
+        own: metrics that the task itself computes, by their words.
+        also: further words of `METRICS` that are told beside.
+        loss_name: the word of the loss, which says what the logits mean.
+    """
+
+    name: str
+    kind: Kind
+    metric_name: str
+    loss: Callable[[Tensor, Tensor], Tensor]
+    metric: Callable[..., float]
+    outputs: Callable[[int], int]
+    own: Mapping[str, Measure] = dataclasses.field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    loss_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Name the loss of such labels, where no other is named."""
+        object.__setattr__(self, "loss_name", self.loss_name or LOSSES_OF[self.kind][0])
+
+    @property
+    def beside(self) -> dict[str, Measure]:
+        """The other metrics of such labels, told beside a score; NaN where one does not exist."""
+        words = [*self.own, *self.also]
+        return {
+            each: functools.partial(_if_it_exists, _measure(self, each))
+            for each in dict.fromkeys(words)
+            if each != self.metric_name
+        }
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return the probability of each class, or target, (n, C): of two classes, both.
+
+        Of numbers these themselves.
+        """
+        if self.loss_name == "one-hot":  # a sigmoid of its own for each class
+            logits = nn.functional.logsigmoid(logits)
+        if self.kind == "binary":  # of a head that gives one logit, for the second class
+            first = torch.zeros_like(logits[:, :1])
+            logits = torch.cat([first, logits], dim=1)[:, -2:]
+        if self.kind == "targets":
+            return logits.sigmoid()
+        return logits if self.kind == "numbers" else logits.softmax(dim=1)
+
+    def columns(self, names: list[str]) -> list[str]:
+        """Return what the columns of `probabilities` are called in a table of predictions."""
+        if self.kind != "numbers":
+            return [f"probability_{name}" for name in names]
+        return ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+
+
+def node_classification() -> Task:
+    """One of several classes for each node: cross entropy, accuracy."""
+    return _of_classes(CLASSIFICATION)
+
+
+def node_binary() -> Task:
+    """One of two classes, from one logit: binary cross entropy, ROC-AUC."""
+    return _task(BINARY, "binary", losses.binary_cross_entropy, _binary_auc, _one)
+
+
+def node_multilabel() -> Task:
+    """Many yes-or-no targets of a node: binary cross entropy, mean ROC-AUC."""
+    return _task(MULTILABEL, "targets", losses.multilabel_cross_entropy, _multilabel_auc, _same)
+
+
+def node_regression() -> Task:
+    """Numbers for each node: mean squared error, mean R² (1 - error / variance) of the targets.
+
+    Beside R² the errors, in the unit of the targets.
+    """
+    task = _task(REGRESSION, "numbers", losses.squared_error, r_squared, _same)
+    return dataclasses.replace(task, own={**task.own, MAE: mean_absolute_error})
+
+
+def graph_classification() -> Task:
+    """One of several classes for each graph of many: cross entropy, accuracy."""
+    return _of_classes(GRAPHS)
+
+
+def sequence_classification() -> Task:
+    """One of several classes for each sequence of tokens: cross entropy, accuracy."""
+    return _of_classes(SEQUENCES)
+
+
+def translation() -> Task:
+    """The next token of a target: cross entropy per token; BLEU of whole texts, from 0 to 1."""
+    return Task(TRANSLATION, "tokens", BLEU, _cross_entropy, bleu, _same)
+
+
+def node_forecasting() -> Task:
+    """The next numbers of each node: mean squared error, and beside it the mean absolute one."""
+    own = {MSE: mean_squared_error, MAE: mean_absolute_error}
+    return Task(FORECASTING, "numbers", MSE, losses.squared_error, mean_squared_error, _same, own)
+
+
+TASKS = Table(
+    "task",
+    {
+        CLASSIFICATION: node_classification,
+        BINARY: node_binary,
+        MULTILABEL: node_multilabel,
+        REGRESSION: node_regression,
+        GRAPHS: graph_classification,
+        SEQUENCES: sequence_classification,
+        FORECASTING: node_forecasting,
+        TRANSLATION: translation,
+    },
+)
+"""Word to builder `() -> Task`."""
+
+
+def _of_classes(name: str) -> Task:
+    return Task(
+        name,
+        "classes",
+        ACCURACY,
+        _cross_entropy,
+        accuracy,
+        _same,
+        {ACCURACY: accuracy},
+        METRICS_OF["classes"],
+    )
+
+
+def _task(name: str, kind: Kind, loss: Callable, metric: Measure, outputs: Callable) -> Task:
+    own = NODE_METRICS[name]
+    return Task(name, kind, own, loss, metric, outputs, {own: metric}, METRICS_OF[kind])
+
+
+def with_metric(task: Task, spec: Spec) -> Task:
+    """Return a task that is measured by another metric.
+
+    Args:
+        task: what the data is for.
+        spec: a word of `METRICS`, with its options; `task` changes nothing.
+
+    Raises:
+        ZooError: the metric is none of such labels.
+    """
+    name = word(spec)
+    if name in (OWN, task.metric_name):
+        return task
+    _check_kind("metric", name, task, METRICS_OF)
+    return dataclasses.replace(task, metric_name=name, metric=_measure(task, spec))
+
+
+def of_weights(name: str, loss: str, metric: str | None = None) -> Task:
+    """Return the task of trained weights, for what they answer and how that is measured.
+
+    Args:
+        name: of the task.
+        loss: what they were trained by, which says what logits mean; one of somebody's own need
+            not be known here.
+        metric: what they were measured by; where it is not known here, that of the task stays.
+    """
+    task = pick(TASKS, name)
+    task = task if loss == OWN else dataclasses.replace(task, loss_name=loss)
+    return with_metric(task, metric) if metric in METRICS and task.kind != "tokens" else task
+
+
+def with_loss(
+    task: Task, spec: Spec, label_smoothing: float = 0.0, weights: Tensor | None = None
+) -> Task:
+    """Return a task that minimises another loss.
+
+    Args:
+        task: what the data is for.
+        spec: a word of `LOSSES`, with its options; `task` is that of the task itself. Of two
+            classes every loss but `binary-cross-entropy` takes a logit for each.
+        label_smoothing: share of each label that is spread over all classes: Szegedy et al.
+            (arXiv 1512.00567), section 7.
+        weights: by which the rows of each class count, (C,), as of `class_weights`.
+
+    Raises:
+        ZooError: the loss is none of such labels, or labels are not smoothed in it.
+    """
+    spec = task.loss_name if word(spec) == OWN else spec
+    name = word(spec)
+    _check_kind("loss", name, task, LOSSES_OF)
+    if label_smoothing and name != "cross-entropy":
+        raise ZooError(
+            f"labels are smoothed in the cross entropy over several classes, which is not the loss "
+            f"here, of {task.name}; leave `label_smoothing` out, or write `loss: cross-entropy`."
+        )
+    if name == task.loss_name and weights is None and not label_smoothing:
+        return task
+    if name in _FUSED and weights is None:
+        loss = _FUSED[name]
+        loss = functools.partial(loss, smoothing=label_smoothing) if label_smoothing else loss
+    else:
+        rows = pick(LOSSES, spec)
+        smoothing = {"label_smoothing": label_smoothing} if label_smoothing else {}
+        loss = functools.partial(mean_loss, functools.partial(rows, **smoothing), name, weights)
+    outputs = task.outputs
+    if task.kind == "binary":
+        outputs = _one if name == "binary-cross-entropy" else _same
+    return dataclasses.replace(task, loss=loss, outputs=outputs, loss_name=name)
+
+
+Target = Literal["standard", "raw"]
+
+
+def target_scale(task: Task, y: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return mean and deviation of the targets of training, (T,) fp32 each; None of classes.
+
+    Args:
+        task: what they are for.
+        y: (n,) or (n, T), NaN where unknown. The deviation of one that never changes is 1.
+    """
+    if task.name != REGRESSION:
+        return None
+    y = y.double().reshape(len(y), -1)
+    known = ~y.isnan()
+    count = known.sum(dim=0).clamp(min=1)
+    mean = y.nan_to_num().sum(dim=0) / count
+    spread = ((y - mean).square().masked_fill(~known, 0).sum(dim=0) / count).sqrt()
+    same = spread <= 1e-6 * mean.abs()  # rounding of fp32
+    return mean.float(), spread.masked_fill(same | (spread == 0), 1).float()
+
+
+def in_units(task: Task, mean: Tensor, deviation: Tensor) -> Task:
+    """Return a task of numbers whose loss is that of standardised targets, (T,) each.
+
+    Predictions and targets that it is given, and its metrics, are in the units of the user.
+    """
+    loss = functools.partial(_loss_in_units, task.loss, mean, deviation)
+    return dataclasses.replace(task, loss=loss)
+
+
+def _loss_in_units(
+    loss: Callable, mean: Tensor, deviation: Tensor, logits: Tensor, y: Tensor
+) -> Tensor:
+    y, mean, deviation = y.reshape(len(y), -1), mean.to(y.device), deviation.to(y.device)
+    return loss((logits.float() - mean) / deviation, (y - mean) / deviation)
+
+
+def accuracy(logits: Tensor, y: Tensor) -> float:
+    """Return the share of nodes whose largest logit (N, C) is at their class (N,); -1 is ignored.
+
+    Raises:
+        ZooError: a logit is not finite, or no node is labelled.
+    """
+    known = y >= 0
+    right = (logits.argmax(dim=1) == y) & known
+    # One number after the other would be waited for, where they are on a GPU.
+    counts = right.sum(), known.sum(), torch.isfinite(logits).all().long()
+    hits, labelled, finite = torch.stack(counts).tolist()
+    if not labelled:
+        raise ZooError(_NO_LABEL)
+    if not finite:
+        raise ZooError(_NOT_FINITE)
+    return hits / labelled
+
+
+def _on_cpu(metric: Callable[[Tensor, Tensor], float]) -> Callable[[Tensor, Tensor], float]:
+    """Compute a metric on the CPU: a GPU is waited for twice, and not for each of its numbers."""
+
+    @functools.wraps(metric)
+    def computed(logits: Tensor, y: Tensor) -> float:
+        return metric(logits.cpu(), y.cpu())
+
+    return computed
+
+
+@_on_cpu
+def r_squared(logits: Tensor, y: Tensor) -> float:
+    """Return the mean over targets of 1 - squared error / squared distance from their mean.
+
+    Args:
+        logits: predictions (N, T).
+        y: targets (N,) or (N, T), NaN where unknown, which is left out. A target of which all
+            nodes have the same number is left out of the mean.
+
+    Raises:
+        ZooError: a prediction is not finite, or no target has two numbers.
+    """
+    _check_finite(logits)
+    y = y.double().reshape(len(y), -1)
+    known = ~y.isnan()
+    if not known.any():
+        raise ZooError(_NO_LABEL)
+    count = known.sum(dim=0)
+    mean = y.nan_to_num().sum(dim=0) / count
+    spread = (y - mean).square().masked_fill(~known, 0).sum(dim=0)
+    error = (y - logits.double()).square().masked_fill(~known, 0).sum(dim=0)
+    lowest = y.masked_fill(~known, float("inf")).amin(dim=0)
+    told = lowest < y.masked_fill(~known, -float("inf")).amax(dim=0)
+    if not told.any():
+        raise ZooError(
+            "R² compares errors with how far the targets lie apart, and in this part of the split "
+            "no target has two different numbers; choose another split or seed, or more nodes."
+        )
+    return (1 - error[told] / spread[told]).mean().item()
+
+
+@_on_cpu
+def mean_squared_error(logits: Tensor, y: Tensor) -> float:
+    """Return the mean of (logits - y)^2, both (B, T), where y is known: it is NaN elsewhere."""
+    return _errors(logits, y).square().mean().item()
+
+
+@_on_cpu
+def mean_absolute_error(logits: Tensor, y: Tensor) -> float:
+    """Return the mean of |logits - y|, (B, T), y or (B,), where y is known: it is NaN elsewhere."""
+    return _errors(logits, y).abs().mean().item()
+
+
+def _errors(logits: Tensor, y: Tensor) -> Tensor:
+    _check_finite(logits)
+    y = y.reshape(len(y), -1)
+    known = ~y.isnan()
+    if not known.any():
+        raise ZooError("none of the values that a score is asked for is known; use another split.")
+    return logits[known].double() - y[known].double()
+
+
+def _cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+    if smoothing:
+        return losses.cross_entropy(logits, y, smoothing)
+    return functional.cross_entropy(logits.float(), y, ignore_index=-1)
+
+
+@_on_cpu
+def _binary_auc(logits: Tensor, y: Tensor) -> float:
+    known = y >= 0
+    if not known.any():
+        raise ZooError(_NO_LABEL)
+    _check_finite(logits)
+    logits, y = logits[known], y[known]
+    if (y == y[0]).all():
+        raise ZooError(
+            f"ROC-AUC compares two classes, and all {len(y)} nodes of this part of the split have "
+            f"the class {y[0].item()}; choose another split or seed, or more nodes."
+        )
+    return _auc(logits[:, -1] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0], y)
+
+
+@_on_cpu
+def _multilabel_auc(logits: Tensor, y: Tensor) -> float:
+    _check_finite(logits)
+    known = ~y.isnan()
+    told = ((y == 1).any(dim=0) & (y == 0).any(dim=0)).nonzero().flatten().tolist()
+    if not told:
+        raise ZooError(
+            "ROC-AUC compares yes with no, and no target has both in this part of the split; "
+            "choose another split or seed, or more nodes."
+        )
+    scores = [_auc(logits[known[:, each], each], y[known[:, each], each]) for each in told]
+    return sum(scores) / len(scores)
+
+
+def _auc(scores: Tensor, y: Tensor) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(y.cpu().numpy(), scores.float().detach().cpu().numpy()))
+
+
+def _check_finite(logits: Tensor) -> None:
+    if not torch.isfinite(logits).all():
+        raise ZooError(_NOT_FINITE)
+
+
+_NO_LABEL = "none of the nodes that a score is asked for has a label; use another split."
+
+_NOT_FINITE = (
+    "the model's output is not finite, so that nothing can be measured; train with a smaller "
+    "train.lr, or with train.clip=1."
+)
+
+_same = int  # as many outputs as classes
+
+
+def _one(classes: int) -> int:
+    return 1
+
+
+_FUSED = {"cross-entropy": _cross_entropy, "one-hot": losses.one_hot_cross_entropy}
+"""Losses of classes that take the mean as they go, where no class has a weight."""
+
+
+def _check_kind(table: str, name: str, task: Task, kinds: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a loss or metric of this package that is of other labels than a task's."""
+    if name in kinds[task.kind] or not any(name in words for words in kinds.values()):
+        return
+    own = kinds[task.kind]
+    fix = f"choose from {', '.join(own)}" if own else f"leave `{table}` out"
+    raise ZooError(f"the {table} {name} is of other labels than those of {task.name}; {fix}.")
+
+
+def _measure(task: Task, spec: Spec) -> Measure:
+    """Return a metric of such labels as `(logits, y)` to a number."""
+    if isinstance(spec, str) and spec in task.own:
+        return task.own[spec]
+    return functools.partial(_measured, pick(METRICS, spec), word(spec), task)
+
+
+def _measured(metric: Metric, name: str, task: Task, logits: Tensor, y: Tensor) -> float:
+    """Return a metric of the rows whose label is known: of many targets the mean of all.
+
+    Raises:
+        ZooError: an answer is not finite, no label is known, or the metric does not exist of them.
+    """
+    _check_finite(logits)
+    values, y = task.probabilities(logits.float()).cpu().numpy(), y.cpu().numpy()
+    columns = [(values, y, y >= 0)]
+    if task.kind == "targets":
+        pairs = ((1 - value, value) for value in values.T)
+        columns = [(np.stack(pair, axis=1), one) for pair, one in zip(pairs, y.T, strict=True)]
+        columns = [(pair, one, ~np.isnan(one)) for pair, one in columns]
+    elif task.kind == "numbers":
+        both = zip(values.T, y.reshape(len(y), -1).T, strict=True)
+        columns = [(value, one, ~np.isnan(one)) for value, one in both]
+    if not any(known.any() for _, _, known in columns):
+        raise ZooError(_NO_LABEL)
+    whole = np.float64 if task.kind == "numbers" else np.int64
+    found, why = [], ""
+    for value, one, known in columns:
+        if known.any():
+            try:
+                found.append(float(metric(value[known], one[known].astype(whole))))
+            except ValueError as error:  # a target of which it says nothing
+                why = str(error)
+    if not found:
+        raise ZooError(f"{name} does not exist for a part of the data: {why}.")
+    return sum(found) / len(found)
+
+
+def _if_it_exists(measure: Measure, logits: Tensor, y: Tensor) -> float:
+    try:
+        return measure(logits, y)
+    except ZooError:
+        return math.nan
+
+
+def measured_beside(task: Task, logits: Tensor, y: Tensor) -> dict[str, float | None]:
+    """Return the other metrics of a task, by their words; None where one does not exist."""
+    return told(task.beside, [measure(logits, y) for measure in task.beside.values()])
+
+
+def told(words: Iterable[str], numbers: Iterable[float]) -> dict[str, float | None]:
+    """Return numbers by their words, None for one that does not exist."""
+    pairs = zip(words, numbers, strict=True)
+    return {word: found if math.isfinite(found) else None for word, found in pairs}
