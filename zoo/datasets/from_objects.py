@@ -303,7 +303,7 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
+        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_attributed`."""
         import networkx
 
         if not isinstance(graph, networkx.Graph):
