@@ -345,6 +345,15 @@ def test_numbers_that_are_dates_have_lost_the_zeros_in_front(tmp_path):
     assert (names[0], names[-1], len(names)) == ("2024-02-01", "2024-02-12", 12)
 
 
+def test_whole_numbers_are_times_also_where_parquet_has_fractions(tmp_path):
+    import pandas
+
+    pandas.DataFrame({"t": [2001.0, 2002.0, 2004.0], "y": 1.0}).to_parquet(tmp_path / "one.parquet")
+    told = {"time": "t", "target": "y", "lags": 2, "missing": "unknown"}
+    data = series_of_table(tmp_path / "one.parquet", **told)
+    assert data.series.times.tolist() == [2001, 2002, 2003, 2004]
+
+
 def test_edges_in_time_are_of_the_clock_of_their_nodes(tmp_path):
     hours = [(f"2026-03-01T{hour:02}:00+01:00", store, 1) for hour in range(9)
              for store in ("north", "south")]  # fmt: skip

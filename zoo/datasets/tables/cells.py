@@ -1,6 +1,5 @@
 """The cells of a column of a table, as text, ids, numbers, dates or vectors."""
 
-import json
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -67,18 +66,14 @@ def texts(column: "Series", longest: int | None = LONGEST, whole: bool = False) 
     if whole and pyarrow.types.is_floating(type_of(column)) and _are_whole(column, 2.0**63):
         column = column.astype("int64[pyarrow]")
     column = column.astype(pandas.ArrowDtype(pyarrow.string())).fillna("")
-    return _short(column, longest) if longest else column.to_numpy(object)
-
-
-def _short(column: "Series", most: int) -> np.ndarray:
-    """Return a column of text as an array, in which every text takes the room of the longest."""
-    longest = column.str.len().max() if len(column) else 0
-    if longest > most:
+    if longest is None:
+        return column.to_numpy(object)
+    if len(column) and (length := column.str.len().max()) > longest:
         raise ZooError(
-            f"a text of {longest:,} characters is no id and no name of a class; write at most "
-            f"{most:,}."
+            f"a text of {length:,} characters is no id and no name of a class; write at most "
+            f"{longest:,}."
         )
-    return column.to_numpy(object).astype(str)
+    return column.to_numpy(object).astype(str)  # each takes the room of the longest
 
 
 def _are_whole(column: "Series", below: float) -> bool:
@@ -115,7 +110,7 @@ def ids(column: "Series", where: str) -> np.ndarray:
         )
     try:
         numbers = column.astype("int64[pyarrow]")
-    except pyarrow.ArrowInvalid:  # no whole numbers, or of more than 64 bits
+    except ValueError:  # no whole numbers, or of more than 64 bits
         return texts(column)
     written = numbers.astype(column.dtype)
     return numbers.to_numpy(np.int64) if written.equals(column) else texts(column)  # 007 is not 7
@@ -177,7 +172,7 @@ def dates(column: "Series", name: str, date_format: str | None = None) -> np.nda
     import pandas
 
     if held(column) == "date":
-        found = column
+        found = moments(column)
     else:
         words = pandas.Series(_words(column, name, date_format))
         found = parsed_dates(words, date_format)
@@ -195,9 +190,17 @@ def dates(column: "Series", name: str, date_format: str | None = None) -> np.nda
                 f"the column {name!r} holds {brief(words[row])} in data row {row + 1}, which is no "
                 f"{form}"
             )
-    found = pandas.to_datetime(found, utc=True)
     days = (found - pandas.Timestamp(0, tz="UTC").as_unit("us")) / pandas.Timedelta(days=1)
     return days.to_numpy(np.float64)
+
+
+def moments(column: "Series") -> "Series":
+    """Return a column of dates in UTC, of numpy's type."""
+    import pandas
+    import pyarrow
+
+    plain = pyarrow.array(column).to_pandas(date_as_object=False)
+    return pandas.to_datetime(pandas.Series(plain), utc=True)
 
 
 def _words(column: "Series", name: str, date_format: str | None) -> np.ndarray:
@@ -269,35 +272,34 @@ def vectors(column: "Series", name: str, decimal: Decimal = "point") -> np.ndarr
     if held(column) != "text":
         raise ZooError(f"the column {name!r} is of type {type_of(column)}, no numbers; write "
                        "numbers.")  # fmt: skip
-    read = _vector if decimal == "point" else _vector_with_commas
-    rows = [read(each.strip()) for each in column.fillna("")]
-    for place, row in enumerate(rows):
-        if row is None or len(row) != len(rows[0] or []):
-            such = "[0.5, 1, 2] or 0.5 1 2" if decimal == "point" else "0,5 1 2"
-            raise ZooError(
-                f"the column {name!r} holds {brief(column.fillna('')[place])} in data row "
-                f"{place + 1}; write as many numbers in each, such as {such}."
-            )
+    cells = column.fillna("").str.strip()
+    rows = [_vector(each, decimal == "comma") for each in cells]
+    place = next((n for n, row in enumerate(rows) if not row or len(row) != len(rows[0])), None)
+    if place is not None:
+        such = "[0.5, 1, 2] or 0.5 1 2" if decimal == "point" else "0,5 1 2"
+        raise ZooError(
+            f"the column {name!r} holds {brief(cells[place])} in data row {place + 1}; write as "
+            f"many numbers in each, such as {such}."
+        )
     return np.array(rows, np.float64)
 
 
-def _vector(text: str) -> list[float] | None:
-    try:
-        found = json.loads(text) if text.startswith("[") else text.replace(",", " ").split()
-        return [float(each) for each in found] or None
-    except (ValueError, TypeError, RecursionError):
-        return None
+def _vector(text: str, comma: bool) -> list[float]:
+    """Return several numbers, none where a cell is something else.
 
-
-def _vector_with_commas(text: str) -> list[float] | None:
-    """Return numbers whose fractions begin with a comma; None where it may stand between two."""
+    With a `comma` before fractions these are as Python writes them where a point is in brackets;
+    none where a comma may stand before a fraction as well as between two numbers, or a point may
+    part thousands.
+    """
     listed = text.startswith("[") and text.endswith("]")
-    if "." in text:  # in brackets it is how Python writes a list, else it may part thousands
-        return _vector(text) if listed else None
-    parts = re.split(r",\s+|;\s*|\s+", text[1:-1].strip() if listed else text)
-    if listed and len(parts) == 1 and "," in text:
-        return None
+    inner = text[1:-1].strip() if listed else text
+    if comma and "." not in text:
+        parts = re.split(r",\s+|;\s*|\s+", inner)
+        parts = [] if listed and parts == [inner] and "," in text else parts
+        inner = " ".join(parts).replace(",", ".")
+    elif comma and not listed:
+        return []
     try:
-        return [float(each.replace(",", ".")) for each in parts]
+        return [float(each) for each in inner.replace(",", " ").split()]
     except ValueError:
-        return None
+        return []

@@ -6,6 +6,7 @@ Arrow reads strictly: a row with a cell too few or too many is an error, never a
 import csv
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -194,21 +195,20 @@ def _refuse_open_quotes(content: bytes, separator: str, where: str) -> None:
     """Refuse a cell that a quote opens and none ends: Arrow reads rows on until the next quote."""
     if b'"' not in content:
         return
-    between = re.escape(separator.encode())
-    begins = b"|".join(
-        b'(?<=%s")' % each for each in (rb"\A", rb"\A\xef\xbb\xbf", rb"[\r\n]", between)
-    )
-    cell = re.compile(rb'"(?:%s)[^"]*+(?:""[^"]*+)*+("(?=[\r\n]|\Z|%s))?' % (begins, between))
-    wrong = next((each for each in cell.finditer(content) if each.lastindex is None), None)
-    if wrong is None:
-        return
-    end = wrong.end() - (wrong.end() == len(content))  # not behind the last line's end
-    first, last = (content[:each].count(b"\n") + 1 for each in (wrong.start(), end))
-    raise ZooError(
-        f"{where}: a cell in line {first:,} begins with a quote and does not end with one, as "
-        f"line {last:,} shows; write such a cell in quotes, and each quote in it twice, "
-        '"5"" wide".'
-    )
+    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", errors="replace", newline="")
+    rows, first = csv.reader(text, delimiter=separator, strict=True), 1
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        for _ in rows:
+            first = rows.line_num + 1
+    except csv.Error:
+        raise ZooError(
+            f"{where}: a cell in line {first:,} begins with a quote and does not end with one, as "
+            f"line {rows.line_num:,} shows; write such a cell in quotes, and each quote in it "
+            'twice, "5"" wide".'
+        ) from None
+    finally:
+        csv.field_size_limit(before)
 
 
 def _as_numbers(column: "pyarrow.ChunkedArray", comma: bool) -> "pyarrow.ChunkedArray | None":

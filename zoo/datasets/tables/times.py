@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.datasets.tables.cells import characters, held, parsed_dates, texts, type_of
+from zoo.datasets.tables.cells import characters, held, moments, parsed_dates, texts, type_of
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def times_of(
             f"{int(empty.argmax()) + 1}; give every row its time."
         )
     if words is None:
-        dates = pandas.to_datetime(column, utc=True)
+        dates = moments(column)
         zone = getattr(type_of(column), "tz", None)
         clock = None if zone is None else dates.dt.tz_convert(zone).dt.tz_localize(None)
     else:
