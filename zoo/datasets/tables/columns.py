@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import yaml
 
@@ -75,48 +75,42 @@ class Columns:
         given = getattr(self, option)
         return [given] if isinstance(given, str) else given or []
 
-    def labels(self, names: list[str]) -> list[str]:
-        """Return the columns of labels among those of a table."""
-        if self.label is None:
-            return ["label"] if "label" in names else []
-        return self.given("label")
-
-    def split(self, names: list[str]) -> list[str]:
-        """Return the column of the split among those of a table: one or none."""
-        if self.split_column is None:
-            features = [*(self.columns or []), *self.named()]
-            return ["split"] if "split" in names and "split" not in features else []
-        return [self.split_column]
-
-    def masks(self, names: list[str]) -> dict[str, MaskName]:
-        """Return the columns among those of a table that may be masks of the split's parts."""
-        others = {self.id, self.time_column, self.group_column, *self.labels(names)}
-        named = [*others, *self.split(names), *(self.columns or []), *self.named()]
-        return mask_names(names, named)
-
-    def named(self) -> list[str]:
-        """Return the features that are named because they are no numbers."""
-        return [name for option in OF_TEXT for name in self.given(option)]
-
-    def kind(self, name: str) -> Kind:
-        """Return what a feature is: what an option says, and else a number."""
-        return next((KINDS[each] for each in OF_TEXT if name in self.given(each)), "number")
-
-    def as_text(self, names: list[str]) -> list[str]:
-        """Return the columns that are read as text."""
+    def roles(self, names: list[str]) -> "Roles":
+        """Return what each column of a table of these columns is."""
+        named = {name: KINDS[each] for each in reversed(OF_TEXT) for name in self.given(each)}
+        features, labels, split = [*self.given("columns"), *named], self.given("label"), None
+        if self.label is None and "label" in names:
+            labels = ["label"]
+        if self.split_column is not None or ("split" in names and "split" not in features):
+            split = self.split_column or "split"
+        taken = {self.id, self.time_column, self.group_column, split, *labels}
+        masks = mask_names(names, {*taken, *features})
+        if self.columns is None:
+            features = [each for each in names
+                        if each in named or not (each in taken or is_index(each))]  # fmt: skip
         time = self.time_column if self.date_format else None
-        others = [name for name in (self.id, self.group_column, time) if name is not None]
-        labels = [] if self.unlabelled else self.labels(names)
-        return [*others, *labels, *self.split(names), *self.named()]
+        text = {self.id, self.group_column, time, split, *named}
+        text |= set() if self.unlabelled else {*labels}
+        kinds = {name: named.get(name, "number") for name in features}
+        return Roles(labels, split, masks, kinds, text - {None})
 
-    def features(self, names: list[str]) -> list[str]:
-        """Return the columns of features among those of a table."""
-        if self.columns is not None:
-            return list(dict.fromkeys([*self.columns, *self.named()]))
-        taken = {self.id, self.time_column, self.group_column}
-        taken |= {*self.labels(names), *self.split(names)}
-        named = self.named()
-        return [each for each in names if each in named or not (each in taken or is_index(each))]
+
+class Roles(NamedTuple):
+    """What the columns of a table of nodes are.
+
+    Attributes:
+        labels: those to predict.
+        split: that of words of the split; None: there is none.
+        masks: those that may be masks of the split's parts.
+        features: by name what each is, in order; those of a split may be among them.
+        text: those that are read as text, just as they stand.
+    """
+
+    labels: list[str]
+    split: str | None
+    masks: dict[str, MaskName]
+    features: dict[str, Kind]
+    text: set[str]
 
 
 def listed(names: Names | None) -> list[str] | None:

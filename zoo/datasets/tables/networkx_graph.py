@@ -45,16 +45,17 @@ def from_networkx(
     found = _of_edges(graph, of_edges)
     nodes, rows = [*graph.nodes], [data for _, data in graph.nodes(data=True)]
     keys = _by_name((key for data in rows for key in data), "nodes")
-    names, masks = sorted(keys), choice.masks(sorted(keys))
-    wanted = {*choice.as_text(names), *choice.features(names)}
+    names = sorted(keys)
+    roles = choice.roles(names)
+    wanted = {*roles.text, *roles.features}
     wanted |= {name.rpartition(".")[0] for name in wanted if name not in keys}  # x of x.0
     spread: dict[str, list[str]] = {}  # of each attribute its columns
     columns: dict[str, pyarrow.Array] = {}
-    for name in (name for name in names if name in wanted or name in masks):
+    for name in (name for name in names if name in wanted or name in roles.masks):
         try:
             own = _columns(name, nodes, [data.get(keys[name]) for data in rows])
         except ZooError:
-            if name in wanted or masks[name].sure:  # of any kind is what nobody has named
+            if name in wanted or roles.masks[name].sure:  # of any kind is what nobody has named
                 raise
             continue
         if both := next((each for each in own if each in columns), None):
@@ -69,7 +70,7 @@ def from_networkx(
             if each not in keys and each not in columns:
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
     table = pyarrow.table(columns or {"": pyarrow.nulls(len(rows))})
-    choice = _of_spread(choice, names, spread)
+    choice = _of_spread(choice, roles.labels, spread)
     choice = dataclasses.replace(choice, id=None, columns=choice.columns if columns else [])
     arrays = node_arrays(frame_of(table), choice, "the nodes")
     places = {node: place for place, node in enumerate(nodes)}
@@ -103,7 +104,7 @@ def _by_name(keys: Iterable[Hashable], what: str) -> dict[str, Hashable]:
     return found
 
 
-def _of_spread(choice: Columns, names: list[str], spread: dict[str, list[str]]) -> Columns:
+def _of_spread(choice: Columns, labels: list[str], spread: dict[str, list[str]]) -> Columns:
     """Return a choice with the columns of an attribute of lists in the place of its name."""
 
     def columns(chosen: list[str]) -> list[str]:
@@ -111,9 +112,8 @@ def _of_spread(choice: Columns, names: list[str], spread: dict[str, list[str]]) 
 
     given = {option: getattr(choice, option) for option in ("columns", *OF_TEXT)}
     told = {option: columns(chosen) for option, chosen in given.items() if chosen is not None}
-    labels = columns(choice.labels(names))
-    if labels != choice.labels(names):
-        told["label"] = labels
+    if columns(labels) != labels:
+        told["label"] = columns(labels)
     return dataclasses.replace(choice, **told)
 
 

@@ -235,15 +235,15 @@ def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
     names = header(path, written)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         need(choice.given(option), names, path.name, option)
-    if told := [each for each in choice.labels(names) if each in choice.features(names)]:
+    roles = choice.roles(names)
+    if told := [each for each in roles.labels if each in roles.features]:
         raise ZooError(
             f"{path.name}: the column {told[0]!r} is the label, and would be a feature as well: "
             "leave it out of the features, or name another column, `label: COLUMN`."
         )
-    text = choice.as_text(names)
-    wanted = {*text, *choice.features(names), *choice.masks(names), choice.time_column}
+    wanted = {*roles.text, *roles.features, *roles.masks, choice.time_column}
     only = [each for each in names if each in wanted]
-    return node_arrays(read_table(path, text, only, written), choice, path.name)
+    return node_arrays(read_table(path, roles.text, only, written), choice, path.name)
 
 
 def read_edges(
@@ -346,13 +346,16 @@ def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
         except ZooError as error:
             told.append(str(error))
 
-    names, id, time, group = [*table], choice.id, choice.time_column, choice.group_column
+    roles, id, time, group = (
+        choice.roles([*table]), choice.id, choice.time_column, choice.group_column
+    )  # fmt: skip
     ids = id and attempt(lambda: cells.ids(table[id], f"{where}: {id!r}"))
-    labels = attempt(lambda: _labels(table, choice, where))
-    split = attempt(lambda: _split(table, choice, where)) or SplitColumns(
-        None, (*choice.masks(names),)
-    )
-    features = attempt(lambda: _features(table, choice, where, split.columns))
+    labels = attempt(lambda: _labels(table, roles.labels, choice, where))
+    needed = not choice.unlabelled  # else nobody learns, and what is wrong with it is not told
+    split = attempt(lambda: read_split(table, roles.split, roles.masks, where, needed=needed))
+    split = split or SplitColumns(None, (*roles.masks,))
+    kinds = {name: kind for name, kind in roles.features.items() if name not in split.columns}
+    features = attempt(lambda: _features(table, kinds, choice, where))
     times = time and attempt(lambda: _times(table[time], time, choice.date_format))
     groups = group and attempt(lambda: texts(table[group]))
     if told:
@@ -367,9 +370,8 @@ def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
 
 
 def _labels(
-    table: "DataFrame", choice: Columns, where: str
+    table: "DataFrame", names: list[str], choice: Columns, where: str
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    names = choice.labels([*table])
     if not names or choice.unlabelled:
         return unlabelled(len(table), choice.task), None
     found = [_words(table[name], choice) for name in names]
@@ -416,12 +418,11 @@ _READ: dict[Kind, Callable[["Series", str, Columns], np.ndarray | None]] = {
 
 
 def _features(
-    table: "DataFrame", choice: Columns, where: str, beside: Collection[str]
+    table: "DataFrame", features: Mapping[str, Kind], choice: Columns, where: str
 ) -> FeatureColumns:
-    """Return the columns of features as they stand, but those `beside` them."""
+    """Return the columns of features as they stand, by what each is."""
     values, kinds, unread, told = {}, {}, [], []
-    for name in (each for each in choice.features([*table]) if each not in beside):
-        kind = choice.kind(name)
+    for name, kind in features.items():
         try:
             found = _READ[kind](table[name], name, choice)
         except ZooError as error:
@@ -450,12 +451,6 @@ def _times(column: "Series", name: str, date_format: str | None) -> np.ndarray:
     numbers = date_format is None and held(column) != "text"
     found = cells.numbers(column, name) if numbers else None
     return cells.dates(column, name, date_format) if found is None else found
-
-
-def _split(table: "DataFrame", choice: Columns, where: str) -> SplitColumns:
-    """Return the split that the columns say; where nothing is learnt, what is wrong is not told."""
-    split, masks = next(iter(choice.split([*table])), None), choice.masks([*table])
-    return read_split(table, split, masks, where, needed=not choice.unlabelled)
 
 
 def kinds_of(path: Path, start: str = "nodes") -> dict[str, Path]:
@@ -496,7 +491,7 @@ def _read_kinds(
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
     own = {kind: _of_table(choice, names[kind], labels, kind) for kind in tables}
     kinds = {kind: _read_nodes(each, own[kind], written) for kind, each in tables.items()}
-    called = {kind: ", ".join(each.labels(names[kind])) for kind, each in own.items()}
+    called = {kind: ", ".join(each.roles(names[kind]).labels) for kind, each in own.items()}
     for kind, each in kinds.items():
         if each.ids is None:
             raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
