@@ -105,6 +105,10 @@ def test_every_header_may_have_another_name(tmp_path):
     }
     data = load_graph({**spec, "one_hot": ["town"]})
     assert data.feature_names == ("age", "score", "town=Oslo", "town=Rome")
+    told = {"columns": ["score"], "vectors": "age", "one_hot": ["town"]}  # as named, kind by kind
+    assert load_graph({**spec, **told}).feature_names == (
+        "score", "town=Oslo", "town=Rome", "age[0]"
+    )  # fmt: skip
     assert data.x[:, 2:].tolist() == [[0, 1], [1, 0], [0, 1], [0, 0], [1, 0]]
     with pytest.raises(ZooError, match="'town' holds 'Rome'.*one_hot.*town"):
         load_graph(spec)

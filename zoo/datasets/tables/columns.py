@@ -77,7 +77,9 @@ class Columns:
 
     def roles(self, names: list[str]) -> "Roles":
         """Return what each column of a table of these columns is."""
-        named = {name: KINDS[each] for each in reversed(OF_TEXT) for name in self.given(each)}
+        named: dict[str, Kind] = {}
+        for option in OF_TEXT:
+            named |= {name: KINDS[option] for name in self.given(option) if name not in named}
         features, labels, split = [*self.given("columns"), *named], self.given("label"), None
         if self.label is None and "label" in names:
             labels = ["label"]
@@ -92,7 +94,7 @@ class Columns:
         text = {self.id, self.group_column, time, split, *named}
         text |= set() if self.unlabelled else {*labels}
         kinds = {name: named.get(name, "number") for name in features}
-        return Roles(labels, split, masks, kinds, text - {None})
+        return Roles(labels, split, masks, kinds, {name for name in text if name is not None})
 
 
 class Roles(NamedTuple):
