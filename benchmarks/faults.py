@@ -99,7 +99,7 @@ def judge(name, fault, process, target, before):
         said = "HANGS " + process.communicate()[1]
     after = content(target)
     lost = [each for each in before if after.get(each) != before[each]]
-    drafts = [each for each in after if any(sign in each for sign in (".draft/", ".partial/"))]
+    drafts = [each for each in after if ".draft/" in each]
     new = [each for each in after if each not in before and each not in drafts]
     kept = f"{len(before) - len(lost)} of {len(before)}"
     last = (said.strip().splitlines() or [""])[-1].replace(str(target), "DIR").replace("|", "/")
@@ -116,7 +116,7 @@ def mount(target, size, *more):
 
 def drafts_of(target):
     """Return what is being written below a folder."""
-    return [folder for folder, _, _ in os.walk(target) if folder.endswith((".draft", ".partial"))]
+    return [folder for folder, _, _ in os.walk(target) if folder.endswith(".draft")]
 
 
 def spoil(name, fault, target):

@@ -26,7 +26,6 @@ from zoo.datasets.pairs import SentencePairs
 from zoo.experiments.run_folder import read_recipe as recipe_of
 from zoo.experiments.run_folder import read_summary
 from zoo.inference.translate import Translator
-from zoo.training.checkpoint import unsealed_line
 
 DRAWS, SHOWN = 1000, 10
 
@@ -36,7 +35,7 @@ KEPT = Path(__file__).with_suffix(".json")
 
 def lines_of(run: Path) -> list[dict]:
     """Return what a run says of its epochs."""
-    return [unsealed_line(line) for line in (run / "metrics.jsonl").read_bytes().splitlines()]
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_bytes().splitlines()]
 
 
 def sources_of(data: SentencePairs, rows: Tensor) -> list[str]:

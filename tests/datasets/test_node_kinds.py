@@ -1,5 +1,6 @@
 """Graphs of several kinds of nodes and edges: tables, DGL, PyG, and relations kept apart."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,6 @@ from zoo.datasets.load import read_graph
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 from zoo.inference.training_data import new_nodes
-from zoo.training.checkpoint import sealed_json, unsealed_json
 from zoo.weights.create import create_model
 
 pytestmark = pytest.mark.usefixtures("preloaded_processes")
@@ -349,8 +349,8 @@ def test_new_nodes_are_known_by_kind_and_id(tmp_path):
     again = load_graph(tmp_path / "new.npz")
     assert new_nodes(run / "seed-0", again).sum() == 3
     assert new_nodes(run / "seed-0", again.part(torch.arange(11, 53))).sum() == 2
-    told = unsealed_json((run / "nodes.json").read_bytes())
+    told = json.loads((run / "nodes.json").read_bytes())
     assert told["kinds"] == ["good"] * 10 + ["person"] * 40
     before = {key: told[key] for key in ("count", "ids")}
-    (run / "nodes.json").write_text(sealed_json(before))
+    (run / "nodes.json").write_text(json.dumps(before))
     assert new_nodes(run / "seed-0", new).all()  # of a former version: by ids alone

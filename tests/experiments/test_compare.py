@@ -24,7 +24,6 @@ from zoo.experiments.contestants import BASELINES, BUDGET, SHARED, Contestant, c
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
-from zoo.training.checkpoint import sealed_json
 
 TINY = """\
 # A small recipe.
@@ -374,7 +373,7 @@ def test_an_interrupted_run_is_not_finished(tiny, tmp_path):
     plan, summary = resolve(load_recipe(tiny)), run_recipe(str(tiny), runs=tmp_path)
     assert finished(plan, tmp_path) == summary
     path = Path(summary["folder"], "summary.json")
-    path.write_text(sealed_json({**summary, "interrupted": True}))
+    path.write_text(json.dumps({**summary, "interrupted": True}))
     assert finished(plan, tmp_path) is None
 
 
@@ -388,9 +387,9 @@ def test_a_run_of_a_longer_name_is_read_under_the_name_that_was_asked_for(tiny, 
 def test_a_damaged_run_is_not_finished(tiny, tmp_path):
     summary = run_recipe(str(tiny), runs=tmp_path)
     path = Path(summary["folder"], "summary.json")
-    path.write_text(path.read_text().replace('"mean": 0.', '"mean": 0.9'))
+    path.write_text(path.read_text()[:-20])
     assert finished(resolve(load_recipe(tiny)), tmp_path) is None
-    with pytest.raises(ZooError, match="summary.json is damaged .its checksum.*--resume"):
+    with pytest.raises(ZooError, match="summary.json is damaged .*--resume"):
         contestants([summary["folder"]])
 
 

@@ -1,11 +1,12 @@
-"""Damaged folders of runs: each is answered in one paragraph, or goes on to the same numbers."""
+"""Damaged folders of runs, and those of before, go on to the same numbers or say what is wrong."""
 
 import errno
+import hashlib
 import json
-import math
 import os
 import pickle
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -13,24 +14,11 @@ import torch
 from faults import at, flip
 
 from zoo.errors import ZooError
-from zoo.experiments import run_folder
-from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe
 from zoo.experiments.run import resume_run, run_recipe, unfinished
 from zoo.experiments.run_folder import read_summary
 from zoo.reports.history import read_history
-from zoo.training.checkpoint import (
-    Checkpoint,
-    read_sealed,
-    sealed_json,
-    sealed_line,
-    sealed_text,
-    unsealed_json,
-    unsealed_text,
-    write_sealed,
-)
-from zoo.training.trainer import Hooks, fit
-from zoo.weights.create import create_model
+from zoo.training.checkpoint import Checkpoint
 from zoo.weights.load import read_weights
 
 RECIPE = {
@@ -66,10 +54,6 @@ def broken_off(tmp_path_factory):
 @pytest.fixture
 def folder(broken_off, tmp_path):
     return Path(shutil.copytree(broken_off, tmp_path / broken_off.name))
-
-
-def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def same(summary, whole):
@@ -112,239 +96,163 @@ class Trap:
         return os.mkdir, ("sprung",)
 
 
-def held(change):
-    """Change what a checkpoint holds; its checksum is right."""
-
-    def alter(path):
-        content = read_sealed(path, lambda file: torch.load(file, weights_only=True))
-        write_sealed(path, lambda file: torch.save(change(content) or content, file))
-
-    return alter
+def of_torch(path, content):
+    """Write a checkpoint that holds something else; its checksum is right."""
+    torch.save(content, path)
+    with path.open("ab") as file:
+        file.write(hashlib.sha256(path.read_bytes()).digest())
 
 
-def put(*words, value):
-    """Put a value into the state at the end of a path of keys."""
-
-    def change(content):
-        at = content["state"]
-        for word in words[:-1]:
-            at = at[word]
-        at[words[-1]] = value(at[words[-1]]) if callable(value) else value
-
-    return held(change)
-
-
-WEIGHT = ("layers.0.0.weight",)
 CHECKPOINTS = {
-    "empty": (lambda path: path.write_bytes(b""), "checksum"),
-    "noise": (lambda path: path.write_bytes(b"\xff" * 200), "checksum"),
-    "a bit": (lambda path: flip(path, 1), "checksum"),
-    "cut short": (lambda path: path.write_bytes(path.read_bytes()[:-300]), "checksum"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "no file"),
-    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "no file"),
-    "a pickle": (lambda path: path.write_bytes(pickle.dumps({"state": Trap()}, 2)), "checksum"),
-    "a pickle in a file of torch": (held(lambda _: {"state": Trap()}), "plain data"),
-    "no mapping": (held(lambda _: [1, 2]), "list"),
-    "no state": (held(lambda _: {"of": "x"}), "state"),
-    "another training": (held(lambda content: {**content, "of": "x"}), "another training"),
-    "a list for a state": (held(lambda content: {**content, "state": [1]}), "list"),
-    "no epochs": (held(lambda content: content["state"].pop("epochs") and None), "other names"),
-    "epochs a text": (put("epochs", value="3"), "epochs"),
-    "epochs endless": (put("epochs", value=10**30), "epochs|seconds"),
-    "epochs below 0": (put("epochs", value=-1), "seconds"),
-    "other epochs": (put("rates", "last_epoch", value=2), "different epochs"),
-    "rates null": (put("rates", value=None), "rates"),
-    "rates a word": (put("rates", "base_lrs", value=["x"]), "rates"),
-    "model null": (put("model", value=None), "model"),
-    "a weight missing": (put("model", value=lambda held: dict([*held.items()][1:])), "model"),
-    "a weight of another shape": (put("model", value=lambda held: {
-        name: each.flatten() for name, each in held.items()}), "shape"),
-    "a weight of another type": (put("model", value=lambda held: {
-        name: each.double() for name, each in held.items()}), "type"),
-    "no optimiser": (put("optimiser", value=[]), "optimiser"),
-    "no groups": (put("optimiser", "param_groups", value=[]), "optimiser"),
-    "groups of numbers": (put("optimiser", "param_groups", value=[1]), "optimiser"),
-    "other weights": (put("optimiser", "param_groups", 0, "params", 0, value=7), "other weights"),
-    "a moment of another shape": (
-        put("optimiser", "state", 0, "exp_avg", value=torch.ones(2)), "exp_avg"),
-    "a moment of no weight": (
-        put("optimiser", "state", value=lambda held: {99: held[0]}), "no weight"),
-    "moments null": (put("optimiser", "state", 0, value=None), "optimiser"),
-    "best null": (put("best", value=None), "best"),
-    "best without scores": (put("best", "scores", value={}), "different epochs"),
-    "scores of words": (put("best", "scores", "val", value="x"), "scores"),
-    "an epoch of no kind": (put("best", "epoch", value=None), "best"),
-    "seconds too few": (put("seconds", value=[0.1]), "seconds"),
-    "seconds of words": (put("seconds", 0, value="x"), "seconds"),
-    "generators null": (put("generators", value=None), "generators"),
-    "no generator of Python": (put("generators", "python", value=()), "generators"),
-    "a generator of words": (put("generators", "python", value=(3, ("x",) * 625, None)), "gener"),
-    "a generator beyond": (put("generators", "python", value=(3, (2**80,) * 625, None)), "gener"),
-    "a generator below 0": (put("generators", "python", value=(3, (-1,) * 625, None)), "gener"),
-    "NumPy's of another kind": (put("generators", "numpy", value=["PCG", [1], 0, 0, 0.0]), "gener"),
-    "NumPy's too short": (put("generators", "numpy", 1, value=[1]), "generators"),
-    "NumPy's beyond": (put("generators", "numpy", 1, value=[2**80] * 624), "generators"),
-    "torch's too short": (put("generators", "torch", value=torch.ones(3).byte()), "generators"),
-    "torch's of another type": (put("generators", "torch", value=torch.ones(5056)), "generators"),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def training(broken_off):
-    """What continues the training of the run from a checkpoint."""
-    record, plan = unfinished(broken_off, 1)
-    prepared = prepare(plan)
-
-    def go_on(path):
-        model = create_model("mlp", 4, 3, dim=6)
-        checkpoint = Checkpoint(path, 1e9, f"{record.recipe_sha256} 4")
-        return fit(model, prepared.on(prepared.splits[1]), Hooks(checkpoint=checkpoint), epochs=8)
-
-    return go_on
+    "empty": (lambda path: path.write_bytes(b""), "its checksum is another"),
+    "a bit": (lambda path: flip(path, 1), "its checksum is another"),
+    "cut short": (lambda path: path.write_bytes(path.read_bytes()[:-300]), "checksum is another"),
+    "a pickle": (lambda path: path.write_bytes(pickle.dumps(Trap(), 2)), "checksum is another"),
+    "another training": (
+        lambda path: of_torch(path, {"of": "x", "state": {}}),
+        "that of another training",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CHECKPOINTS)
-def test_two_damaged_checkpoints_are_refused(case, folder, training, monkeypatch, tmp_path):
+def test_two_damaged_checkpoints_are_refused(case, folder, monkeypatch, tmp_path):
     damage, words = CHECKPOINTS[case]
     monkeypatch.chdir(tmp_path)
-    paths = [folder / name for name in ("checkpoint-4.pt", "checkpoint-4.previous.pt")]
-    for path in paths:
-        damage(path)
-    before = contents(folder)
+    for name in ("checkpoint-4.pt", "checkpoint-4.previous.pt"):
+        damage(folder / name)
+    before = {path: path.read_bytes() for path in folder.glob("checkpoint*")}
     with pytest.raises(ZooError, match="checkpoint-4.pt is damaged .*its seed begins") as caught:
-        training(paths[0])
+        resume_run(folder)
     said = str(caught.value)
-    assert "\n" not in said and len(said) < 700 and any(each in said for each in words.split("|"))
-    assert contents(folder) == before and not Path("sprung").exists()
+    assert "\n" not in said and len(said) < 700 and words in said
+    assert {path: path.read_bytes() for path in before} == before and not Path("sprung").exists()
 
 
-def test_a_whole_checkpoint_is_taken(folder, training):
-    seen = training(folder / "checkpoint-4.pt")
-    assert seen.epochs == 8
+def test_nothing_that_a_checkpoint_names_is_called(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    of_torch(folder / "checkpoint-4.pt", {"of": "x", "state": Trap()})
+    with pytest.raises(pickle.UnpicklingError):
+        resume_run(folder)
+    assert not Path("sprung").exists()
 
 
-def text(name, alter):
+def alter(name, change):
+    """Change what a file of JSON says."""
+
     def damage(folder):
-        path = folder / name
-        path.write_bytes(alter(path.read_bytes()))
+        data = json.loads((folder / name).read_bytes())
+        change(data)
+        (folder / name).write_text(json.dumps(data))
 
     return damage
 
 
-def content(name, **changes):
-    """Change what a file of JSON says; its checksum is right. None takes a key away."""
-
-    def damage(folder):
-        data = {**unsealed_json((folder / name).read_bytes()), **changes}
-        kept = {key: value for key, value in data.items() if value is not None}
-        (folder / name).write_text(sealed_json(kept))
-
-    return damage
+def cut(name):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-20])
 
 
-def scores(**changes):
-    known = {"seed": 3, "epoch": 1, "train": 0.5, "val": 0.5, "test": 0.5, "epochs": 8,
-             "seconds_per_epoch": 0.1, "interrupted": False, "parameters": 4,
-             "split_sha256": "x"}  # fmt: skip
-    return content("seed-3/result.json", scores={**known, **changes})
-
-
-def instead(name, make):
-    def damage(folder):
-        (folder / name).unlink()
-        make(folder / name)
-
-    return damage
-
-
-SWAPPED = sealed_text("dataset: digits\nmodel: gcn\n")
-BYTES = {
-    "null": lambda old: b"null",
-    "a list": lambda old: b"[]",
-    "a number": lambda old: b"7",
-    "nothing": lambda old: b"",
-    "invalid UTF-8": lambda old: b"\xff\xfe" + old,
-    "too deep": lambda old: b"[" * 10**5,
-    "deep and closed": lambda old: b'{"a":' * 900 + b"1" + b"}" * 900,
-    "cut": lambda old: old[: len(old) // 2],
-    "too long a number": lambda old: b'{"a": ' + b"9" * 5000 + b"}",
-    "a digit more": lambda old: old.replace(b"0", b"01", 1),
-}
-FILES = ("environment.json", "seed-3/result.json", "recipe.yaml")
-DAMAGE = {f"{name}: {kind}": text(name, alter) for name in FILES for kind, alter in BYTES.items()}
-DAMAGE |= {
-    "recipe.yaml: without its first line": text("recipe.yaml", lambda old: old.partition(b"\n")[2]),
-    "recipe.yaml: of another run": text("recipe.yaml", lambda old: SWAPPED.encode()),
+DAMAGE = {
+    "recipe.yaml: of another run": lambda folder: (folder / "recipe.yaml").write_text(
+        "dataset: digits\nmodel: gcn\n"
+    ),
     "recipe.yaml: missing": lambda folder: (folder / "recipe.yaml").unlink(),
-    "recipe.yaml: a folder": instead("recipe.yaml", Path.mkdir),
-    "recipe.yaml: a pipe": instead("recipe.yaml", os.mkfifo),
-    "environment.json: a pipe": instead("environment.json", os.mkfifo),
-    "environment.json: no name": content("environment.json", recipe=None),
-    "environment.json: a long name": content("environment.json", recipe="x" * 256),
-    "environment.json: processes": content("environment.json", processes="2"),
-    "environment.json: no process": content("environment.json", processes=0),
-    "environment.json: threads": content("environment.json", threads=2**40),
-    "environment.json: packages": content("environment.json", packages=["torch"]),
-    "result.json: no scores": content("seed-3/result.json", scores=None),
-    "result.json: of another seed": scores(seed=4),
-    "result.json: epochs": scores(epochs=None),
-    "result.json: a word": scores(val="0.9"),
-    "result.json: below 0": scores(parameters=-3),
-    "result.json: of another run": content("seed-3/result.json", recipe_sha256="0" * 64),
-    "result.json: a path": content("seed-3/result.json", files={"../../x": "0"}),
-    "result.json: a pipe": instead("seed-3/result.json", os.mkfifo),
-    "weights: a bit": lambda folder: flip(folder / "seed-3/model.safetensors", 1),
-    "weights: missing": lambda folder: (folder / "seed-3/model.safetensors").unlink(),
-    "weights: of another seed": lambda folder: shutil.copy(
-        folder / "seed-4/model.safetensors", folder / "seed-3"),
-    "config.json: a digit": text("seed-3/config.json", lambda old: old.replace(b"0", b"1", 1)),
-    "metrics.jsonl: a folder": instead("metrics.jsonl", Path.mkdir),
-    "metrics.jsonl: a pipe": instead("metrics.jsonl", os.mkfifo),
-}  # fmt: skip
+    "environment.json: cut": cut("environment.json"),
+    "environment.json: a list": lambda folder: (folder / "environment.json").write_text("[]"),
+    "environment.json: no name": alter("environment.json", lambda data: data.pop("recipe")),
+    "environment.json: processes": alter(
+        "environment.json", lambda data: data.update(processes="2")
+    ),
+    "result.json: cut": cut("seed-3/result.json"),
+    "result.json: no scores": alter("seed-3/result.json", lambda data: data.pop("scores")),
+    "result.json: a word": alter(
+        "seed-3/result.json", lambda data: data["scores"].update(val="0.9")
+    ),
+    "result.json: not finite": alter(
+        "seed-3/result.json", lambda data: data["scores"].update(val=float("nan"))
+    ),
+    "result.json: of another seed": alter(
+        "seed-3/result.json", lambda data: data["scores"].update(seed=4)
+    ),
+    "result.json: of another run": alter(
+        "seed-3/result.json", lambda data: data.update(recipe_sha256="0" * 64)
+    ),
+}
 
 
 @pytest.mark.parametrize("case", DAMAGE)
 def test_a_damaged_file_is_refused(case, folder):
     DAMAGE[case](folder)
-    before = contents(folder)
-    with pytest.raises(ZooError) as caught:
-        resume_run(folder) if "metrics" in case else unfinished(folder, 1)
-    said = str(caught.value)
-    assert "\n" not in said and len(said) < 800, said
-    kept = contents(folder)
-    assert all(kept[path] == before[path] for path in before if path.name != "summary.json")
+    with pytest.raises(ZooError, match=f"{case.partition(':')[0]} .*Correct it") as caught:
+        unfinished(folder, 1)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 800
 
 
-LINES = {
-    "null": b"null\n",
-    "an empty mapping": b"{}\n",
-    "a list": b"[1]\n",
-    "invalid UTF-8": b"\xff\n",
-    "another epoch": b'{"seed": 3, "epoch": 2, "crc32": 5}\n',
-    "of no seed": sealed_line({"seed": "3", "epoch": 2}).encode(),
-    "nothing": b"",
-}
+@pytest.mark.parametrize("torn", [b"", b"\0" * 50, b'{"seed": 4, "ep', b"null\n"])
+def test_a_torn_line_of_metrics_is_dropped(torn, folder, whole):
+    path = folder / "metrics.jsonl"
+    with path.open("ab") as file:
+        file.write(torn)
+    same(resume_run(folder), whole)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(each["seed"], each["epoch"]) for each in lines] == [
+        (seed, epoch) for seed in (3, 4) for epoch in range(8)
+    ]
 
 
-@pytest.mark.parametrize("case", LINES)
-def test_a_damaged_line_of_metrics_is_told_and_training_goes_on(case, folder, whole):
-    path, said = folder / "metrics.jsonl", []
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], LINES[case], *lines[3:]]))
-    damaged = path.read_bytes()
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_before(folder):
+    """Write a run as former versions did: checksums in each file and line, and a signature."""
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        f"# SHA-256 of the lines below: {digest(recipe.read_text())}\n{recipe.read_text()}"
+    )
+    for path in (*folder.glob("*.json"), *folder.glob("seed-*/result.json")):
+        data = json.loads(path.read_text())
+        data.pop("imports", None)
+        sums = {"checksum": digest(json.dumps(data, sort_keys=True))}
+        path.write_text(json.dumps({**data, **sums}, indent=2) + "\n")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    sums = [zlib.crc32(json.dumps(line, sort_keys=True).encode()) for line in lines]
+    (folder / "metrics.jsonl").write_text(
+        "".join(json.dumps({**x, "crc32": y}) + "\n" for x, y in zip(lines, sums, strict=True))
+    )
+    for path in folder.glob("checkpoint-*.pt"):
+        content = path.read_bytes()
+        path.write_bytes(content[-32:] + content[:-32])
+    (folder / "signature.json").write_text(json.dumps({"imports": {}, "hmac_sha256": "0"}))
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_run_of_before_goes_on(damaged, folder, whole):
+    as_before(folder)
+    flip(folder / "checkpoint-4.pt", 20 * damaged)
+    said = []
     same(resume_run(folder, tell=said.append), whole)
-    assert len(said) == 1 and "1 are missing" in said[0]
-    assert (folder / "metrics.damaged.jsonl").read_bytes() == damaged
-    assert len(path.read_bytes().splitlines()) == 15
+    assert [each.partition(" is damaged")[0] for each in said] == damaged * [
+        str(folder / "checkpoint-4.pt")
+    ]
 
 
-@pytest.mark.parametrize("damage", ["missing", "null", "a digit"])
+def test_a_finished_run_of_before_is_read(tmp_path, whole):
+    folder = Path(shutil.copytree(whole["folder"], tmp_path / "run"))
+    as_before(folder)
+    read = read_history(folder)
+    assert read.state == "finished" and not read.remarks
+    assert [len(each.lines) for each in read.curves] == [8, 8]
+    assert [row["test"] for row in read.results] == [row["test"] for row in whole["seeds"]]
+    with pytest.raises(ZooError, match="is finished"):
+        resume_run(folder)
+
+
+@pytest.mark.parametrize("damage", ["missing", "null", "cut"])
 def test_a_damaged_summary_is_written_anew(damage, tmp_path, whole):
     folder = Path(shutil.copytree(whole["folder"], tmp_path / "run"))
     path = folder / "summary.json"
-    with pytest.raises(ZooError, match="is finished"):
-        resume_run(folder)
-    text = {"null": "null", "a digit": path.read_text().replace("0.", "0.1")}
+    text = {"null": "null", "cut": path.read_text()[:-20]}
     path.unlink() if damage == "missing" else path.write_text(text[damage])
     again = resume_run(folder)
     assert [row["test"] for row in again["seeds"]] == [row["test"] for row in whole["seeds"]]
@@ -352,9 +260,6 @@ def test_a_damaged_summary_is_written_anew(damage, tmp_path, whole):
 
 
 def test_what_is_deleted_as_the_message_says_is_made_again(folder, whole):
-    flip(folder / "seed-3" / "model.safetensors", 3)
-    with pytest.raises(ZooError, match="delete .*result.json: seed 3 is then trained again"):
-        resume_run(folder)
     (folder / "seed-3" / "result.json").unlink()
     (folder / "environment.json").unlink()
     said = []
@@ -382,19 +287,6 @@ def test_a_folder_of_something_else_says_what_it_is(folder, tmp_path, monkeypatc
                 read(name)
 
 
-def test_the_text_of_a_recipe_is_as_it_was_written(folder):
-    text = unsealed_text((folder / "recipe.yaml").read_bytes())
-    assert load_recipe(folder / "recipe.yaml").model["name"] == "mlp" and "mlp" in text
-
-
-def test_a_run_of_many_epochs_reads_all_its_metrics(folder, whole, monkeypatch):
-    monkeypatch.setattr(run_folder, "LONGEST", 4000)
-    with (folder / "metrics.jsonl").open("ab") as file:
-        file.write(b"x" * 5000)
-    said = []
-    same(resume_run(folder, tell=said.append), whole)
-
-
 def test_a_run_that_goes_on_is_held_and_never_deleted(folder):
     (folder / "notes.txt").write_text("mine")
     for each in folder.glob("checkpoint*"):
@@ -419,15 +311,6 @@ def test_after_a_damaged_checkpoint_the_one_before_is_kept(tmp_path):
     def unfinished():
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    checkpoint.offer(unfinished)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.offer(unfinished)
     assert checkpoint.read() == {"epochs": 1}
-
-
-@pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_scores_are_numbers(value, folder):
-    path = folder / "seed-3" / "result.json"
-    result = unsealed_json(path.read_bytes())
-    result["scores"]["test"] = value
-    path.write_text(sealed_json(result))
-    with pytest.raises(ZooError, match="result.json is damaged"):
-        resume_run(folder)

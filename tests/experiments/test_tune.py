@@ -295,40 +295,15 @@ def test_what_cannot_be_tried_is_said(search, said, tmp_path):
     assert not (tmp_path / "study").exists()
 
 
-def test_code_of_a_study_that_another_began_is_asked_for(tmp_path):
-    (tmp_path / "own.py").write_text("print('ran')\n")
+def test_a_study_that_goes_on_says_which_code_it_runs(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own.py").write_text("")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(json.dumps({**RECIPE, "imports": ["own.py"]}))
     Tuning(tmp_path / "study", load_recipe(recipe, trust=True), splits=1)
-    with pytest.raises(ZooError, match=r"own.py; read it, and write `--trust`"):
-        Tuning(tmp_path / "study")
-    assert Tuning(tmp_path / "study", trust=True).trials() == []
-
-
-@pytest.mark.parametrize(
-    "name", ["best.yaml", "trials-table.csv", "trials.db", "gcn-tuned-1/a.csv"]
-)
-def test_a_study_writes_into_its_own_folder_alone(name, tmp_path):
-    mine, study = tmp_path / "mine", tmp_path / "study"
-    mine.write_text("my own work")
-    Tuning(study, load_recipe(RECIPE), splits=1, device="cpu")
-    (study / name).parent.mkdir(exist_ok=True)
-    (study / name).unlink(missing_ok=True)
-    (study / name).symlink_to(mine)
-    with pytest.raises(ZooError, match=f"{name} is a link"):
-        Tuning(study, device="cpu")
-    assert mine.read_text() == "my own work"
-
-
-@pytest.mark.parametrize("content", [b"no database, but long enough for one" * 99, None])
-def test_a_damaged_study_is_refused(content, tmp_path):
-    Tuning(tmp_path, load_recipe(RECIPE), splits=1, device="cpu")
-    path = tmp_path / "trials.db"
-    path.write_bytes(path.read_bytes()[:8192] + bytes(999) if content is None else content)
-    with pytest.raises(ZooError, match=r"trials.db is damaged, or no database: .*begins anew"):
-        Tuning(tmp_path, device="cpu")
-    path.unlink()
-    assert Tuning(tmp_path, device="cpu").trials() == []
+    code, said = ended(["tune", "--resume", str(tmp_path / "study"), "--trials", "1"],
+                       monkeypatch, capsys)  # fmt: skip
+    assert code == 0
+    assert f"the recipe imports code, which is run: {tmp_path / 'own.py'}" in said.err
 
 
 def ended(words, monkeypatch, capsys):

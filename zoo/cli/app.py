@@ -21,7 +21,7 @@ from zoo.cli.common import (
     Quiet,
     Runs,
     Track,
-    Trust,
+    Trusted,
     tell,
     train_plan,
     typed_path,
@@ -53,6 +53,9 @@ class Kind(StrEnum):
     attentions = "attentions"
     propagations = "propagations"
     encodings = "encodings"
+    losses = "losses"
+    metrics = "metrics"
+    batching = "batching"
     datasets = "datasets"
     graphs = "graphs"
     files = "files"
@@ -121,7 +124,7 @@ def train(
         bool, typer.Option("--profile", help="Say which operations take longest, and trace them.")
     ] = False,
     track: Track = None,
-    trust: Trust = False,
+    trust: Trusted = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -133,9 +136,9 @@ def train(
     zoo train sgformer dataset=mygraph.npz
     zoo train --resume runs/sgformer-cora-20261121-120000
 
-    What the recipe imports is run. --resume runs only what the same user began the run with on
-    this machine, and asks for --trust otherwise. It ends a run with the settings that it was begun
-    with; `zoo finetune RUN --data DATA train.lr=0.001` trains on with others, or for longer.
+    What the recipe imports is run, with --resume too: look at the recipe of a run that is not
+    yours. --resume ends a run with the settings that it was begun with; `zoo finetune RUN --data
+    DATA train.lr=0.001` trains on with others, or for longer.
 
     Memory that one step frees is kept for the next: by jemalloc (Debian's libjemalloc2) or mimalloc
     (graph-transformer-zoo[memory]) where one is installed, which takes a quarter less of it than
@@ -149,6 +152,8 @@ def train(
     from zoo.system import process_group as running
     from zoo.system.launcher import launch
 
+    # One that is not the first, or whose launcher has spoken.
+    launched = os.environ.get("RANK", "0") != "0" or running.rendezvous() is not None
     changes = [each for each in (recipe, *(overrides or [])) if each and "=" in each]
     if resume is not None and changes:
         raise ZooError(other_settings(resume, changes))
@@ -159,18 +164,17 @@ def train(
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
-        for said in () if quiet else of_other_data(recipe, overrides or []):
+        for said in () if quiet or launched else of_other_data(recipe, overrides or []):
             console.remark(said)
     else:
         running.start()
-        plan = unfinished(resume, max(processes, running.count()), trust=trust)[1]
-    first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
-    if first and not quiet and allocator.advice():
+        plan = unfinished(resume, max(processes, running.count()))[1]
+    if not (quiet or launched or runs.exists()) and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
-    if processes > 1 and "WORLD_SIZE" not in os.environ:
+    if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
         check_processes(plan, processes)
         sys.exit(launch(processes, main))
-    how = {"trust": trust, "quiet": quiet, "track": track or ()}
+    how = {"quiet": quiet, "track": track or ()}
     if profile:
         _profiled(plan, device, runs, resume, as_json, how)
     else:

@@ -21,9 +21,11 @@ from zoo.cli.common import (
     RecipeName,
     Runs,
     Trust,
+    Trusted,
     asked_kindly,
     exit_code,
     spec_of,
+    tell_imports,
     typed_path,
 )
 from zoo.cli.progress_bar import tell_study, tell_trial
@@ -170,7 +172,7 @@ def tune(
     ] = None,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
-    trust: Trust = False,
+    trust: Trusted = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -183,7 +185,7 @@ def tune(
 
     What is tried is what the model says is worth trying, changed by a block `search:` of the
     recipe. Ctrl-C and kill -9 lose one trial: --resume goes on, also in several processes at once.
-    What the recipe imports is run; with --resume only where --trust is written.
+    What the recipe imports is run, with --resume too.
     """
     if recipe and "=" in recipe and models:
         recipe, overrides = None, [recipe, *(overrides or [])]
@@ -201,7 +203,8 @@ def tune(
         plans = [_to_tune(each, overrides, given) for each in names]
     found = []
     for number, each in enumerate(plans):
-        study = _study(resume, each, runs, splits=splits, device=device.value, trust=trust)
+        study = _study(resume, each, runs, splits=splits, device=device.value)
+        tell_imports(study.recipe.imports, quiet)
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
             with asked_kindly():
@@ -247,8 +250,8 @@ def _tell_rest(
     study, found: list[dict[str, Any]], left: list[str], options: dict[str, Any], changes: list[str]
 ) -> None:
     """Say what goes on with a study that was ended, and with those that were to come."""
-    folder, trust = shlex.quote(str(study.folder)), " --trust" if study.recipe.imports else ""
-    console.remark(f"`zoo tune --resume {folder}{trust}` goes on.")
+    folder = shlex.quote(str(study.folder))
+    console.remark(f"`zoo tune --resume {folder}` goes on.")
     runs = [shlex.quote(each["folder"]) for each in found] + [f"{folder}/*-tuned-*"]
     if left:
         usual = {"splits": 5, "runs": Path("runs"), "device": "auto"}

@@ -30,6 +30,7 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run what a recipe imports: code, which may do what you may."),
 ]
+Trusted = Annotated[bool, typer.Option("--trust", hidden=True, help="Of before; does nothing.")]
 Track = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACKER", help="csv, tensorboard, wandb or mlflow; again for more."),
@@ -114,13 +115,18 @@ def asked_kindly() -> Iterator[None]:
                 signal.signal(number, signal.SIG_DFL)
 
 
+def tell_imports(imports: Sequence[str], quiet: bool) -> None:
+    """Say which code of a recipe is run."""
+    if imports and not quiet:
+        console.remark(f"the recipe imports code, which is run: {', '.join(imports)}")
+
+
 def train_plan(
     plan,
     device: Device,
     runs: Path,
     resume: Path | None = None,
     after_epoch: Callable[[], None] = lambda: None,
-    trust: bool = False,
     quiet: bool = False,
     track: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -145,6 +151,7 @@ def train_plan(
     keep_freed_memory()
     process_group.start()
     silent, seeds = process_group.rank() > 0, plan.recipe.seeds
+    tell_imports(plan.imports, quiet or silent)
     title = f"{plan.recipe.name}: seeds {seeds}, {plan.train['epochs']} epochs each at most"
     # Several may be in the midst of a message to each other: they are ended by who started them.
     kindly = asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
@@ -158,7 +165,7 @@ def train_plan(
             hooks = {"device": device.value, "watch": seen, "track": track, "tell": remark,
                      "begin": (lambda start: None) if quiet else result_tables.start}  # fmt: skip
             if resume is not None:
-                summary = resume_run(resume, trust=trust, **hooks)
+                summary = resume_run(resume, **hooks)
             else:
                 summary = run_recipe(plan, runs=runs, **hooks)
         except KeyboardInterrupt:

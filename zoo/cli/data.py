@@ -116,7 +116,7 @@ def _destination(name: str, suffix: str, again: bool) -> Path:
     from zoo.datasets.load import DATASETS
     from zoo.datasets.load.named import NAMED
     from zoo.system.cache import data_folders
-    from zoo.system.files import PARTIAL, user_path
+    from zoo.system.files import user_path
 
     if (
         Path(name).name != name
@@ -127,7 +127,7 @@ def _destination(name: str, suffix: str, again: bool) -> Path:
         raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
     if name in DATASETS and not (name in NAMED and NAMED[name].source is None):
         raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
-    user_path(name + PARTIAL)  # as it is called meanwhile
+    user_path(name + suffix)
     if Path(name).exists() and Path.cwd().resolve() != data_folders()[0].resolve():
         raise ZooError(f"{name} is a file or folder here, and would be read as `dataset: {name}`; "
                        "write another name.")  # fmt: skip

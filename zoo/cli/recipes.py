@@ -194,7 +194,7 @@ def _reproduce(
     if folder := begun(plan, runs):
         console.remark(f"{loaded.name}: goes on in {folder}")
     with using_threads(loaded.verified and loaded.verified.threads):
-        summary = train_plan(plan, device, runs, folder, trust=True, quiet=quiet)
+        summary = train_plan(plan, device, runs, folder, quiet=quiet)
     summary["expect"] = loaded.expect.model_dump()  # it may be another than when it was begun
     if summary["interrupted"]:
         tell(summary, as_json)

@@ -4,7 +4,7 @@ Each is trained by a process of its own: the peak of memory is then its own too,
 run leaves the others alone. A finished run is read, not repeated, and one that was ended goes on.
 """
 
-import contextlib
+import json
 import os
 import shlex
 import statistics
@@ -17,8 +17,6 @@ from zoo.errors import ZooError
 from zoo.experiments.contestants import BUDGET, WAYS, Contestant
 from zoo.experiments.launch import NotFinished, begun, finished, resume_apart, train_apart
 from zoo.experiments.resolve import Plan
-from zoo.experiments.run_folder import read_bytes
-from zoo.training.checkpoint import Damaged, unsealed_json
 
 Row = dict[str, Any]
 """The summary of a run and what `compare` says of it."""
@@ -142,9 +140,8 @@ def _row(entry: Contestant, summary: dict[str, Any]) -> dict[str, Any]:
 
 def _seen(folder: Path) -> int:
     """Return how many of the nodes of validation and test a run's first weights were trained on."""
-    with contextlib.suppress(Damaged, OSError, ZooError):
-        return unsealed_json(read_bytes(folder / "start_from.json")).get("seen") or 0
-    return 0
+    path = folder / "start_from.json"
+    return json.loads(path.read_bytes()).get("seen") or 0 if path.exists() else 0
 
 
 def differences(found: list[Row]) -> Iterator[str]:

@@ -18,7 +18,6 @@ from typing import Any
 from zoo.config.recipe import SAID, recipe_text, word
 from zoo.config.shipped import is_path
 from zoo.errors import ZooError
-from zoo.experiments.imports import said_of
 from zoo.experiments.prepare import files_read
 from zoo.experiments.resolve import Plan, is_model, load_recipe, resolve, with_split
 from zoo.experiments.run_folder import (
@@ -110,12 +109,12 @@ def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
     for folder in folders:
         try:
             theirs = resolve(load_recipe(read_recipe(folder)[0]))
-            code = said_of(folder)[0].get("imports", plan.code)
             begun = read_environment(folder)
         except ZooError:  # damaged, or of another version of the zoo
             continue
         same = begun is None or not begun.files or files.items() <= begun.files.items()
-        if _training(theirs) == wanted and code == plan.code and same:
+        code = None if begun is None else begun.imports
+        if _training(theirs) == wanted and code in (None, plan.code) and same:
             yield folder
 
 

@@ -30,7 +30,7 @@ from zoo.datasets.load import (
 from zoo.datasets.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
-from zoo.experiments.imports import Trust, absolute, import_sources
+from zoo.experiments.imports import absolute, import_sources
 from zoo.registry import MODELS, discover
 from zoo.training.trainer import fit
 from zoo.weights.folder import CONFIG, read_config
@@ -41,7 +41,7 @@ UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 
 
 def load_recipe(
-    source: str | Path | dict, overrides: Sequence[str] = (), *, trust: Trust = False
+    source: str | Path | dict, overrides: Sequence[str] = (), *, trust: bool = False
 ) -> Recipe:
     """Read a recipe and check all of it, options of models and data sets included.
 
@@ -129,7 +129,7 @@ class Plan:
         return full | ({"imports": self.imports} if self.imports else {})
 
 
-def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
+def resolve(recipe: Recipe, trust: bool = False) -> Plan:
     """Write out the default of every option; no graph is read.
 
     Args:
@@ -143,10 +143,10 @@ def resolve(recipe: Recipe, trust: Trust = False) -> Plan:
     folder = recipe.path.parent if recipe.path else Path()
     if not recipe.imports:
         code, unknown = {}, set()
-    elif trust is False:
+    elif not trust:
         code, unknown = None, {each.path[0] for each in _word_problems(recipe.plain())}
     else:
-        code, unknown = import_sources(recipe.imports, folder, trust), set()
+        code, unknown = import_sources(recipe.imports, folder), set()
         read_recipe(recipe.plain(), check=_word_problems)
 
     def full(key: str, spec: Spec, every_option: Callable[[Spec], dict[str, Any]]):
@@ -187,7 +187,7 @@ def with_split(plan: Plan) -> Plan:
     return dataclasses.replace(plan, split=split)
 
 
-def write_out(recipe: Recipe, trust: Trust = False) -> dict[str, Any]:
+def write_out(recipe: Recipe, trust: bool = False) -> dict[str, Any]:
     """Return a recipe as plain data with every option and the split written out, as far as known.
 
     Args:
@@ -227,14 +227,14 @@ def _pinned(weights: str) -> str:
     return folder.name if folder.parent == PRETRAINED else str(folder.resolve())
 
 
-def _problems(data: dict[str, Any], folder: Path, trust: Trust) -> list[Problem]:
+def _problems(data: dict[str, Any], folder: Path, trust: bool) -> list[Problem]:
     """Return what is wrong with a recipe's raw data, but for words that are not imported yet."""
     imports = data.get("imports")
-    if imports and trust is False:
+    if imports and not trust:
         return _start_problems(data.get("start_from"))
     if isinstance(imports, list) and all(isinstance(each, str) for each in imports):
         try:
-            import_sources(imports, folder, trust)
+            import_sources(imports, folder)
         except ZooError as error:
             return [Problem(("imports",), str(error).removeprefix("imports: "))]
     return _word_problems(data) + _start_problems(data.get("start_from"))

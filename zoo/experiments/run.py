@@ -24,7 +24,6 @@ from zoo.datasets.known_nodes import NODES
 from zoo.datasets.load import resolved_dataset
 from zoo.datasets.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
-from zoo.experiments.imports import SIGNATURE, signature, signed_code
 from zoo.experiments.prepare import Prepared, build, prepare, same_files, seed_everything
 from zoo.experiments.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.experiments.run_folder import (
@@ -44,7 +43,7 @@ from zoo.inference.training_data import nodes_of, warn_of_seen
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.environment import choose_device, environment, last_digits, using_threads
-from zoo.system.files import WriteError, refuse_links
+from zoo.system.files import WriteError
 from zoo.trackers import check_trackers
 from zoo.training.checkpoint import EVERY
 from zoo.training.trainer import Epoch, fit
@@ -111,13 +110,12 @@ def resume_run(
     begin: Callable[[Start], None] = lambda start: None,
     checkpoint: float = EVERY,
     track: Sequence[str] = (),
-    trust: bool = False,
     tell: Tell = warnings.warn,
 ) -> dict[str, Any]:
     """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
 
-    A run of several processes goes on in as many, and on the same device each with as many threads
-    as before.
+    The code that its recipe imports is run, whoever's it is. A run of several processes goes on in
+    as many, and on the same device each with as many threads as before.
 
     Args:
         folder: the run's folder; every process has to see it.
@@ -126,7 +124,6 @@ def resume_run(
         begin: as for `run_recipe`.
         checkpoint: as for `run_recipe`.
         track: as for `run_recipe`; what they were told before is not told again.
-        trust: run what the recipe imports, whoever began the run and whatever has changed.
         tell: as for `run_recipe`; also of what may make the numbers differ, such as another torch.
 
     Returns:
@@ -134,12 +131,11 @@ def resume_run(
 
     Raises:
         ZooError: the folder is none of a run, or that of a finished one, or damaged, or of a run
-            of more or fewer processes, or imports code that is not to be trusted, or its data
-            have changed.
+            of more or fewer processes, or its data have changed.
     """
     process_group.start()
     first = process_group.rank() == 0
-    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, trust, tell)
+    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
     begun = read_environment(record.folder)
     if begun is not None:
         same_files(begun.files, plan)
@@ -147,7 +143,7 @@ def resume_run(
         if first:
             process_group.wait()  # the others have read what is there
             record.clean()
-            for each in differences(begun, last_digits(choose_device(device))):
+            for each in differences(begun, last_digits(choose_device(device)), plan.code):
                 tell(each)
             return _run(plan, device, lambda: record, watch, begin, track)
         with tempfile.TemporaryDirectory() as own:
@@ -160,7 +156,6 @@ def unfinished(
     folder: Path,
     count: int,
     checkpoint: float = EVERY,
-    trust: bool = False,
     tell: Tell = warnings.warn,
 ) -> tuple[Record, Plan]:
     """Return the record and the plan of a run that has not come to its end.
@@ -169,7 +164,6 @@ def unfinished(
         folder: the run's folder.
         count: how many processes are to go on with it.
         checkpoint: as for `run_recipe`.
-        trust: as for `resume_run`.
         tell: as for `run_recipe`.
 
     Raises:
@@ -192,8 +186,7 @@ def unfinished(
             f"{folder} is finished. {_finetuning(folder, recipe, [more])}, for so many epochs "
             f"more; `zoo train {shlex.quote(str(path))}` begins a new run."
         )
-    refuse_links(folder)
-    return record, resolve(recipe, trust or signed_code(folder, recipe.plain()))
+    return record, resolve(recipe, trust=True)
 
 
 def other_settings(folder: Path, changes: Sequence[str]) -> str:
@@ -256,19 +249,15 @@ def _run(
     with find() as record:
         process_group.tell_run(record.folder)
         try:
-            weights = sum(each.nbytes for each in model.state_dict().values())
-            record.check_space(weights, len(prepared.splits), prepared.plan.train["epochs"])
             written = prepared.plan.plain()
             record.write_recipe(recipe_text(written))
-            if plan.imports and (signed := signature(written, plan.code)):
-                record.write(SIGNATURE, signed)
             if start is not None:
                 measured = (plan.dataset, prepared.data, prepared.splits)
                 record.begin_from(start, seen=warn_of_seen(start.weights, *measured))
                 begin(start)
             record.track(track, written)
             known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
-            record.begin(lambda: {**known, **environment(where)})
+            record.begin(lambda: {**known, "imports": plan.code, **environment(where)})
             splits = dict(zip(plan.recipe.seeds, prepared.splits, strict=True))
             weights = plan.start_from and plan.start_from["weights"]
             if not record.holds(NODES) and (
@@ -277,31 +266,27 @@ def _run(
                 record.write(NODES, nodes)
             del model
             results, error = _train_seeds(prepared, where, record, watch)
-        except BaseException:
-            record.discard_unless_begun()
+            if not results:
+                raise error
+            warn_of_constant_answers(prepared, results)
+            summary = summarise(
+                plan.recipe,
+                prepared.data,
+                prepared.task.metric_name,
+                results,
+                where,
+                folder=record.folder,
+                interrupted=error is not None,
+            )
+            record.write("summary.json", summary)
+            if error is not None and not isinstance(error, KeyboardInterrupt):
+                raise error
+            return summary
+        except BaseException as error:
+            if not record.discard_unless_begun() and isinstance(error, WriteError):
+                again = f"`zoo train --resume {shlex.quote(str(record.folder))}`"
+                raise WriteError(f"{error} Then {again} goes on from what is written.") from None
             raise
-        if not results:
-            if not isinstance(error, WriteError):  # its message says how to go on
-                record.discard_unless_begun()
-            raise error
-        warn_of_constant_answers(prepared, results)
-        summary = summarise(
-            plan.recipe,
-            prepared.data,
-            prepared.task.metric_name,
-            results,
-            where,
-            folder=record.folder,
-            interrupted=error is not None,
-        )
-        try:
-            record.finish(summary)
-        except WriteError:
-            if not isinstance(error, WriteError):  # which says where the last seed is
-                raise
-        if error is not None and not isinstance(error, KeyboardInterrupt):
-            raise error
-        return summary
 
 
 def warn_of_constant_answers(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
@@ -334,8 +319,7 @@ def _train_seeds(
             )
         if result is None:
             try:
-                past = {each["seed"]: each["epochs"] for each in results}
-                result, model = _train(prepared, seed, split, where, record, watch, past)
+                result, model = _train(prepared, seed, split, where, record, watch)
                 record.keep(result, model)
             except BaseException as caught:  # the seeds before are kept, whatever it is
                 if type(caught) is ZooError and results:
@@ -355,7 +339,6 @@ def _train(
     device: torch.device,
     record: Record,
     watch: Watch,
-    past: dict[int, int],
 ) -> tuple[dict[str, Any], Model]:
     prepared = prepared.fitted_to(split)
     seed_everything(seed)
@@ -366,7 +349,7 @@ def _train(
         watch(seed, epoch)
 
     def resumed(epochs: int) -> None:
-        record.metrics.forget_after(seed, epochs, past)
+        record.forget_after(seed, epochs)
 
     hooks = prepared.hooks(model)._replace(
         begin=resumed, watch=report, checkpoint=record.checkpoint(seed)

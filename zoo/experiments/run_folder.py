@@ -1,26 +1,26 @@
 """The folder and the summary that a run leaves behind; a run that was killed goes on from there.
 
-`recipe.yaml` has every value, `environment.json` where it ran, `metrics.jsonl` a line per epoch,
-`seed-<s>/` the weights of a seed and, once it is finished, its `result.json`; until then
-`checkpoint-<s>.pt` is where its training stands. `summary.json` comes last: the scores of all seeds
-together, and the cost. Each file holds its own checksum, but for the weights, whose checksum is in
-`config.json` beside them. `signature.json` says who began a run that imports code.
+`recipe.yaml` has every value, `environment.json` where it ran and what code it imported,
+`metrics.jsonl` a line per epoch, `seed-<s>/` the weights of a seed and, once it is finished, its
+`result.json`; until then `checkpoint-<s>.pt` is where its training stands. `summary.json` comes
+last: the scores of all seeds together, and the cost. Files are written whole, but for the lines of
+metrics, of which the last may be torn and is dropped as a run goes on.
+
+Runs of before have a checksum in each file and line, which is read over, and a `signature.json`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
+import json
 import os
 import shlex
 import shutil
 import statistics
-import tempfile
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,22 +34,14 @@ from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.environment import of_one_kind
-from zoo.system.files import WriteError, check_space, held, remove_drafts, write_whole, writing
+from zoo.system.files import held, remove_drafts, write_whole, writing
 from zoo.system.memory import peak_memory
 from zoo.trackers import Trackers
-from zoo.training.checkpoint import (
-    Checkpoint,
-    Damaged,
-    sealed_json,
-    sealed_line,
-    sealed_text,
-    unsealed_json,
-    unsealed_line,
-    unsealed_text,
-)
+from zoo.training.checkpoint import Checkpoint
 from zoo.weights.finetune import Start
-from zoo.weights.folder import CONFIG, TOKENIZER, WEIGHTS, sha256_of
 from zoo.weights.load import save
+
+METRICS = "metrics.jsonl"
 
 Tell = Callable[[str], None]
 
@@ -83,19 +75,18 @@ class Record:
     Args:
         folder: it exists.
         every: seconds between two checkpoints.
-        tell: is given a sentence about what is damaged, or cannot be written, and what is done.
+        tell: is given a sentence about what is damaged, and what is done.
         new: it was made for this run, and holds nothing else.
 
     Attributes:
         recipe_sha256: the checksum of the recipe: what belongs to another is not taken.
-        metrics: the file of epochs.
     """
 
     def __init__(
         self, folder: Path, every: float, tell: Tell = warnings.warn, *, new: bool = False
     ):
         self.folder, self._every, self._tell, self._new = folder, every, tell, new
-        self.recipe_sha256, self.metrics = "", Metrics(folder / "metrics.jsonl", tell)
+        self.recipe_sha256, self._metrics = "", folder / METRICS
         self._trackers = Trackers((), folder, {}, tell)
 
     def __enter__(self) -> Record:
@@ -125,13 +116,31 @@ class Record:
         self._trackers = Trackers(words, self.folder, recipe, self._tell)
 
     def add(self, line: dict[str, Any]) -> None:
-        """Write a line of metrics, and tell the trackers."""
-        self.metrics.add(line)
+        """Write a line of metrics, and tell the trackers.
+
+        Raises:
+            WriteError: the disk takes none.
+        """
+        with writing(self._metrics), self._metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
         self._trackers.epoch(line)
+
+    def forget_after(self, seed: int, epoch: int) -> None:
+        """Drop the lines of a seed from an epoch on, which come again, and what a kill has torn."""
+        if not self._metrics.exists():
+            return
+        content = self._metrics.read_bytes()
+        kept = [
+            text
+            for text, line in metrics_in(content)
+            if line.get("seed") != seed or line.get("epoch", 0) < epoch
+        ]
+        if (rest := b"".join(kept)) != content:
+            write_whole(self._metrics, lambda draft: draft.write_bytes(rest))
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """Write data as JSON."""
-        _write(self.folder / name, sealed_json(data))
+        _write(self.folder / name, json.dumps(data, indent=2) + "\n")
 
     def holds(self, name: str) -> bool:
         """Say whether the folder has a file of this name."""
@@ -140,7 +149,7 @@ class Record:
     def write_recipe(self, text: str) -> None:
         """Write the recipe, if it is not there already."""
         if not self.holds("recipe.yaml"):
-            _write(self.folder / "recipe.yaml", sealed_text(text))
+            _write(self.folder / "recipe.yaml", text)
         self.read_recipe()
 
     def begin_from(self, start: Start, seen: int) -> None:
@@ -150,8 +159,8 @@ class Record:
             ZooError: it goes on, and they are not those that it has started from.
         """
         name = "start_from.json"
-        with contextlib.suppress(Damaged):  # it is written anew
-            known = unsealed_json(read_bytes(self.folder / name)).get("sha256")
+        if self.holds(name):
+            known = json.loads((self.folder / name).read_bytes())["sha256"]
             if known != start.sha256:
                 raise ZooError(
                     f"{start.weights} are no longer the weights that {self.folder} started from: "
@@ -161,29 +170,9 @@ class Record:
 
     def begin(self, environment: Callable[[], dict[str, Any]]) -> None:
         """Write where the run begins, unless it is one that goes on."""
-        if not (self.folder / "environment.json").exists():
+        if not self.holds("environment.json"):
             known = {**environment(), "recipe_sha256": self.recipe_sha256}
             self.write("environment.json", known)
-
-    def finish(self, summary: dict[str, Any]) -> None:
-        """Write the summary, and the lines of metrics that wait.
-
-        Raises:
-            WriteError: they cannot be written; says what is kept, and how to go on.
-        """
-        try:
-            self.write("summary.json", summary)
-        except WriteError as error:
-            raise WriteError(
-                f"{error} The weights and scores of its seeds are in {self.folder}. Once there is "
-                f"room, {self._again()} writes the summary, and trains what is left."
-            ) from None
-        try:
-            self.metrics.write()
-        except WriteError as error:
-            place = self._aside(lambda folder: None)
-            where = f"whole in {place}" if place else "lost, without what it holds now"
-            raise WriteError(f"{error} It is {where}; all else is in {self.folder}.") from None
 
     def read_recipe(self, sha256: str | None = None) -> Path:
         """Return the file of the recipe.
@@ -202,27 +191,6 @@ class Record:
         for folder in (self.folder, *self.folder.glob("seed-*/")):
             remove_drafts(folder)
 
-    def check_space(self, weights: int, seeds: int, epochs: int) -> None:
-        """Refuse to begin if there is no room for the weights; tell if there may be too little.
-
-        Args:
-            weights: bytes of the weights of a seed.
-            seeds: how many.
-            epochs: of each seed at most.
-        """
-        check_space(self.folder, *[weights] * seeds)
-        # A checkpoint holds the weights, the best so far and Adam's two moments of each; while one
-        # is written, the one before is there.
-        checkpoints = [4 * weights] * (2 if self._every < float("inf") else 0)
-        try:
-            check_space(self.folder, *[weights] * seeds, *checkpoints,
-                        LINE * epochs * seeds)  # fmt: skip
-        except WriteError as error:
-            self._tell(
-                f"There may be too little room for metrics and checkpoints. {error} Training "
-                "begins, and goes on without those that cannot be written."
-            )
-
     def checkpoint(self, seed: int) -> Checkpoint:
         """Return where the training of a seed stands."""
         path = self.folder / f"checkpoint-{seed}.pt"
@@ -232,21 +200,14 @@ class Record:
         """Return the scores of a seed, None as long as it is not finished.
 
         Raises:
-            ZooError: its files are damaged, or those of another run.
+            ZooError: they are damaged, or those of another run.
         """
-        found, folder = read_result(self.folder, seed), self.folder / f"seed-{seed}"
+        found = read_result(self.folder, seed)
         if found is None:
             return None
-        wrong = [] if found.recipe_sha256 == self.recipe_sha256 else ["result.json"]
-        for name, sha256 in found.files.items():
-            path = folder / Path(name).name
-            if not os.path.isfile(path) or sha256_of(path) != sha256:
-                wrong.append(name)
-        if wrong:
-            raise ZooError(
-                f"{folder / wrong[0]} is not what seed {seed} of this run has written. Put back a "
-                f"copy, or delete {folder / 'result.json'}: seed {seed} is then trained again."
-            )
+        if found.recipe_sha256 != self.recipe_sha256:
+            path = self.folder / f"seed-{seed}" / "result.json"
+            raise ZooError(f"{path} is that of another run. {_trained_again(seed)}")
         self.checkpoint(seed).remove()  # it is left where a run was ended right here
         return found.scores.model_dump()
 
@@ -254,74 +215,44 @@ class Record:
         """Keep the weights of a seed; unless it was interrupted, it is finished.
 
         Raises:
-            WriteError: they cannot be written; says where else they are, if anywhere.
+            WriteError: the disk does not take them.
         """
-        try:
-            self._keep(self.folder, result, model)
-        except WriteError as error:
-            raise WriteError(f"{error} {self._rescue(result, model)}") from None
+        own = self.folder / f"seed-{result['seed']}"
+        save(model, own)
         if not result["interrupted"]:
+            content = Result(scores=result, recipe_sha256=self.recipe_sha256)
+            self.write(f"{own.name}/result.json", content.model_dump())
             self.checkpoint(result["seed"]).remove()
             self._trackers.end(result)
 
-    def _keep(self, folder: Path, result: dict[str, Any], model: Model) -> None:
-        own = folder / f"seed-{result['seed']}"
-        save(model, own)
-        if not result["interrupted"]:
-            names = [WEIGHTS, CONFIG, *([] if model.tokenizer is None else [TOKENIZER])]
-            files = {name: sha256_of(own / name) for name in names}
-            content = Result(scores=result, recipe_sha256=self.recipe_sha256, files=files)
-            _write(own / "result.json", sealed_json(content.model_dump()))
+    def discard_unless_begun(self) -> bool:
+        """Delete the folder of a new run without weights, checkpoint or score; say whether."""
+        kept = [each for name in ("checkpoint-*", "seed-*") for each in self.folder.glob(name)]
+        if not self._new or kept or self._scored():
+            return False
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return True
 
-    def _rescue(self, result: dict[str, Any], model: Model) -> str:
-        """Write a seed into a temporary folder instead; return where it is and how to go on."""
-        seed, again = f"seed {result['seed']}", self._again()
-        place = self._aside(lambda folder: self._keep(folder, result, model))
-        if place is None:
-            return (
-                f"What {seed} has come to is lost: TMPDIR has no room either. Once there is some, "
-                f"{again} trains it again from its last checkpoint, to the same numbers."
-            )
-        return (
-            f"What {seed} has come to is in {place}. Once there is room, `cp -r "
-            f"{shlex.quote(str(place))}/. {shlex.quote(str(self.folder))}` puts it where it "
-            f"belongs, and {again} goes on."
-        )
-
-    def _aside(self, keep: Callable[[Path], None]) -> Path | None:
-        """Keep something, and the metrics, in a temporary folder; None where that fails too."""
-        place = None
-        try:
-            place = Path(tempfile.mkdtemp(prefix="zoo-"))
-            keep(place)
-            (place / self.metrics.path.name).write_bytes(self.metrics.content())
-        except (WriteError, OSError):
-            if place is not None:
-                shutil.rmtree(place, ignore_errors=True)
-            return None
-        return place
-
-    def _again(self) -> str:
-        return f"`zoo train --resume {shlex.quote(str(self.folder))}`"
-
-    def discard_unless_begun(self) -> None:
-        """Delete the folder of a new run without weights, checkpoint or score."""
-        if not self._new:
-            return
-        with contextlib.suppress(OSError):
-            kept = [each for name in ("checkpoint-*", "seed-*") for each in self.folder.glob(name)]
-            if not kept and not self.metrics.scored():
-                shutil.rmtree(self.folder)
+    def _scored(self) -> bool:
+        """Return whether any epoch has been evaluated."""
+        content = self._metrics.read_bytes() if self._metrics.exists() else b""
+        return any(line.get("val") is not None for _, line in metrics_in(content))
 
 
 def _write(path: Path, text: str) -> None:
     write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
-LONGEST = 16 * 2**20
-"""Largest file of text in a run's folder that is read, in bytes."""
+def metrics_in(content: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield the lines of `metrics.jsonl` and what they say, without those that a kill has torn."""
+    for text in content.splitlines(keepends=True):
+        with contextlib.suppress(ValueError):
+            line = json.loads(text)
+            if text.endswith(b"\n") and isinstance(line, dict):
+                yield text, line
 
-_OF_RUNS = ("summary.json", "environment.json", "metrics.jsonl")
+
+_OF_RUNS = ("summary.json", "environment.json", METRICS)
 
 _THREADS = 16
 """Threads for each core at most: of many more, not all may be begun, which ends the process."""
@@ -347,6 +278,7 @@ class Environment(_Read):
     packages: dict[str, str | None]
     code: str | None = None  # likewise
     files: dict[str, str] = {}  # a run of before they were noted has none
+    imports: dict[str, str] | None = None  # SHA-256 of code by its path; None: nothing says
 
 
 class _Scores(_Read):
@@ -368,7 +300,6 @@ class Result(_Read):
 
     scores: _Scores
     recipe_sha256: str
-    files: dict[_Text, str]
 
 
 class _Spread(_Read):
@@ -415,6 +346,10 @@ def need_run(folder: Path) -> None:
         raise ZooError(f"{folder} is no run: it has no recipe.yaml{held}. Name the folder of one.")
 
 
+_CHECKSUM = b"# SHA-256 of the lines below: "
+"""What the first line of a recipe begins with in runs of before."""
+
+
 def read_recipe(folder: Path, wanted: str | None = None) -> tuple[Path, str]:
     """Return the file of a run's recipe, and the SHA-256 of what it says.
 
@@ -427,14 +362,18 @@ def read_recipe(folder: Path, wanted: str | None = None) -> tuple[Path, str]:
     """
     path = folder / "recipe.yaml"
     try:
-        sha256 = hashlib.sha256(unsealed_text(read_bytes(path)).encode()).hexdigest()
-        if sha256 != (wanted or sha256):
-            raise Damaged("it is that of another run")
-    except Damaged as error:
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(
+            content.partition(b"\n")[2] if content.startswith(_CHECKSUM) else content
+        ).hexdigest()
+        cause = "" if sha256 == (wanted or sha256) else "its SHA-256 is another"
+    except OSError as error:
+        cause = error.strerror or str(error)
+    if cause:
         raise ZooError(
-            f"{path} is not as the run has written it ({error}), and another recipe comes to other "
+            f"{path} is not as the run has written it ({cause}), and another recipe comes to other "
             "numbers. Correct it, or put back a copy."
-        ) from None
+        )
     return path, sha256
 
 
@@ -445,14 +384,28 @@ def read_environment(folder: Path) -> Environment | None:
         ZooError: the file is damaged.
     """
     path = folder / "environment.json"
-    if not os.path.lexists(path):
+    if not path.exists():
         return None
     fix = "Correct it, or delete it: the run then takes the processes and threads that it is given."
-    return Environment.model_validate(_read(path, Environment, fix))
+    begun = Environment.model_validate(_read(path, Environment, fix))
+    signed_before = folder / "signature.json"  # where runs of before say what they imported
+    if begun.imports is None and signed_before.exists():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            imports = json.loads(signed_before.read_bytes())["imports"]
+            return Environment.model_validate({**begun.model_dump(), "imports": imports})
+    return begun
 
 
-def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
-    """Return what may keep a run that goes on from the numbers of an unbroken one, in sentences."""
+def differences(
+    begun: Environment | None, now: dict[str, Any], code: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return what may keep a run that goes on from the numbers of an unbroken one, in sentences.
+
+    Args:
+        begun: where it was begun, None where that is not known.
+        now: what `last_digits` returns.
+        code: the SHA-256 of each file that its recipe has imported now, by its path.
+    """
     may = "its numbers may differ in their last digits from those of one that was not ended."
     if begun is None:
         return [
@@ -470,6 +423,9 @@ def differences(begun: Environment | None, now: dict[str, Any]) -> list[str]:
     ]
     if other:
         said.append(f"The run goes on with {', '.join(other)}: {may}")
+    for path, sha256 in (code or {}).items() if begun.imports is not None else ():
+        if begun.imports.get(path) != sha256:
+            said.append(f"{path} has changed since the run began: its numbers may be others.")
     cores = os.cpu_count() or 1
     if not of_one_kind(begun.device, now["device"]):
         return said
@@ -500,9 +456,9 @@ def read_result(folder: Path, seed: int) -> Result | None:
         ZooError: the file is damaged, or that of another seed.
     """
     path = folder / f"seed-{seed}" / "result.json"
-    if not os.path.lexists(path):
+    if not path.exists():
         return None
-    fix = f"Correct it, or delete it: seed {seed} is then trained again, to the same numbers."
+    fix = _trained_again(seed)
     result = Result.model_validate(_read(path, Result, fix))
     if result.scores.seed != seed:
         raise ZooError(f"{path} is that of seed {result.scores.seed}. {fix}")
@@ -527,34 +483,22 @@ def is_summarised(folder: Path) -> bool:
         return False
 
 
-def read_bytes(path: Path, longest: float = LONGEST) -> bytes:
-    """Return the content of a file of text of so many bytes at most.
-
-    Raises:
-        Damaged: it is missing, too long, or no plain file.
-    """
-    if not os.path.isfile(path):
-        raise Damaged("it is no file" if os.path.lexists(path) else "it is missing")
-    try:
-        if path.stat().st_size > longest:
-            raise Damaged("it is too long")
-        return path.read_bytes()
-    except OSError as error:
-        raise Damaged(error.strerror or str(error)) from None
-
-
 def _read(path: Path, content: type[_Read], fix: str) -> dict[str, Any]:
     try:
-        data = unsealed_json(read_bytes(path))
+        data = json.loads(path.read_bytes())
         content.model_validate(data)
         return data
     except ValidationError as error:
         [first, *_] = error.errors()
         where = ".".join(map(str, first["loc"]))[:100]
         cause = f"{where}: {sentence(first)}".rstrip(".")
-    except Damaged as error:
+    except (OSError, ValueError) as error:
         cause = str(error)
     raise ZooError(f"{path} is damaged ({cause}). {fix}")
+
+
+def _trained_again(seed: int) -> str:
+    return f"Correct it, or delete it: seed {seed} is then trained again, to the same numbers."
 
 
 def summarise(
@@ -575,6 +519,7 @@ def summarise(
         "seeds": results,
         "val": spread([each["val"] for each in results]),
         "test": spread([each["test"] for each in results]),
+        "beside": _beside(results),
         "parameters": results[0]["parameters"],
         "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
         "peak_memory_bytes": peak_memory(device),
@@ -584,6 +529,13 @@ def summarise(
         "expect": recipe.expect.model_dump() if recipe.expect else None,
         "differs": recipe.differs,
     }
+
+
+def _beside(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the further metrics of the test part that every seed has, over all of them."""
+    first, *others = [each.get("beside", {}) for each in results]
+    found = {name: [first[name], *(each.get(name) for each in others)] for name in first}
+    return {name: spread(each) for name, each in found.items() if None not in each}
 
 
 def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
@@ -599,110 +551,3 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
         mean, std = expect["program"]
         points += f" The authors' program itself comes to {mean:.4f} ± {std:.4f}."
     return passed, said + points
-
-
-LINE = 200
-"""Bytes of a line, about."""
-
-
-class Metrics:
-    """The file of epochs.
-
-    Args:
-        path: it need not exist yet.
-        tell: is given a sentence where a line cannot be written, or lines are damaged.
-    """
-
-    def __init__(self, path: Path, tell: Callable[[str], None]):
-        self.path, self._tell = path, tell
-        self._waiting: list[bytes] = []
-
-    def add(self, data: dict[str, Any]) -> None:
-        """Add a line; one that cannot be written waits for the next."""
-        first = not self._waiting
-        self._waiting.append(sealed_line(data).encode())
-        try:
-            self.write()
-        except WriteError as error:
-            if first:
-                self._tell(f"{error} Training goes on, and the lines are kept until they can be.")
-
-    def write(self) -> None:
-        """Write the lines that wait, all of them or none.
-
-        Raises:
-            WriteError: none.
-        """
-        if not self._waiting:
-            return
-        with writing(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab", buffering=0) as file:
-                end, rest = file.seek(0, os.SEEK_END), b"".join(self._waiting)
-                try:
-                    while rest:  # a disk may take a part before it refuses
-                        rest = rest[file.write(rest) :]
-                except OSError:
-                    file.truncate(end)
-                    raise
-        self._waiting.clear()
-
-    def content(self) -> bytes:
-        """Return what the file holds and what still has to be written into it."""
-        written = self.path.read_bytes() if self.path.exists() else b""
-        return written + b"".join(self._waiting)
-
-    def scored(self) -> bool:
-        """Return whether any epoch has been evaluated."""
-        return any(b'"val": null' not in line for line in self.content().splitlines())
-
-    def forget_after(self, seed: int, epoch: int, finished: dict[int, int]) -> None:
-        """Drop the lines of a seed from an epoch on: they come again.
-
-        So are a last line that was cut off and those that are damaged. Where the line of an epoch
-        that does not come again is missing, that is told, and a copy of the file kept.
-
-        Args:
-            seed: the one that goes on.
-            epoch: the first that is trained again.
-            finished: the seeds before, and how many epochs each has had.
-
-        Raises:
-            ZooError: the file cannot be read.
-        """
-        try:
-            content = read_bytes(self.path, math.inf) if os.path.lexists(self.path) else b""
-        except Damaged as error:
-            raise ZooError(f"{self.path} cannot be read ({error}); move it away.") from None
-        kept, lacking = [], Counter({**finished, seed: epoch})
-        for line in content.split(b"\n")[:-1]:
-            try:
-                of, at = _place(line)
-            except Damaged:
-                continue
-            if of != seed or at < epoch:
-                kept.append(line + b"\n")
-                lacking[of] -= 1
-        missing = sum((+lacking).values())
-        if missing > len(self._waiting):
-            copy = self.path.with_suffix(".damaged.jsonl")
-            write_whole(copy, lambda draft: draft.write_bytes(content))
-            self._tell(
-                f"{self.path} is damaged: of the lines of past epochs, {missing} are missing. "
-                f"Training does not depend on them and goes on; {copy.name} is the file as it was."
-            )
-        if b"".join(kept) != content:
-            write_whole(self.path, lambda draft: draft.write_bytes(b"".join(kept)))
-
-
-def _place(line: bytes) -> tuple[int, int]:
-    """Return the seed and the epoch of a line.
-
-    Raises:
-        Damaged: it is none.
-    """
-    told = unsealed_line(line)
-    seed, epoch = told.get("seed"), told.get("epoch")
-    if type(seed) is not int or type(epoch) is not int:
-        raise Damaged("it is of no epoch")
-    return seed, epoch

@@ -36,7 +36,7 @@ from zoo.experiments.run import resume_run, run_recipe
 from zoo.experiments.run_folder import is_summarised, read_summary
 from zoo.registry import MODELS, Model
 from zoo.system.environment import choose_device
-from zoo.system.files import held, refuse_links, sqlite, write_whole
+from zoo.system.files import held, sqlite, write_whole
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import fit
 
@@ -80,11 +80,10 @@ class Tuning:
         recipe: what to begin with; None where it was begun.
         splits: on how many every trial is trained.
         device: `auto`, `cpu` or `cuda`.
-        trust: run what the recipe of a study that was begun imports; that of a new one is run.
 
     Raises:
-        ZooError: Optuna is missing, nothing or something else was begun in the folder, it has links
-            or untrusted code, its data have changed, or the recipe cannot be trained.
+        ZooError: Optuna is missing, nothing or something else was begun in the folder, its data
+            have changed, or the recipe cannot be trained.
     """
 
     def __init__(
@@ -94,7 +93,6 @@ class Tuning:
         splits: int = 5,
         *,
         device: str = "auto",
-        trust: bool = False,
     ):
         self.optuna = optional("optuna", "tune", "tuning")
         self.folder, self.device = folder, device
@@ -105,11 +103,6 @@ class Tuning:
                 f"a study was begun in {folder}; write `--resume {folder}`, or another folder."
                 if recipe is not None
                 else f"no study was begun in {folder}; write `zoo tune RECIPE`."
-            )
-        refuse_links(folder)
-        if recipe is None and not trust and (imports := load_recipe(path).imports):
-            raise ZooError(
-                f"{path} imports code, {', '.join(imports)}; read it, and write `--trust`."
             )
         source = path if recipe is None else _to_begin_with(recipe, splits)
         self.recipe = load_recipe(source, trust=True)
@@ -247,7 +240,7 @@ class Tuning:
         if done := finished(plan, self.folder):
             return done
         if folder := begun(plan, self.folder):  # and ended by Ctrl-C, or killed
-            summary = resume_run(folder, device=self.device, trust=True, **watched)
+            summary = resume_run(folder, device=self.device, **watched)
         else:
             summary = run_recipe(plan, device=self.device, runs=self.folder, **watched)
         if summary["interrupted"]:

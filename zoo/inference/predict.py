@@ -402,7 +402,7 @@ def write_array(values: np.ndarray, path: Path) -> None:
     Raises:
         ZooError: a full disk, or a place that takes no file.
     """
-    write_whole(path, lambda draft: np.save(draft, values, allow_pickle=False), values.nbytes, True)
+    write_whole(path, lambda draft: np.save(draft, values, allow_pickle=False), follow=True)
 
 
 _WRITERS: dict[str, Callable] = {

@@ -29,7 +29,7 @@ from zoo.datasets.known_nodes import (
     NODES,
     UNLABELLED,
     KnownNodes,
-    known_nodes,
+    read_known,
     said_of_nodes,
 )
 from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
@@ -56,7 +56,6 @@ from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.tasks.labels import REGRESSION, TRANSLATION
-from zoo.training.checkpoint import unsealed_json
 from zoo.weights.folder import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate
 from zoo.weights.transfer import shortened
@@ -133,7 +132,7 @@ def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
             "name a seed of this run as it was written."
         )
     try:
-        known = _noted(folder)
+        known = read_known(folder)
     except DAMAGE:
         raise ZooError(
             f"{path} is damaged, so that no node is known as new; leave out --only-new."
@@ -145,13 +144,8 @@ def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
 def known_to(folder: Path) -> KnownNodes | None:
     """Return the nodes that weights in the folder of their run know; None if it is not said."""
     with contextlib.suppress(*DAMAGE):
-        return _noted(folder)
+        return read_known(folder)
     return None
-
-
-def _noted(folder: Path) -> KnownNodes:
-    told = unsealed_json((folder.parent / NODES).read_bytes())
-    return known_nodes(told, int(folder.name.removeprefix("seed-")))
 
 
 def as_trained(

@@ -4,8 +4,8 @@ A run that goes on, or was killed, is told as far as it is. Nothing of the folde
 value is of the kind that it should be: the folder may be anybody's.
 """
 
+import contextlib
 import dataclasses
-import math
 import os
 from collections import Counter
 from pathlib import Path
@@ -17,18 +17,17 @@ from zoo.config.metadata import named
 from zoo.config.options import Count, Seed
 from zoo.config.recipe import read_recipe as parsed
 from zoo.config.recipe import word
-from zoo.errors import ZooError
 from zoo.experiments.run_folder import (
+    METRICS,
     Environment,
+    metrics_in,
     need_run,
-    read_bytes,
     read_environment,
     read_recipe,
     read_result,
     read_summary,
 )
 from zoo.system.files import held
-from zoo.training.checkpoint import Damaged, unsealed_line
 from zoo.weights.folder import CONFIG, read_config
 
 _Score = Annotated[float, Field(allow_inf_nan=False)]
@@ -144,7 +143,7 @@ def read_history(folder: Path) -> History:
         if (found := read_result(folder, seed)) is not None:
             known[seed] = found.scores.model_dump()
     results = [known[seed] for seed in recipe["seeds"] if seed in known]
-    lines, remarks = read_lines(folder / "metrics.jsonl")
+    lines, remarks = read_lines(folder / METRICS)
     done = len(results) == len(recipe["seeds"]) and not any(x["interrupted"] for x in results)
     going = not done and _is_held(folder)
     curves = [_curve(seed, lines[seed], known.get(seed), going) for seed in recipe["seeds"]
@@ -168,30 +167,18 @@ def read_history(folder: Path) -> History:
 
 
 def read_lines(path: Path) -> tuple[dict[int, list[Line]], list[str]]:
-    """Return the lines of epochs by seed, and sentences about those that are damaged.
+    """Return the lines of epochs by seed, and sentences about those that are missing.
 
     A last line without its end is being written, or was when the run was killed.
-
-    Raises:
-        ZooError: there is something that is no file.
     """
-    if not os.path.lexists(path):
-        return {}, []
-    try:
-        content = read_bytes(path, math.inf)
-    except Damaged as error:
-        raise ZooError(f"{path} cannot be read ({error}); move it away.") from None
     found: dict[int, dict[int, Line]] = {}
-    damaged = 0
-    for text in content.split(b"\n")[:-1]:
-        try:
-            line = Line.model_validate(unsealed_line(text))
+    for _, text in metrics_in(path.read_bytes() if path.exists() else b""):
+        with contextlib.suppress(ValidationError):
+            line = Line.model_validate(text)
             found.setdefault(line.seed, {})[line.epoch] = line  # the last one of an epoch holds
-        except (Damaged, ValidationError):
-            damaged += 1
     lines = {seed: [own[epoch] for epoch in sorted(own)] for seed, own in found.items()}
     gaps = Counter({seed: own[-1].epoch + 1 - len(own) for seed, own in lines.items()})
-    lost = max(damaged, sum(gaps.values()))
+    lost = sum(gaps.values())
     said = f"{path.name} is damaged: {lost:,} epochs are missing in the curves."
     return lines, [said] if lost else []
 

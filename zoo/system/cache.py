@@ -84,8 +84,7 @@ def cached(
             return known
     result = compute()
     try:
-        size = sum(each.nbytes for each in result.values())
-        write_whole(path, lambda draft: np.savez(draft, **result), size)
+        write_whole(path, lambda draft: np.savez(draft, **result))
     except WriteError as error:
         logging.getLogger(__name__).warning("the %s is not kept for later: %s", kind, error)
     return result

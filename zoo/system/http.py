@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zoo.errors import ZooError
-from zoo.system.files import check_space, write_whole, writing
+from zoo.system.files import write_whole, writing
 
 TRIES = 3
 """How often in a row a server may bring next to nothing new before it is given up."""
@@ -121,7 +121,6 @@ class _Download:
             self._refuse_larger(self.total or 0)
             bar = tqdm(desc=self.url.rpartition("/")[2], total=self.total, initial=have, unit="B",
                        unit_scale=True, disable=None)  # fmt: skip
-            check_space(self.draft, 0 if self.total is None else self.total - have)
             with bar, writing(self.draft), self.draft.open("r+b") as file:
                 file.seek(have)
                 file.truncate()

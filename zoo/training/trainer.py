@@ -52,7 +52,7 @@ from zoo.training.batches import (
     training_alone,
 )
 from zoo.training.captured import Captured, CapturedStep, Recordings, can_record
-from zoo.training.checkpoint import Best, Checkpoint, check_stored, generators, restore_generators
+from zoo.training.checkpoint import Best, Checkpoint, generators, restore_generators
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 
@@ -208,8 +208,8 @@ def fit(
             f"{epochs:,}: what it has for that phase stays untrained. Train for longer."
         )
     state = _State(model, optimiser, rates, best, stop_on == "loss")
-    if hooks.checkpoint:
-        hooks.checkpoint.read(state.resume)
+    if hooks.checkpoint and (stored := hooks.checkpoint.read()):
+        state.resume(stored)
     hooks.begin(len(state.seconds))
     if hooks.trained and not state.seconds:
         state.offer(steps, -1)
@@ -306,13 +306,7 @@ class _State:
         }
 
     def resume(self, stored: dict[str, Any]) -> None:
-        """Go on from what `stored` returned, as if nothing had happened.
-
-        Raises:
-            Damaged: it is the state of no training of this model.
-        """
-        weights = [each for group in self.optimiser.param_groups for each in group["params"]]
-        check_stored(self.stored(), stored, weights)
+        """Go on from what `stored` returned, as if nothing had happened."""
         self.model.load_state_dict(stored["model"])
         self.optimiser.load_state_dict(stored["optimiser"])
         self.rates.load_state_dict(stored["rates"])

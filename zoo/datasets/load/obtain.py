@@ -17,7 +17,7 @@ from zoo.datasets.mapped.metadata import is_on_disk
 from zoo.datasets.pairs import has_pairs
 from zoo.errors import ZooError
 from zoo.system.cache import data_folders
-from zoo.system.files import check_space, draft_folder, user_path, writing
+from zoo.system.files import draft_folder, user_path, writing
 from zoo.system.http import download
 
 URLS = {
@@ -231,7 +231,6 @@ def _unpack(path: Path, name: str) -> None:
             size = sum(each.file_size for each in texts)
             if size > _LARGEST or len(texts) > _MOST:
                 raise ZooError(f"its archive claims {len(texts):,} texts of {size:,} bytes")
-            check_space(path, size)
             for each in texts:
                 content = archive.read(each)
                 with writing(path):

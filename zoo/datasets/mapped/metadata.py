@@ -28,7 +28,6 @@ from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
 from zoo.datasets.tables.read import SUFFIXES
 from zoo.errors import ZooError
-from zoo.system.files import is_draft
 from zoo.tasks.labels import MOST_CLASSES, NODE_METRICS
 
 META = "meta.json"
@@ -93,8 +92,7 @@ def is_on_disk(path: Path) -> bool:
         return False
     if any((path / f"nodes{suffix}").exists() for suffix in SUFFIXES):
         return False
-    torn = is_draft(path) or (path / "indptr.npy").exists()
-    return torn or (path / META).is_file()
+    return (path / "indptr.npy").exists() or (path / META).is_file()
 
 
 class _Kind(BaseModel):
@@ -124,8 +122,6 @@ def check_replaceable(folder: Path) -> None:
 
 def read_meta(folder: Path) -> Meta:
     """Return what `meta.json` says, checked against itself; raise ZooError without the folder."""
-    if is_draft(folder):
-        raise ZooError("this is what an unfinished `zoo data prepare` has left; run it again.")
     path = folder / META
     if not path.is_file():
         raise ZooError(

@@ -20,7 +20,7 @@ from zoo.datasets.mapped.array_file import ArrayFile
 from zoo.datasets.mapped.external_sort import write_neighbours
 from zoo.datasets.mapped.metadata import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
-from zoo.system.files import check_space, draft_folder, replace_folder, writing
+from zoo.system.files import draft_folder, replace_folder, writing
 from zoo.tasks.labels import NODE_METRICS, check_labels, check_task, classes_of, infer_task
 
 _BY_ROW = ("raw", "row")
@@ -83,7 +83,7 @@ def write_on_disk(
     memory: float = 2.0,
     features: Spec = "raw",
 ) -> None:
-    """Write an on-disk graph; until it is whole it lies in `FOLDER.partial`.
+    """Write an on-disk graph; until it is whole it lies beside its place, hidden.
 
     Args:
         stream: the graph.
@@ -93,9 +93,9 @@ def write_on_disk(
         features: what is done to the features first; a word that looks at one row at a time.
 
     Raises:
-        ZooError: what the stream gives is no graph, the disk is full, or another process is writing
-            the same; or the folder is there and holds anything else than such a graph. Nothing is
-            left behind, and a folder to replace is as it was.
+        ZooError: what the stream gives is no graph, or the disk is full; or the folder is there and
+            holds anything else than such a graph. Nothing is left behind, and a folder to replace
+            is as it was.
     """
     folder = Path(folder).resolve()  # a link may lead to another disk
     features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
@@ -108,7 +108,6 @@ def write_on_disk(
         check_replaceable(folder)
     stream = _checked(stream)
     with draft_folder(folder) as draft:
-        check_space(folder, *_least(stream, half or stream.half))
         try:
             _write(stream, draft, half or stream.half, memory, features)
         except OSError as error:
@@ -117,12 +116,6 @@ def write_on_disk(
             if folder.exists():  # others may have written there meanwhile
                 check_replaceable(folder)
             replace_folder(folder, draft)
-
-
-def _least(stream: Stream, half: bool) -> tuple[int, ...]:
-    """Return the bytes of the files whose size is known before the edges have been seen."""
-    nodes, width = len(stream.labels), 2 if half else 4
-    return nodes * stream.dim * width, stream.labels.nbytes, 4 * nodes, 4 * nodes
 
 
 def _checked(stream: Stream) -> Stream:

@@ -199,7 +199,8 @@ def _plain_values(
     if kind == "list" and not plain[begin]:
         raise wrong(begin, "; leave it out (`columns` names what is read).")
     sizes = [len(each or ()) for each in plain] if kind == "list" else []
-    if odd := next((n for n, size in enumerate(sizes) if size != sizes[begin]), None):
+    odd = next((n for n, size in enumerate(sizes) if size != sizes[begin]), None)
+    if odd is not None:
         raise wrong(begin, f", and of {sizes[odd]} at the {of} {brief(places[odd])}; give every "
                            f"{of} as many numbers.")  # fmt: skip
     return kind, plain

@@ -32,6 +32,12 @@ _MARKS = {
     b"PK": "Excel or zip",
 }  # fmt: skip
 _EXCEL = re.compile(r'("?sep=.?"?)[\r\n]', re.I)
+_FIXES = {
+    "UTF8": "save the table as UTF-8 CSV.",
+    "Expected": "give every row a cell for every column, in quotes where a separator is in it.",
+}
+"""What Arrow says of a CSV, to what is to be done."""
+
 _NOTHING = (
     "", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "#N/A", "#N/A N/A",
     "#NA", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
@@ -186,9 +192,11 @@ def _read_csv(
             arrow_csv.ConvertOptions(column_types=types, include_columns=[*only]),
         )
     except pyarrow.ArrowInvalid as error:
-        if "UTF8" not in str(error):
+        fix = next((fix for said, fix in _FIXES.items() if said in str(error)), None)
+        if fix is None:
             raise
-        raise ZooError(f"{path.name}: {error}; save the table as UTF-8 CSV.") from None
+        line = " ".join(str(error).split())[:160]
+        raise ZooError(f"{path.name}: it cannot be read as a table ({line}); {fix}") from None
 
 
 def _refuse_open_quotes(content: bytes, separator: str, where: str) -> None:
