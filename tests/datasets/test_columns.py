@@ -19,7 +19,7 @@ import zoo
 from zoo import ZooError
 from zoo.config.learnt_columns import CategoryColumn, DateColumn, HashedColumn, TextColumn
 from zoo.datasets.load import load_data, read_graph
-from zoo.datasets.load.check import check_graph
+from zoo.datasets.load.check import check
 from zoo.datasets.splits import split_of
 from zoo.experiments.run import run_recipe
 
@@ -167,7 +167,7 @@ def test_numbers_are_standardised_by_the_training_nodes_unless_told_otherwise(tm
     assert zoo.load_graph(path, missing="mean", numbers="raw").x[0].tolist() == [1e5, 2000, 0, 7]
     for numbers, said in (("standard", True), ("raw", False)):
         graph = read_graph({"name": path, "missing": "mean", "numbers": numbers})
-        (told,) = [each.found for each in check_graph(graph) if each.name == "features"]
+        (told,) = [each.found for each in check(graph) if each.name == "features"]
         assert ("numbers standardised" in told) is said
 
 

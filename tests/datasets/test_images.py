@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from zoo.datasets.load import dataset_problems, default_split, load_data, own_files
-from zoo.datasets.load.check import check_data
+from zoo.datasets.load.check import check
 from zoo.datasets.load.images import patches
 from zoo.datasets.splits import make_split
 from zoo.errors import ZooError
@@ -128,11 +128,11 @@ def test_digits():
 
 
 def test_images_and_drawn_graphs_are_checked():
-    found = {each.name: each for each in check_data(load_data("digits-images", patch=2))}
+    found = {each.name: each for each in check(load_data("digits-images", patch=2))}
     assert {each.verdict for each in found.values()} == {"good"}
     assert found["size"].values == {"samples": 1797, "nodes": 16 * 1797}
     assert "ratio-70-10-20 deals the labelled samples" in found["split"].found
-    found = {each.name: each for each in check_data(load_data("digits"))}
+    found = {each.name: each for each in check(load_data("digits"))}
     assert found["size"].values == {"nodes": 1797, "edges": 6309, "rows": 6309}
 
 

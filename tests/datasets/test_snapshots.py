@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.datasets.load.check import check_series
+from zoo.datasets.load.check import check
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import make_split, split_of
 from zoo.datasets.tables.series import NodeSeries
@@ -205,7 +205,7 @@ def test_the_fewest_times(times, nodes):
     with pytest.raises(ZooError, match="has 2 times, and 3 lags are read; give 3 at least, or"):
         snapshots(times=2, nodes=nodes)
     assert len(snapshots(times=3, nodes=nodes).y) == 0
-    assert check_series(snapshots(times=6, nodes=nodes))[0].verdict == "fix"
+    assert check(snapshots(times=6, nodes=nodes))[0].verdict == "fix"
 
 
 def test_it_is_not_one_graph():
@@ -215,7 +215,7 @@ def test_it_is_not_one_graph():
 
 
 def verdicts(data):
-    return {each.name: each.verdict for each in check_series(data)}
+    return {each.name: each.verdict for each in check(data)}
 
 
 def test_what_a_check_says():

@@ -13,7 +13,7 @@ from zoo.datasets.files.converters import convert_planetoid
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, prepare_on_disk, read_graph
-from zoo.datasets.load.check import check_graph, check_on_disk
+from zoo.datasets.load.check import check
 from zoo.encodings import ENCODINGS
 from zoo.errors import FIRST, ZooError, suggestion
 from zoo.experiments.resolve import load_recipe
@@ -206,7 +206,7 @@ FILES = {
 def test_a_file_is_refused(case, attempts, tmp_path):
     name, write, words = FILES[case]
     spec = str(write(tmp_path / name))
-    found = attempts(lambda: check_graph(read_graph(spec)))
+    found = attempts(lambda: check(read_graph(spec)))
     assert isinstance(found, ZooError)
     with pytest.raises(ZooError, match=words):
         raise found
@@ -221,7 +221,7 @@ def test_features_of_which_memory_holds_one_part(attempts, tmp_path, monkeypatch
     parts = {"indptr": [0, 1, 1], "indices": [0], "data": [1.0], "shape": [2, 50]}
     csr = {f"node_features_{key}": np.array(each) for key, each in parts.items()}
     npz(tmp_path / "s.npz", **csr)
-    found = attempts(lambda: check_graph(read_graph(tmp_path / "s.npz")))
+    found = attempts(lambda: check(read_graph(tmp_path / "s.npz")))
     assert "as a dense array" in next(each.fix for each in found if each.verdict == "fix")
 
 
@@ -234,7 +234,7 @@ def test_arrays_of_other_shapes_are_findings(attempts, tmp_path):
         {"node_features": np.array(1.0)},
     ):
         npz(tmp_path / "g.npz", **{**whole, **changes})
-        found = attempts(lambda: check_graph(read_graph(tmp_path / "g.npz")))
+        found = attempts(lambda: check(read_graph(tmp_path / "g.npz")))
         assert any(each.verdict == "fix" for each in found), changes
 
 
@@ -246,9 +246,9 @@ def test_arrays_on_disk_whose_headers_are_wrong(attempts, tmp_path):
     for raw in (npy("(((((0"), npy("[" * 3000), b"", of_shape("<f4", "(-1,)"), no_room):
         (tmp_path / "g" / "features.npy").write_bytes(raw)
         assert isinstance(attempts(load_graph, tmp_path / "g"), ZooError)
-        assert attempts(check_on_disk, tmp_path / "g")[-1].verdict == "fix"
+        assert attempts(check, tmp_path / "g")[-1].verdict == "fix"
     np.save(tmp_path / "g" / "indptr.npy", np.array([0, 2**31 - 1, 0, 7], np.int32))
-    assert attempts(check_on_disk, tmp_path / "g") is not None
+    assert attempts(check, tmp_path / "g") is not None
 
 
 @pytest.mark.parametrize(

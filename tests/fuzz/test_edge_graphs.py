@@ -11,7 +11,7 @@ from zoo.config.options import options_of
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import prepare_on_disk, read_graph
-from zoo.datasets.load.check import check_graph
+from zoo.datasets.load.check import check
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.weights.create import list_models
@@ -91,7 +91,7 @@ def test_every_part_on_a_hub(recipe, hub, train):
 def test_five_million_nodes_without_edges(tmp_path, train):
     path = written(tmp_path / "alone.npz", np.zeros((0, 2), np.int64), ALONE, 1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = {each.name: each for each in check_graph(read_graph(path))}
+    found = {each.name: each for each in check(read_graph(path))}
     assert "5,000,000 nodes; 0 edges" in found["size"].found and found["size"].verdict == "fix"
     prepare_on_disk(path, tmp_path / "alone")
     batches = {"batching": {"name": "random-nodes", "size": 500_000}, "evaluate": "batches"}

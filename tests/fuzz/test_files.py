@@ -23,7 +23,7 @@ from zoo.datasets.files.converters import convert_planetoid
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import load_graph, on_disk_folder, prepare_on_disk, read_graph
-from zoo.datasets.load.check import check_graph, check_on_disk
+from zoo.datasets.load.check import check
 from zoo.errors import ZooError
 
 N = 12
@@ -287,7 +287,7 @@ def looked_at(spec):
     """What `zoo data check` does, and then what training does."""
     spec = {key: str(each) if key != "label" else each for key, each in spec.items()}
     folder = on_disk_folder(spec["name"])
-    found = check_on_disk(folder) if folder else check_graph(read_graph(spec))
+    found = check(folder or read_graph(spec))
     if any(each.verdict == "fix" for each in found):
         raise ZooError(str([each.found for each in found if each.verdict == "fix"])[:500])
     return load_graph(spec)

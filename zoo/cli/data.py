@@ -39,7 +39,8 @@ def check(
     zoo data check mygraph.npz label=species --plot degrees.png
     """
     from zoo.datasets.load import on_disk_folder, read_graph, whole_data
-    from zoo.datasets.load.check import check_data, check_graph, check_on_disk, draw
+    from zoo.datasets.load.check import check as findings
+    from zoo.datasets.load.plot import draw
 
     check_out(plot, (".png",), again)
     spec = _spec(path, options)
@@ -48,9 +49,8 @@ def check(
     whole = None if folder else whole_data(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
-    parts = None if folder or whole else read_graph(spec)
-    found = check_on_disk(folder) if folder else check_data(whole) if whole else None
-    found = check_graph(parts) if found is None else found
+    data = folder or whole or read_graph(spec)
+    found = findings(data)
     if as_json:
         typer.echo(json.dumps([each._asdict() for each in found]))
     else:
@@ -58,7 +58,7 @@ def check(
         console.recipe_of({"dataset": spec})
     broken = any(each.verdict == "fix" for each in found)
     if plot is not None and not broken:
-        draw(Path(path).name or path, parts or read_graph(spec), plot)
+        draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
     if plot is not None:
         console.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
     sys.exit(1 if broken else 0)

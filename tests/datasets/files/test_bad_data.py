@@ -17,7 +17,7 @@ from scipy import sparse
 
 from zoo import ZooError, load_data, load_graph
 from zoo.datasets.load import read_graph
-from zoo.datasets.load.check import check_graph
+from zoo.datasets.load.check import check
 
 NODES = "id,age,score,label\nann,31,0.5,dog\nbob,25,0.25,cat\ncid,44,1.5,\ndan,19,2,dog\n"
 EDGES = "source,target\nann,bob\nbob,cid\ncid,dan\n"
@@ -488,12 +488,12 @@ def test_what_is_too_large_is_told_from_what_is_missing(tmp_path, value, options
     path.write_text("id,a,label\n" + "".join(f"n{n},{n},{n % 2}\n" for n in range(9))
                     + f"x,{value},0\n")  # fmt: skip
     arrays = read_graph({"name": str(path), **options})
-    found = {each.name: each for each in check_graph(arrays)}
+    found = {each.name: each for each in check(arrays)}
     assert "missing features" not in found
     assert found["infinite features"].values == {"a": 1}
     path.write_text(f"id,a,label\nx,{value},0\ny,{value},1\n")  # nothing else
     assert "infinite features" in {
-        each.name for each in check_graph(read_graph({"name": str(path), **options}))
+        each.name for each in check(read_graph({"name": str(path), **options}))
     }
     with pytest.raises(ZooError, match="replace what is infinite"):
         load_graph(str(path), **options)

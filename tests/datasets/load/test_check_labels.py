@@ -8,7 +8,7 @@ import pytest
 from zoo.datasets import GraphArrays
 from zoo.datasets.files.graph_arrays import NO_EDGES
 from zoo.datasets.load import read_graph
-from zoo.datasets.load.check import check_graph
+from zoo.datasets.load.check import check
 
 NODES = 12
 
@@ -21,7 +21,7 @@ def arrays(labels, masks=None, **own):
 def findings(graph):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return {each.name: each for each in check_graph(graph)}
+        return {each.name: each for each in check(graph)}
 
 
 def masks(*orders):

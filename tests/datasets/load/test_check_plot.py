@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from zoo.datasets import GraphArrays
-from zoo.datasets.load.check import draw
+from zoo.datasets.load.plot import draw
 
 NAN = float("nan")
 

@@ -6,11 +6,10 @@ from scipy import sparse
 
 from zoo.datasets.files.graph_arrays import GraphArrays
 from zoo.datasets.load import check
-from zoo.datasets.load.check import check_graph
 
 
 def repeated(arrays):
-    return next(each for each in check_graph(arrays) if each.name == "repeated nodes")
+    return next(each for each in check.check(arrays) if each.name == "repeated nodes")
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

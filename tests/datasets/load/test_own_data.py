@@ -15,7 +15,7 @@ from zoo import Dataset, ZooError, load_graph
 from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
-from zoo.datasets.load.check import check_graph
+from zoo.datasets.load.check import check
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
@@ -432,7 +432,7 @@ def undirected(folder):
 def test_a_check_says_that_edges_have_no_direction(tmp_path):
     assert len([*undirected(tmp_path)]) == 6
     for name in ("mine.mtx", "mine.npz", "mine.gml"):
-        found = check_graph(read_graph({"name": str(tmp_path / name), "weights": "ignore"}))
+        found = check(read_graph({"name": str(tmp_path / name), "weights": "ignore"}))
         [said] = [each.found for each in found if each.name == "direction"]
         assert said == "edges have none: all lead both ways"
 

@@ -19,7 +19,7 @@ from zoo import Dataset, ZooError, load_graph, run_recipe
 from zoo.config.options import pick
 from zoo.datasets.canonical import canonical
 from zoo.datasets.load import prepare_on_disk, read_graph
-from zoo.datasets.load.check import check_on_disk
+from zoo.datasets.load.check import check
 from zoo.datasets.load.graph import from_dataset
 from zoo.datasets.mapped import external_sort, writer
 from zoo.datasets.mapped.array_file import ArrayFile, stored
@@ -119,7 +119,7 @@ def test_what_is_known_of_a_graph_is_kept(case, tmp_path):
     data = write(wanted, tmp_path / "g")
     assert_same(data, wanted)
     allowed = ("split", "classes", "labels", "features", "targets")  # which are few, or none
-    wrong = [each for each in check_on_disk(tmp_path / "g") if each.verdict == "fix"]
+    wrong = [each for each in check(tmp_path / "g") if each.verdict == "fix"]
     assert not [each for each in wrong if each.name not in allowed], wrong
     assert len(read_graph(tmp_path / "g").labels) == len(data.y)
     assert_same(write(data, tmp_path / "again"), wanted)
@@ -527,7 +527,7 @@ def test_check_knows_a_canonical_graph(rows, words, tmp_path):
         content["arrays"][name]["shape"] = [len(each)]
     content["edges"] = len(arrays["indices"])
     (tmp_path / "g" / "meta.json").write_text(json.dumps(content))
-    found = {each.name: each for each in check_on_disk(tmp_path / "g")}
+    found = {each.name: each for each in check(tmp_path / "g")}
     assert (found["edges"].verdict == "fix") == (words is not None)
     if words:
         assert words in found["edges"].found

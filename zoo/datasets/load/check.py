@@ -1,13 +1,17 @@
-"""The checks of `zoo data check`: size, edges, features, labels, homophily and splits.
+"""The checks of `zoo data check`: one `check` of a data set, whatever it came from.
 
 Each finding has a verdict: `good`; `look`, something to know that may be as it should be; or `fix`,
 something that the zoo refuses or that makes scores meaningless. What is wrong is told as a finding
 here, and not as the first error, so that all of it is seen at once.
+
+A graph in memory, in files or on disk becomes one `Graph`, of which edges and features have been
+counted block by block; each function of `_LOOKS` then says one thing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +28,6 @@ from zoo.datasets.files.graph_arrays import (
     PARTS,
     check_edge_features,
     check_edges,
-    check_features,
     check_ids,
     check_masks,
     check_names,
@@ -34,17 +37,17 @@ from zoo.datasets.files.graph_arrays import (
 )
 from zoo.datasets.from_objects import lie_apart
 from zoo.datasets.mapped.external_sort import ranges
-from zoo.datasets.mapped.metadata import Meta, mapped, read_meta
+from zoo.datasets.mapped.metadata import read_meta
 from zoo.datasets.mapped.reader import read_on_disk
-from zoo.datasets.mapped.writer import NUMBERS, blocks, sha256
+from zoo.datasets.mapped.writer import blocks, sha256
 from zoo.datasets.pairs import SentencePairs, Sentences
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import check_scores, make_split
 from zoo.datasets.tables.times import time_names
-from zoo.errors import Finding, ZooError, printable, refused_by
+from zoo.errors import Finding, refused_by
 from zoo.graphs.adjacency import neighbours
-from zoo.system.files import write_whole
+from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
@@ -58,276 +61,17 @@ from zoo.tasks.labels import (
 )
 from zoo.tasks.task import TASKS
 
-_TELLING = 8
-"""Columns up to which nodes have the same features by chance."""
-
-_AT_ONCE = 1_000_000
-"""Numbers of which hashes are taken at a time."""
+APART = 100
+"""How many times larger numbers are from which they lie apart in scale."""
 
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
 
+_TELLING = 8
+"""Columns up to which nodes have the same features by chance."""
 
-class Shape(NamedTuple):
-    """The undirected pattern (N, N) of a graph without loops, and what its rows hold beside it."""
-
-    pattern: sparse.csr_array
-    rows: int
-    repeated: int
-    loops: int
-
-
-def check_graph(arrays: GraphArrays) -> list[Finding]:
-    """Return all findings on a graph as `zoo.datasets.load.read_graph` reads it."""
-    if arrays.labels.ndim not in (1, 2):
-        return refused_by("labels", lambda: check_labels(arrays.labels))
-    nodes = len(arrays.labels)
-    task = arrays.task or infer_task(arrays.labels)
-    ids = refused_by("ids", lambda: arrays.ids is None or check_ids(arrays.ids, nodes))
-    edges = refused_by("edges", lambda: check_edges(arrays.edges, nodes))
-    labels = refused_by("labels", lambda: check_task(check_labels(arrays.labels, task), task))
-    names = [] if labels else refused_by("names", lambda: check_names(arrays))
-    if names:  # the rest is told without them
-        arrays = arrays._replace(label_names=None, feature_names=None)
-    found = [*ids, *edges, *names]
-    if task == CLASSIFICATION and (classes := one_hot(arrays.labels)) is not None:
-        arrays = arrays._replace(labels=classes)
-        text, fix = "a 1 in each row, read as its class", "`task=node-multilabel` keeps them apart"
-        found.append(Finding("one-hot labels", "look", text, fix))
-    shape = None if edges else shape_of(arrays)
-    if shape:
-        found += check_shape(shape) + ([_direction(arrays)] if shape.pattern.nnz else [])
-    if arrays.weights is not None and not edges:
-        found += _weights(arrays)
-    if arrays.edge_features is not None and not edges:
-        found += _features_of_edges(arrays.edge_features, len(arrays.edges))
-    found += check_columns(arrays)
-    if shape and not any(each.verdict == "fix" for each in found) and arrays.features.shape[1]:
-        found.append(_repeated(arrays, shape))
-    found += labels or check_balance(arrays, task)
-    whole = not any(each.verdict == "fix" for each in found)
-    if whole and task in (CLASSIFICATION, BINARY):
-        found += check_leaks(arrays)
-    if shape and not labels and arrays.labels.ndim == 1 and task != REGRESSION:
-        found += check_homophily(shape, arrays.labels)
-    return found + check_splits(arrays, task)
-
-
-def shape_of(arrays: GraphArrays) -> Shape:
-    """Return the pattern of edges that are numbers of nodes."""
-    nodes = len(arrays.labels)
-    source, target = arrays.edges.astype(np.int64).T
-    other = source != target
-    repeated = len(source) - len(np.unique(source * nodes + target))
-    ends = np.r_[source[other], target[other]], np.r_[target[other], source[other]]
-    pattern = sparse.coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()
-    pattern.sum_duplicates()
-    return Shape(pattern, len(source), repeated, int((~other).sum()))
-
-
-def check_shape(shape: Shape) -> list[Finding]:
-    """Look at the size of a graph, its components, and the rows that count for nothing."""
-    nodes, edges = shape.pattern.shape[0], shape.pattern.nnz // 2
-    values = {"nodes": nodes, "edges": edges, "rows": shape.rows}
-    size = f"{nodes:,} nodes; {edges:,} edges, without direction, from {shape.rows:,} rows"
-    if shape.rows == 0:
-        text = f"{nodes:,} samples without edges"
-        fix = "a recipe makes some of the features: `graph: {name: knn, k: 5}`"
-        return [Finding("size", "look", text, fix, values)]
-    if edges == 0:
-        fix = "no edge joins two different nodes: see what is read as edges (source, target)"
-        return [Finding("size", "fix", size, fix, values)]
-    degree = np.diff(shape.pattern.indptr)
-    count, groups = sparse.csgraph.connected_components(shape.pattern, directed=False)
-    largest = float(np.bincount(groups).max() / nodes)
-    alone = int((degree == 0).sum())
-    spread = {name: float(np.quantile(degree, each)) for name, each in QUANTILES.items()}
-    text = f"{count:,}, the largest with {largest:.1%} of the nodes"
-    values_of = {"components": int(count), "largest": largest}
-    return [
-        Finding("size", "good", size, values=values),
-        none_of("components", count - 1, text, "no message passes between them, only attention",
-              values_of),
-        none_of("isolated nodes", alone, f"{alone:,}",
-              "only its features tell of a node without edges: see that no edge is lost",
-              {"isolated": alone}),
-        none_of("duplicates", shape.repeated, f"{shape.repeated:,} rows repeat an edge",
-              "an edge counts once, however often it is there; of weights `duplicates` says what "
-              "they become, and of features the mean is taken", {"repeated": shape.repeated}),
-        none_of("self-loops", shape.loops, f"{shape.loops:,}",
-              "their weights and features are kept; every other node gets one, of weight 1",
-              {"loops": shape.loops}),
-        Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
-                values=spread),
-    ]  # fmt: skip
-
-
-def _direction(arrays: GraphArrays) -> Finding:
-    """Tell how many edges are there in both directions."""
-    if arrays.form == "undirected":
-        return Finding("direction", "good", "edges have none: all lead both ways",
-                       values={"mutual": 1.0})  # fmt: skip
-    source, target = arrays.edges[arrays.edges[:, 0] != arrays.edges[:, 1]].astype(np.int64).T
-    n = len(arrays.labels)
-    share = float(np.isin(np.unique(source * n + target), target * n + source).mean())
-    text = f"{share:.1%} of the edges are there in both directions"
-    fix = "all count as if they were, unless `direction: in`, `out` or `separate` is written"
-    verdict = ("look", text, fix) if 0 < share < 1 else ("good", text)
-    return Finding("direction", *verdict, values={"mutual": share})
-
-
-def _weights(arrays: GraphArrays) -> list[Finding]:
-    """Look at weights of edges: their range, and how they compare with an added self-loop's 1."""
-    if refused := refused_by("weights", lambda: check_weights(arrays.weights, len(arrays.edges))):
-        return refused
-    low, middle, high = np.quantile(arrays.weights, [0, 0.5, 1]).tolist()
-    text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / APART < middle < APART
-    fix = "the loops that are added weigh 1: divide the column by its median" if far else ""
-    values = {"least": low, "median": middle, "most": high}
-    return [Finding("weights", "look" if far else "good", text, fix, values)]
-
-
-def _features_of_edges(features: np.ndarray, edges: int) -> list[Finding]:
-    count = features.shape[1]
-    text = "1 feature of each edge" if count == 1 else f"{count:,} features of each edge"
-    told = Finding("edge features", "good", text, values={"edge_features": count})
-    return refused_by("edge features", lambda: check_edge_features(features, edges)) or [told]
-
-
-def _repeated(arrays: GraphArrays, shape: Shape) -> Finding:
-    """Count nodes with the features and neighbours of another, and test nodes like training ones.
-
-    Rows are compared by hashes of 64 bits, which are equal by chance hardly ever.
-    """
-    count, neighbours = arrays.features.shape[1], shape.pattern @ _keys(len(arrays.labels))
-    kinds = _row_hashes(arrays.features)
-    again = len(kinds) - len(np.unique(np.stack([kinds, neighbours], axis=1), axis=0))
-    text, seen = f"{again:,} with the features and neighbours of another", 0
-    if arrays.masks and count > _TELLING:
-        train, test = (np.atleast_2d(arrays.masks[part])[0] for part in ("train", "test"))
-        seen = int(np.isin(kinds[test], kinds[train]).sum())
-        text += f"; {seen:,} test nodes have the features of a training node"
-    fix = "where one is tested and its like trained on, the score is too good"
-    return none_of("repeated nodes", again + seen, text, fix, {"repeated": again, "seen": seen})
-
-
-def _row_hashes(x: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return a hash (N,) of each row of numbers (N, F), exact in columns of any scale.
-
-    It is the sum over columns of a hash of the bits, which is 0 of a 0, times the column's key.
-    """
-    from pandas.util import hash_array
-
-    keys = _keys(x.shape[1])
-    if sparse.issparse(x):
-        whole = x.tocsr(copy=True)
-        whole.sum_duplicates()
-        bits = hash_array(whole.data + 0, categorize=False)  # + 0, as there is a zero below it
-        return sparse.csr_array((bits, whole.indices, whole.indptr), whole.shape) @ keys
-    step = max(_AT_ONCE // x.shape[1], 1)
-    found = [
-        hash_array((x[start : start + step] + 0).ravel(), categorize=False).reshape(-1, len(keys))
-        @ keys
-        for start in range(0, max(len(x), 1), step)
-    ]
-    return np.concatenate(found)
-
-
-def _keys(count: int) -> np.ndarray:
-    """Return random odd numbers (count,) of 64 bits, always the same."""
-    rng = np.random.default_rng(0)
-    return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
-
-
-def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
-    """Return a finding that is good where there is none of something, else advice to look."""
-    return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
-
-
-def check_columns(arrays: GraphArrays) -> list[Finding]:
-    """Look at the features: how many, what they range over, which are missing or constant."""
-    for each in (
-        lambda: check_rows(arrays.features, len(arrays.labels)),
-        lambda: check_room(arrays.features.shape),
-        lambda: arrays.columns and arrays.columns.learnt(),
-    ):
-        if refused := refused_by("features", each):
-            return refused
-    count = arrays.features.shape[1]
-    if count == 0:
-        fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
-        return [Finding("features", "look", "none", fix, {"features": 0})]
-    x = arrays.features.toarray() if sparse.issparse(arrays.features) else arrays.features
-    names = arrays.feature_names or tuple(f"column {each}" for each in range(count))
-    finite = np.isfinite(x)
-    gaps = np.isnan(x).sum(axis=0)
-    infinite = (~finite).sum(axis=0) - gaps
-    known = np.where(finite, x, np.nan)
-    some = finite.any(axis=0)
-    low, high = np.nanmin(known[:, some], axis=0), np.nanmax(known[:, some], axis=0)
-    constant = [names[each] for each in np.flatnonzero(some)[low == high]]
-    known = known[:, some].astype(np.float64)
-    mean, spread = np.nanmean(known, axis=0), np.nanstd(known, axis=0)
-    values = {"features": count, "least": float(low.min(initial=np.inf)),
-              "most": float(high.max(initial=-np.inf))}  # fmt: skip
-    text = f"{count:,}, from {values['least']:g} to {values['most']:g}"
-    if scaled_numbers(arrays.columns and arrays.columns.learnt()):
-        text += ", numbers standardised (`numbers: raw` leaves them)"
-    refused = refused_by("features", lambda: check_features(arrays.features, len(arrays.labels)))
-    found = [] if refused and finite.all() else [scales(text, mean, spread, values)]
-    if gaps.any() or infinite.any():
-        refused = []
-    if gaps.any():
-        fix = "fill them in, of a table by `missing: mean`, or leave columns out (`columns: [...]`)"
-        refused.append(_not_finite("missing features", "missing", gaps, names, fix))
-    if infinite.any():
-        fix = "replace them in the file, or leave columns out (`columns: [...]`)"
-        kind = "infinite, or past 3e38"
-        refused.append(_not_finite("infinite features", kind, infinite, names, fix))
-    if constant:
-        text = f"{len(constant):,}: {', '.join(constant[:5])}"
-        fix = "they tell nothing; leave them out"
-        found.append(Finding("constant features", "look", text, fix, {"constant": len(constant)}))
-    return found + refused
-
-
-def _not_finite(name: str, kind: str, counts: np.ndarray, names, fix: str) -> Finding:
-    """Say how many values of which features are no finite numbers."""
-    bad = {names[each]: int(counts[each]) for each in (-counts).argsort(kind="stable")}
-    bad = {name: count for name, count in bad.items() if count}
-    total = sum(bad.values())
-    worst = ", ".join(f"{name} ({count:,})" for name, count in [*bad.items()][:5])
-    text = f"{total:,} {'value is' if total == 1 else 'values are'} {kind}: {worst}"
-    return Finding(name, "fix", text, fix, bad)
-
-
-def check_homophily(shape: Shape, labels: np.ndarray) -> list[Finding]:
-    """Look at how many edges join nodes of one class, and how many would by chance."""
-    edges = sparse.triu(shape.pattern, 1).tocoo()
-    both = (labels[edges.row] >= 0) & (labels[edges.col] >= 0)
-    if not both.any():
-        return []
-    ends = labels[edges.row[both]], labels[edges.col[both]]
-    return [homophily(float((ends[0] == ends[1]).mean()), np.bincount(np.concatenate(ends)))]
-
-
-def homophily(share: float, ends: np.ndarray) -> Finding:
-    """Tell the share of edges that join nodes of one class; ends (C,) count edges by class."""
-    chance = float(np.square(ends / ends.sum()).sum())
-    text = f"{share:.1%} of edges join nodes of one class; {chance:.1%} would by chance"
-    return Finding("homophily", "good", text, values={"share": share, "chance": chance})
-
-
-def scales(text: str, mean: np.ndarray, spread: np.ndarray, values: dict[str, Any]) -> Finding:
-    """Look at means and deviations (F,) of features: whether they are near 0 and 1."""
-    if lie_apart(mean, spread):
-        fix = "scales lie apart, or far from 0 and 1: train with `features: standard`"
-        return Finding("features", "look", text, fix, values)
-    return Finding("features", "good", text, values=values)
-
-
-APART = 100
-"""How many times larger numbers are from which they lie apart in scale."""
+_AT_ONCE = 1_000_000
+"""Numbers of features that are looked at together."""
 
 _DEALT = "ratio-60-20-20"
 
@@ -342,74 +86,510 @@ _LOOKED_AT = 20_000_000
 _FEW = 5
 """Labelled nodes of a class below which a random split may leave it out of a part."""
 
+_UNEQUAL = 3
+"""How many times longer one side of a pair is, in tokens, where it is hardly a translation."""
 
-def check_balance(arrays: GraphArrays, task: str, unit: str = "nodes") -> list[Finding]:
-    """Look at labels that fit their task: how many are known, and of how many each class is."""
-    labels, known, some = arrays.labels, _known(arrays.labels), _labelled(arrays.labels)
+_FEW_TOKENS = 10
+"""Tokens below which the lengths of two sides say nothing."""
+
+_AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
+
+_ONE_WAY = "some edges are there in one direction only"
+
+
+class Rows(NamedTuple):
+    """What the rows of edges of a file are: how many, repeated, loops, a share in both directions.
+
+    `mutual` is None where edges have no direction.
+    """
+
+    count: int
+    repeated: int
+    loops: int
+    mutual: float | None
+
+
+class Edges(NamedTuple):
+    """What the edges of a canonical graph are, as far as they are right.
+
+    Attributes:
+        indptr: (N+1,) where the neighbours of each node begin.
+        indices: (E,) all of them, each node among its own.
+        wrong: what is wrong with them first, or nothing.
+        around: (N,) a hash of the neighbours of each node.
+        same: how many join nodes of one class, both directions counted.
+        ends: (C,) how many have a node of each class as one end, both ends labelled.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    wrong: str
+    around: np.ndarray
+    same: int
+    ends: np.ndarray
+
+
+class Columns(NamedTuple):
+    """What the columns of features (N, F) hold: of each, (F,), but for the hashes of rows, (N,)."""
+
+    gaps: np.ndarray
+    infinite: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    hashes: np.ndarray
+
+
+class Graph(NamedTuple):
+    """A graph to look at: labels, splits, names and features as they lie, and what was counted.
+
+    `edges` and `columns` are None where those of a file are refused, `columns` also where there are
+    none, and `rows` of what is canonical already.
+    """
+
+    arrays: GraphArrays
+    task: str
+    edges: Edges | None = None
+    columns: Columns | None = None
+    rows: Rows | None = None
+
+
+@singledispatch
+def check(
+    data: Dataset | Samples | Snapshots | SentencePairs | GraphArrays | Path,
+) -> list[Finding]:
+    """Return all findings on a data set.
+
+    Args:
+        data: the data set; what `zoo.datasets.load.read_graph` reads, which may have faults that no
+            `Dataset` has; or the folder of a graph on disk, whose files are looked at too.
+    """
+    raise TypeError(f"{type(data).__name__} is no data set")
+
+
+@check.register
+def _(data: GraphArrays) -> list[Finding]:
+    if data.labels.ndim not in (1, 2):
+        return refused_by("labels", lambda: check_labels(data.labels))
+    nodes, task = len(data.labels), data.task or infer_task(data.labels)
+    ids = refused_by("ids", lambda: data.ids is None or check_ids(data.ids, nodes))
+    edges = refused_by("edges", lambda: check_edges(data.edges, nodes))
+    labels = refused_by("labels", lambda: check_task(check_labels(data.labels, task), task))
+    features = refused_by("features", lambda: _check_features(data))
+    names = [] if labels else refused_by("names", lambda: check_names(data))
+    found = [*ids, *edges, *names]
+    if names:  # the rest is told without them
+        data = data._replace(label_names=None, feature_names=None)
+    if task == CLASSIFICATION and (classes := one_hot(data.labels)) is not None:
+        data = data._replace(labels=classes)
+        text, fix = "a 1 in each row, read as its class", "`task=node-multilabel` keeps them apart"
+        found.append(Finding("one-hot labels", "look", text, fix))
+    own, rows = (None, None) if edges else _edges_of_rows(data, _classes(data, task, not labels))
+    columns = None if features else _columns_of(data.features)
+    return found + _looked_at(Graph(data, task, own, columns, rows), features, labels)
+
+
+def _check_features(data: GraphArrays) -> None:
+    check_rows(data.features, len(data.labels))
+    check_room(data.features.shape)
+    if data.columns:
+        data.columns.learnt()
+
+
+@check.register
+def _(data: Dataset) -> list[Finding]:
+    return _looked_at(_graph_of(data))
+
+
+def _graph_of(data: Dataset) -> Graph:
+    """Return a data set as a graph to look at; of one on disk all is read, block by block."""
+    arrays = GraphArrays(
+        NO_EDGES, data.y.numpy(), data.x.numpy(), _arrays(data.masks), data.ids, data.labels,
+        data.feature_names, data.task, columns=data.columns,
+    )  # fmt: skip
+    indptr, indices = (each.numpy() for each in neighbours(data.graph))
+    edges = _edges_of(indptr, indices, _classes(arrays, data.task))
+    return Graph(arrays, data.task, edges, _columns_of(arrays.features))
+
+
+@check.register
+def _(data: Path) -> list[Finding]:
+    if refused := refused_by("folder", lambda: read_meta(data)):
+        return refused
+    found = _files(data)
+    if refused := refused_by("folder", lambda: read_on_disk(data)):
+        return found + refused
+    graph = _graph_of(read_on_disk(data))
+    if wrong := graph.edges.wrong:
+        fix = "write the folder with `zoo data prepare`" if wrong == _ONE_WAY else _AGAIN
+        found.append(Finding("edges", "fix", wrong, fix))
+    else:
+        text = "both directions, ascending, one self-loop per node"
+        found.append(Finding("edges", "good", text))
+    damaged = "missing features", "infinite features"  # which nobody wrote
+    return found + [each._replace(fix=_AGAIN) if each.name in damaged else each
+                    for each in _looked_at(graph)]  # fmt: skip
+
+
+def _looked_at(
+    graph: Graph, features: list[Finding] | None = None, labels: list[Finding] | None = None
+) -> list[Finding]:
+    """Return all that is found in a graph; of features and labels that are refused, why."""
+    return [
+        *_edges(graph),
+        *_weights(graph),
+        *(features or _features(graph)),
+        *_repeated(graph),
+        *(labels or _labels(graph.arrays, graph.task)),
+        *([] if labels else _leaks(graph)),
+        *_homophily(graph),
+        *_split(graph.arrays, graph.task, not labels),
+    ]
+
+
+def _files(folder: Path) -> list[Finding]:
+    """Compare each file with the SHA-256 that was written down for it."""
+    arrays, wrong = read_meta(folder).arrays, []
+    for name, array in tqdm(arrays.items(), "checksums", disable=None):
+        path = folder / f"{name}.npy"
+        if not path.is_file() or sha256(path) != array.sha256:
+            wrong.append(path.name)
+    if wrong:
+        return [Finding("files", "fix", f"{', '.join(wrong)} changed since written", _AGAIN)]
+    return [Finding("files", "good", f"{len(arrays)} with the checksums in meta.json")]
+
+
+def _edges_of_rows(arrays: GraphArrays, labels: np.ndarray) -> tuple[Edges, Rows]:
+    """Return the edges of a canonical graph that rows (E, 2) of node numbers become."""
+    nodes = len(arrays.labels)
+    source, target = arrays.edges.astype(np.int64).T
+    along = _distinct(source * nodes + target)
+    other = along[along // nodes != along % nodes] if nodes else along
+    loops = np.arange(nodes) * (nodes + 1)
+    both = _distinct(np.r_[other, other % max(nodes, 1) * nodes + other // max(nodes, 1), loops])
+    mutual = (2 * len(other) - len(both) + nodes) / max(len(other), 1)
+    rows = Rows(len(source), len(source) - len(along), int((source == target).sum()),
+                None if arrays.form == "undirected" else mutual)  # fmt: skip
+    indptr = np.searchsorted(both, np.arange(nodes + 1) * nodes)
+    return _edges_of(indptr, both % max(nodes, 1), labels), rows
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """Return the different keys (K,), ascending; by sorting, as `np.unique` is slow with many."""
+    keys = np.sort(keys)
+    return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
+
+
+def _classes(arrays: GraphArrays, task: str, known: bool = True) -> np.ndarray:
+    """Return the class of each node (N,), -1 where it is unknown, or labels are no classes."""
+    labels = arrays.labels
+    whole = known and labels.ndim == 1 and task != REGRESSION and labels.dtype.kind in "iu"
+    return labels if whole else np.full(len(labels), -1)
+
+
+def _edges_of(indptr: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Edges:
+    """Look at all neighbours, block by block: ascending, none twice, loops, both directions.
+
+    Each edge is there in both directions only if the sum over the edges to a higher node, of the
+    products of their ends' keys, is that over the edges to a lower one.
+    """
+    nodes = len(labels)
+    keys, around = _keys(nodes), np.zeros(nodes, np.uint64)
+    up = down = same = 0
+    ends = np.zeros(int(labels.max(initial=0)) + 1, np.int64)
+    for first, last in tqdm(list(ranges(indptr)), "edges", unit=" blocks", disable=None, delay=1):
+        starts = indptr[first : last + 1].astype(np.int64)
+        sources = np.array(indices[starts[0] : starts[-1]])
+        targets = np.repeat(np.arange(first, last), np.diff(starts))
+        if wrong := _wrong(sources, targets, first, last, nodes):
+            return Edges(indptr, indices, wrong, around, 0, ends[:0])
+        sums = np.r_[np.uint64(0), keys[sources].cumsum()][starts - starts[0]]
+        around[first:last] = np.diff(sums) - keys[first:last]
+        products = keys[sources] * keys[targets]
+        up += int(products[sources < targets].sum())
+        down += int(products[sources > targets].sum())
+        one, other = labels[sources], labels[targets]
+        known = (one >= 0) & (other >= 0) & (sources != targets)
+        same += int((one[known] == other[known]).sum())
+        ends += np.bincount(one[known], minlength=len(ends))
+    wrong = "" if (up - down) % 2**64 == 0 else _ONE_WAY
+    return Edges(indptr, indices, wrong, around, same, ends)
+
+
+def _wrong(sources: np.ndarray, targets: np.ndarray, first: int, last: int, nodes: int) -> str:
+    """Return what is wrong first with the neighbours `sources` of the nodes from first to last."""
+    outside = (sources < 0) | (sources >= nodes)
+    fails = np.zeros(len(sources), bool)
+    fails[1:] = (sources[1:] <= sources[:-1]) & (targets[1:] == targets[:-1])
+    if outside.any() or fails.any():
+        node = targets[(outside | fails).argmax()]
+        what = "lead out of the graph" if outside.any() else "do not ascend, or are there twice"
+        return f"neighbours of node {node} {what}"
+    alone = np.setdiff1d(np.arange(first, last), targets[sources == targets])
+    return f"node {alone[0]} has no self-loop" if len(alone) else ""
+
+
+def _columns_of(x: np.ndarray | sparse.csr_array) -> Columns | None:
+    """Look at all features (N, F), block by block.
+
+    The hash of a row is the sum over columns of a hash of the bits, which is 0 of a 0, times the
+    column's key: exact in columns of any scale. Hashes of 64 bits are equal by chance hardly ever.
+    """
+    from pandas.util import hash_array
+
+    nodes, width = x.shape
+    if not width:
+        return None
+    x = x.tocsr() if sparse.issparse(x) else x
+    keys, hashes = _keys(width), np.zeros(nodes, np.uint64)
+    gaps, infinite = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    total, squares, shift = np.zeros(width), np.zeros(width), np.zeros(width)
+    parts = list(blocks(nodes, max(_AT_ONCE // width, 1)))
+    for part in tqdm(parts, "features", unit=" blocks", disable=None, delay=1):
+        rows = (x[part].toarray() if sparse.issparse(x) else np.array(x[part])) + 0  # -0.0 is 0
+        bits = hash_array(rows.ravel(), categorize=False).reshape(rows.shape)
+        hashes[part] = bits @ keys
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(rows.astype(np.float32))
+        missing = np.isnan(rows)
+        gaps += missing.sum(axis=0)
+        infinite += (~finite & ~missing).sum(axis=0)
+        low = np.minimum(low, np.where(finite, rows, np.inf).min(axis=0))
+        high = np.maximum(high, np.where(finite, rows, -np.inf).max(axis=0))
+        if part.start == 0:  # sums of squares of what is near 0 lose no digits
+            shift = np.where(finite, rows, 0).mean(axis=0, dtype=np.float64)
+        rows = np.where(finite, rows - shift, 0)
+        total += rows.sum(axis=0)
+        squares += np.square(rows).sum(axis=0)
+    known = np.maximum(nodes - gaps - infinite, 1)
+    spread = np.sqrt(np.maximum(squares / known - np.square(total / known), 0))
+    spread[low >= high] = 0
+    return Columns(gaps, infinite, low, high, total / known + shift, spread, hashes)
+
+
+def _keys(count: int) -> np.ndarray:
+    """Return random odd numbers (count,) of 64 bits, always the same."""
+    rng = np.random.default_rng(0)
+    return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
+
+
+def _edges(graph: Graph) -> Iterator[Finding]:
+    """Look at the size of a graph, its components, and the rows that count for nothing."""
+    if graph.edges is None:
+        return
+    edges, rows, degree = graph.edges, graph.rows, np.diff(graph.edges.indptr) - 1
+    nodes, pairs = len(degree), int(degree.sum()) // 2
+    values = {"nodes": nodes, "edges": pairs, "rows": rows.count if rows else pairs}
+    if values["rows"] == 0:
+        text = f"{nodes:,} samples without edges"
+        fix = "a recipe makes some of the features: `graph: {name: knn, k: 5}`"
+        yield Finding("size", "look", text, fix, values)
+        return
+    text = f"{nodes:,} nodes; {pairs:,} edges, without direction"
+    text += f", from {rows.count:,} rows" if rows else ""
+    if pairs == 0:
+        fix = "no edge joins two different nodes: see what is read as edges (source, target)"
+        yield Finding("size", "fix", text, fix, values)
+        return
+    yield Finding("size", "good", text, values=values)
+    if 32 * len(edges.indices) < available_memory() and not edges.wrong:
+        own = np.ones(len(edges.indices), bool), np.array(edges.indices), np.array(edges.indptr)
+        pattern = sparse.csr_array(own, shape=(nodes, nodes))
+        count, groups = sparse.csgraph.connected_components(pattern, directed=False)
+        largest = float(np.bincount(groups).max() / nodes)
+        yield none_of("components", count - 1,
+                      f"{count:,}, the largest with {largest:.1%} of the nodes",
+                      "no message passes between them, only attention",
+                      {"components": int(count), "largest": largest})  # fmt: skip
+    alone = int((degree == 0).sum())
+    yield none_of("isolated nodes", alone, f"{alone:,}",
+                  "only its features tell of a node without edges: see that no edge is lost",
+                  {"isolated": alone})  # fmt: skip
+    if rows:
+        yield none_of(
+            "duplicates", rows.repeated, f"{rows.repeated:,} rows repeat an edge",
+            "an edge counts once, however often it is there; of weights `duplicates` says what "
+            "they become, and of features the mean is taken", {"repeated": rows.repeated},
+        )  # fmt: skip
+        yield none_of(
+            "self-loops", rows.loops, f"{rows.loops:,}",
+            "their weights and features are kept; every other node gets one, of weight 1",
+            {"loops": rows.loops},
+        )  # fmt: skip
+    yield _spread("degrees", degree)
+    if rows and rows.mutual is None:
+        text = "edges have none: all lead both ways"
+        yield Finding("direction", "good", text, values={"mutual": 1.0})
+    elif rows:
+        fix = "all count as if they were, unless `direction: in`, `out` or `separate` is written"
+        text = f"{rows.mutual:.1%} of the edges are there in both directions"
+        yield none_of("direction", 0 < rows.mutual < 1, text, fix, {"mutual": rows.mutual})
+
+
+def _weights(graph: Graph) -> Iterator[Finding]:
+    """Look at weights and features of edges, and how weights compare with an added loop's 1."""
+    weights, features = graph.arrays.weights, graph.arrays.edge_features
+    count = graph.rows.count if graph.rows else 0
+    if weights is not None and graph.rows:
+        refused = refused_by("weights", lambda: check_weights(weights, count))
+        yield from refused
+        low, middle, high = np.quantile([1] if refused else weights, [0, 0.5, 1]).tolist()
+        if not refused:
+            yield none_of("weights", not 1 / APART < middle < APART,
+                          f"from {low:g} to {high:g}, median {middle:g}",
+                          "the loops that are added weigh 1: divide the column by its median",
+                          {"least": low, "median": middle, "most": high})  # fmt: skip
+    if features is not None and graph.rows:
+        name, width = "edge features", features.shape[-1]
+        text = "1 feature of each edge" if width == 1 else f"{width:,} features of each edge"
+        yield from refused_by(name, lambda: check_edge_features(features, count)) or [
+            Finding(name, "good", text, values={"edge_features": width})
+        ]
+
+
+def _features(graph: Graph) -> Iterator[Finding]:
+    """Look at features: what they range over, their scales, which are missing or constant."""
+    if (columns := graph.columns) is None:
+        fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
+        yield Finding("features", "look", "none", fix, {"features": 0})
+        return
+    least, most = float(columns.low.min()), float(columns.high.max())
+    text = f"{len(columns.low):,}, from {least:g} to {most:g}"
+    text += ", fp16" if graph.arrays.features.dtype == np.float16 else ""
+    if scaled_numbers(graph.arrays.columns and graph.arrays.columns.learnt()):
+        text += ", numbers standardised (`numbers: raw` leaves them)"
+    yield none_of("features", lie_apart(columns.mean, columns.spread), text,
+                  "scales lie apart, or far from 0 and 1: train with `features: standard`",
+                  {"features": len(columns.low), "least": least, "most": most})  # fmt: skip
+    names, leave = _names(graph), "or leave columns out (`columns: [...]`)"
+    if len(constant := np.flatnonzero(columns.low == columns.high)):
+        text = f"{len(constant):,}: {', '.join(names[each] for each in constant[:5])}"
+        fix = "they tell nothing; leave them out"
+        yield Finding("constant features", "look", text, fix, {"constant": len(constant)})
+    for name, kind, counts, fix in (
+        ("missing", "missing", columns.gaps, "fill them in, of a table by `missing: mean`,"),
+        ("infinite", "infinite, or past 3e38", columns.infinite, "replace them in the file,"),
+    ):
+        order = (-counts).argsort(kind="stable")
+        bad = {names[each]: int(counts[each]) for each in order if counts[each]}
+        if total := sum(bad.values()):
+            worst = ", ".join(f"{column} ({count:,})" for column, count in [*bad.items()][:5])
+            text = f"{total:,} {'value is' if total == 1 else 'values are'} {kind}: {worst}"
+            yield Finding(f"{name} features", "fix", text, f"{fix} {leave}", bad)
+
+
+def _names(graph: Graph) -> tuple[str, ...]:
+    count = len(graph.columns.low)
+    return graph.arrays.feature_names or tuple(f"column {each}" for each in range(count))
+
+
+def _repeated(graph: Graph) -> Iterator[Finding]:
+    """Count nodes with features and neighbours of another, and test nodes like training ones."""
+    edges, columns, masks = graph.edges, graph.columns, graph.arrays.masks
+    if edges is None or edges.wrong or columns is None or (columns.gaps + columns.infinite).any():
+        return
+    kinds = columns.hashes
+    again = len(kinds) - len(_distinct(kinds * _keys(2)[1] + edges.around))
+    text, seen = f"{again:,} with the features and neighbours of another", 0
+    if masks and len(columns.low) > _TELLING and not _refused_masks(graph.arrays):
+        train, test = (masks[part][0] for part in ("train", "test"))
+        seen = int(np.isin(kinds[test], kinds[train]).sum())
+        text += f"; {seen:,} test nodes have the features of a training node"
+    fix = "where one is tested and its like trained on, the score is too good"
+    yield none_of("repeated nodes", again + seen, text, fix, {"repeated": again, "seen": seen})
+
+
+def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
+    """Return a finding that is good where there is none of something, else advice to look."""
+    return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
+
+
+def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Finding]:
+    """Look at labels of a task: how many are known, of how many each class is, their range."""
+    labels, names, known, some = arrays.labels, arrays.label_names, *_known(arrays.labels)
     values = {"task": task, "labelled": int(some.sum())}
-    text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
     if not some.any():
         fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
-        return [Finding("labels", "look", f"none known, {task}", fix, values)]
-    found = [Finding("labels", "good", text, values=values)]
+        yield Finding("labels", "look", f"none known, {task}", fix, values)
+        return
+    text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
+    yield Finding("labels", "good", text, values=values)
     if labels.ndim == 2 and not known.any(axis=0).all():
-        return [*found, _unknown_targets(arrays, ~known.any(axis=0))]
-    if task == REGRESSION:
-        return found + _target_spread(labels.reshape(len(labels), -1))
-    if labels.ndim == 2:
+        names = names or tuple(map(str, range(labels.shape[1])))
+        told = [names[each] for each in np.flatnonzero(~known.any(axis=0))]
+        text = f"of {', '.join(told[:5])} no value is known"
+        fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
+        yield Finding("targets", "fix", text, fix, {"unknown": told})
+    elif task == REGRESSION:
+        yield _target_spread(labels.reshape(len(labels), -1))
+    elif labels.ndim == 2:
         shares = np.nanmean(labels, axis=0)
         text = f"{labels.shape[1]} targets, yes in {shares.min():.1%} to {shares.max():.1%}"
-        return [*found, Finding("targets", "good", text, values={"yes": shares.tolist()})]
-    classes = max(int(labels.max()) + 1, len(arrays.label_names or ()))
-    counts = np.bincount(labels[known], minlength=classes)
-    names = arrays.label_names or tuple(map(str, range(classes)))
-    order = (-counts).argsort(kind="stable")
+        yield Finding("targets", "good", text, values={"yes": shares.tolist()})
+    else:
+        counts = np.bincount(labels[known], minlength=len(names or ()))
+        yield _class_sizes(counts, names or tuple(map(str, range(len(counts)))), unit)
+
+
+def _class_sizes(counts: np.ndarray, names: tuple[str, ...], unit: str) -> Finding:
+    classes, order = len(counts), (-counts).argsort(kind="stable")
     text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
     text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
     values = {name: int(each) for name, each in zip(names, counts, strict=True)}
     if classes == 1:
         fix = f"there is nothing to tell apart: label {unit} of another class"
-        return [*found, Finding("classes", "fix", text, fix, values)]
+        return Finding("classes", "fix", text, fix, values)
+    text = f"{classes}: {text}; always the largest is right for {counts.max() / counts.sum():.1%}"
     few = [names[each] for each in order if counts[each] < _FEW]
-    rare = ", ".join(few[:5])
-    fix = f"fewer than {_FEW} {unit} of {rare}: a split may miss them" if few else ""
-    share = counts.max() / counts.sum()
-    text = f"{classes}: {text}; always the largest is right for {share:.1%}"
-    return [*found, Finding("classes", "look" if few else "good", text, fix, values)]
+    fix = f"fewer than {_FEW} {unit} of {', '.join(few[:5])}: a split may miss them"
+    return none_of("classes", len(few), text, fix, values)
 
 
-def check_leaks(arrays: GraphArrays) -> list[Finding]:
+def _target_spread(targets: np.ndarray) -> Finding:
+    mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
+    text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
+    values = {"mean": mean.tolist(), "std": std.tolist()}
+    if (std == 0).any():
+        fix = "a target is the same for all nodes: there is nothing to learn"
+        return Finding("targets", "fix", text, fix, values)
+    fix = "they differ beyond the digits of float32: take a number away from all of them"
+    return none_of("targets", (std < 1e-5 * abs(mean)).any(), text, fix, values)
+
+
+def _leaks(graph: Graph) -> Iterator[Finding]:
     """Name columns of features that alone tell a class from all others, as a copy of it would.
 
     The numbers of a class lie in an interval without those of others; or its words are its own,
     and few. Classes of fewer than `_ENOUGH` nodes may do so by chance.
     """
-    known = arrays.labels >= 0
-    classes, counts = np.unique(arrays.labels[known], return_counts=True)
+    if graph.columns is None or graph.task not in (CLASSIFICATION, BINARY):
+        return
+    labels = graph.arrays.labels
+    known = labels >= 0
+    classes, counts = np.unique(labels[known], return_counts=True)
     classes = classes[(counts >= _ENOUGH) & (known.sum() - counts >= _ENOUGH)]
-    names = arrays.label_names or range(int(arrays.labels.max(initial=0)) + 1)
+    names = graph.arrays.label_names or range(int(labels.max(initial=0)) + 1)
     told: dict[str, list[str]] = {}
-    for name, values in _columns(arrays):
-        values, labels = values[known], arrays.labels[known]
+    for name, values in _values(graph):
         for each in classes:
-            if _tells(values[labels == each], values[labels != each]):
+            if _tells(values[labels == each], values[known & (labels != each)]):
                 told.setdefault(name, []).append(str(names[each]))
-    if not told:
-        return []
     text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*told.items()][:5])
     text = f"of {len(told):,} alone: {text}"
     fix = "if they are known after the label only, or made of it, leave them out, `columns: [...]`"
-    return [Finding("columns that tell the label", "look", text, fix, told)]
+    if told:
+        yield Finding("columns that tell the label", "look", text, fix, told)
 
 
-def _columns(arrays: GraphArrays) -> Iterator[tuple[str, np.ndarray]]:
+def _values(graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
     """Give the columns (N,) of features by name, those of a table as they stand there."""
-    for name, values in getattr(arrays.columns, "values", {}).items():
+    columns, x = graph.arrays.columns, graph.arrays.features
+    for name, values in getattr(columns, "values", {}).items():
         yield from [(name, values)] if values.ndim == 1 else ()
-    x = arrays.features
-    if arrays.columns is None and not sparse.issparse(x) and x.size <= _LOOKED_AT:
-        names = arrays.feature_names or [f"column {each}" for each in range(x.shape[1])]
-        yield from zip(names, x.T, strict=True)
+    if columns is None and not sparse.issparse(x) and x.size <= _LOOKED_AT:
+        yield from zip(_names(graph), x.T, strict=True)
 
 
 def _tells(own: np.ndarray, others: np.ndarray) -> bool:
@@ -422,297 +602,72 @@ def _tells(own: np.ndarray, others: np.ndarray) -> bool:
     return not ((others >= own.min()) & (others <= own.max())).any()
 
 
-def _known(labels: np.ndarray) -> np.ndarray:
-    return ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
+def _homophily(graph: Graph) -> Iterator[Finding]:
+    """Look at how many edges join nodes of one class, and how many would by chance."""
+    if graph.edges is None or graph.edges.wrong or not (ends := graph.edges.ends).any():
+        return
+    share = float(graph.edges.same / ends.sum())
+    chance = float(np.square(ends / ends.sum()).sum())
+    text = f"{share:.1%} of edges join nodes of one class; {chance:.1%} would by chance"
+    yield Finding("homophily", "good", text, values={"share": share, "chance": chance})
 
 
-def _labelled(labels: np.ndarray) -> np.ndarray:
-    """Return which rows of labels (N,) or (N, T) say anything."""
-    known = _known(labels)
-    return known if labels.ndim == 1 else known.any(axis=1)
+def _known(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which labels (N,) or (N, T) are known, and which rows of them say anything."""
+    known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
+    return known, known if labels.ndim == 1 else known.any(axis=1)
 
 
-def _unknown_targets(arrays: GraphArrays, unknown: np.ndarray) -> Finding:
-    """Tell of targets that no row knows, which are those where `unknown` (T,) is true."""
-    names = arrays.label_names or tuple(map(str, range(len(unknown))))
-    told = [names[each] for each in np.flatnonzero(unknown)]
-    text = f"of {', '.join(told[:5])} no value is known"
-    fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
-    return Finding("targets", "fix", text, fix, {"unknown": told})
+def _refused_masks(arrays: GraphArrays) -> list[Finding]:
+    return refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
 
 
-def _target_spread(targets: np.ndarray) -> list[Finding]:
-    mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
-    text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
-    values = {"mean": mean.tolist(), "std": std.tolist()}
-    if (std == 0).any():
-        fix = "a target is the same for all nodes: there is nothing to learn"
-        return [Finding("targets", "fix", text, fix, values)]
-    if (std < 1e-5 * abs(mean)).any():
-        fix = "they differ beyond the digits of float32: take a number away from all of them"
-        return [Finding("targets", "look", text, fix, values)]
-    return [Finding("targets", "good", text, values=values)]
-
-
-def check_splits(arrays: GraphArrays, task: str) -> list[Finding]:
-    """Look at the splits that come with the graph: their sizes, and nodes in two parts."""
-    if not arrays.masks:
+def _split(arrays: GraphArrays, task: str, labelled: bool = True) -> list[Finding]:
+    """Look at the splits that come with a graph: their sizes, scores, and nodes in two parts."""
+    masks, known = arrays.masks, _known(arrays.labels)[1]
+    if not masks:
         text = f"none of its own: {_DEALT} deals the labelled nodes at random"
-        some = torch.zeros(min(int(_labelled(arrays.labels).sum()), _ENOUGH))
+        some = torch.zeros(min(int(known.sum()), _ENOUGH))
         few = refused_by("split", lambda: make_split(_DEALT, some, None, seed=0))
         return few if len(some) and few else [Finding("split", "good", text)]
-    refused = refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
-    if refused:
+    if refused := _refused_masks(arrays):
         return refused
-    if empty := empty_parts(arrays.masks):
-        text = f"none is marked as {' or '.join(empty)}"
-        return [Finding("split", "fix", text, _BARE)]
-    known = _labelled(arrays.labels)
-    counts = {part: (arrays.masks[part] & (known | ~known.any())).sum(axis=1) for part in PARTS}
+    if empty := empty_parts(masks):
+        return [Finding("split", "fix", f"none is marked as {' or '.join(empty)}", _BARE)]
+    counts = {part: (masks[part] & (known | ~known.any())).sum(axis=1) for part in PARTS}
     at = int((np.stack(list(counts.values())) == 0).any(axis=0).argmax())  # else the first
-    sizes = {part: int(each[at]) for part, each in counts.items()}
+    sizes, splits = {part: int(each[at]) for part, each in counts.items()}, len(masks["train"])
     text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
-    text += f", in {len(arrays.masks['train'])} splits" if len(arrays.masks["train"]) > 1 else ""
-    values = {**sizes, "splits": len(arrays.masks["train"])}
+    text += f", in {splits} splits" if splits > 1 else ""
+    values = {**sizes, "splits": splits}
     if bare := [part for part, size in sizes.items() if size == 0]:
         text = f"none of {' and '.join(bare)} has a label: {text}"
         return [Finding("split", "fix", text, _BARE, values)]
-    if bare := _without_score(arrays, task):
+    scored = known.any() and labelled
+    if bare := scored and refused_by("split", lambda: _check_scores(arrays, task)):
         return [bare[0]._replace(found=text, values=values)]
     found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
-    if arrays.labels.ndim == 1 and task != REGRESSION and arrays.labels.dtype.kind in "iu":
-        train = np.unique(arrays.labels[arrays.masks["train"][0]])
-        unseen = np.setdiff1d(arrays.labels[arrays.labels >= 0], train)
-        if len(unseen):
-            named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
-            text = f"training has no node of {', '.join(named[:5])}"
-            fix = "nothing can learn such a class: put nodes of it into train"
-            found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
+    classes = _classes(arrays, task, labelled)
+    unseen = np.setdiff1d(classes[classes >= 0], classes[masks["train"][0]])
+    if len(unseen):
+        named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
+        text = f"training has no node of {', '.join(named[:5])}"
+        fix = "nothing can learn such a class: put nodes of it into train"
+        found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
     return found
 
 
-def _without_score(arrays: GraphArrays, task: str) -> list[Finding]:
-    """Tell of a part of a split that has no score, such as ROC-AUC of nodes of one class."""
-    try:
-        labels = check_labels(arrays.labels, task)
-        check_task(labels, task)
-    except ZooError:  # which is another finding
-        return []
-    if not _labelled(labels).any():
-        return []
-    count, classes = len(arrays.masks["train"]), classes_of(labels, arrays.label_names)
-
-    def scored() -> None:
-        for each in range(count):
-            own = {part: torch.tensor(labels[mask[each]]) for part, mask in arrays.masks.items()}
-            check_scores(TASKS[task](), own, classes, f"split {each}, " if count > 1 else "")
-
-    return refused_by("split", scored)
+def _check_scores(arrays: GraphArrays, task: str) -> None:
+    """Refuse a part of a split that has no score, such as ROC-AUC of nodes of one class."""
+    masks, labels = arrays.masks, check_labels(arrays.labels, task)
+    count, classes = len(masks["train"]), classes_of(labels, arrays.label_names)
+    for each in range(count):
+        own = {part: torch.tensor(labels[mask[each]]) for part, mask in masks.items()}
+        check_scores(TASKS[task](), own, classes, f"split {each}, " if count > 1 else "")
 
 
-_AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
-
-
-class Ends(NamedTuple):
-    """What the edges of a block of nodes are, as far as they are right.
-
-    Attributes:
-        wrong: what is wrong with them first, or nothing.
-        up: a sum over the edges to a higher node, which is `down`, that over the edges to a lower
-            one, only if each edge is there in both directions.
-        down: as above.
-        same: edges without loops that join nodes of one class.
-        ends: (C,) edges without loops of which a class is one end, both ends labelled.
-    """
-
-    wrong: str
-    up: int
-    down: int
-    same: int
-    ends: np.ndarray
-
-
-def check_on_disk(folder: Path) -> list[Finding]:
-    """Return all findings on an on-disk graph: checksums, edges, features, labels and splits."""
-    found = refused_by("folder", lambda: read_meta(folder))
-    if found:
-        return found
-    meta = read_meta(folder)
-    found = check_files(folder, meta)
-    refused = refused_by("folder", lambda: read_on_disk(folder))
-    if refused:
-        return found + refused
-    data = read_on_disk(folder)
-    found += check_degrees(folder, meta) + check_edges_on_disk(folder, meta, data)
-    masks = data.masks and {part: mask.numpy() for part, mask in data.masks.items()}
-    nothing = np.zeros((0, 2), np.int64), np.zeros((meta.nodes, 0), np.float32)
-    known = GraphArrays(nothing[0], data.y.numpy(), nothing[1], masks, label_names=data.labels)
-    found += check_rows_on_disk(folder, meta)
-    return found + check_balance(known, data.task) + check_splits(known, data.task)
-
-
-def check_files(folder: Path, meta: Meta) -> list[Finding]:
-    """Compare each file with the SHA-256 that was written down for it."""
-    wrong = []
-    for name, array in tqdm(meta.arrays.items(), "checksums", disable=None):
-        path = folder / f"{name}.npy"
-        if not path.is_file() or sha256(path) != array.sha256:
-            wrong.append(path.name)
-    if wrong:
-        return [Finding("files", "fix", f"{', '.join(wrong)} changed since written", _AGAIN)]
-    return [Finding("files", "good", f"{len(meta.arrays)} with the checksums in meta.json")]
-
-
-def check_degrees(folder: Path, meta: Meta) -> list[Finding]:
-    """Say how many neighbours nodes have; opening has looked at each number of `indptr.npy`."""
-    counts = np.zeros(0, np.int64)
-    for block in blocks(meta.nodes, NUMBERS):
-        indptr = _numbers(folder, "indptr", meta, slice(block.start, block.stop + 1))
-        degree = np.diff(indptr) - 1
-        more = np.bincount(degree, minlength=len(counts))
-        more[: len(counts)] += counts
-        counts = more
-    edges = (meta.edges - meta.nodes) // 2
-    below = np.cumsum(counts)
-    spread = {name: int(np.searchsorted(below, each * (meta.nodes - 1), "right"))
-              for name, each in QUANTILES.items()}  # fmt: skip
-    text = f"{meta.nodes:,} nodes; {edges:,} edges, without direction"
-    return [
-        Finding("size", "good", text, values={"nodes": meta.nodes, "edges": edges}),
-        none_of("isolated nodes", int(counts[0]), f"{counts[0]:,}",
-                "only its features tell of a node without edges: see that no edge is lost",
-                {"isolated": int(counts[0])}),
-        Finding("degrees", "good", ", ".join(f"{name} {each:g}" for name, each in spread.items()),
-                values=spread),
-    ]  # fmt: skip
-
-
-def check_edges_on_disk(folder: Path, meta: Meta, data: Dataset) -> list[Finding]:
-    """Look at `indices.npy`: ascending, no node twice, loops, and both directions of each edge."""
-    classed = data.y.ndim == 1 and data.task != REGRESSION
-    labels = data.y.numpy() if classed else np.full(meta.nodes, -1)
-    up = down = same = 0
-    ends = np.zeros(max(meta.classes, 1), np.int64)
-    indptr = mapped(folder, "indptr", meta)
-    for first, last in tqdm(list(ranges(indptr)), "edges", unit=" blocks", disable=None):
-        sources = _numbers(folder, "indices", meta, slice(*indptr[[first, last]].tolist()))
-        each = _look(first, sources, np.diff(indptr[first : last + 1]), labels, len(ends))
-        if each.wrong:
-            return [Finding("edges", "fix", each.wrong, _AGAIN)]
-        up, down = (up + each.up) % 2**64, (down + each.down) % 2**64
-        same, ends = same + each.same, ends + each.ends
-    if up != down:
-        text = "some edges are there in one direction only"
-        return [Finding("edges", "fix", text, "write the folder with `zoo data prepare`")]
-    found = [Finding("edges", "good", "both directions, ascending, one self-loop per node")]
-    return found + ([homophily(same / ends.sum(), ends)] if ends.any() else [])
-
-
-def check_rows_on_disk(folder: Path, meta: Meta) -> list[Finding]:
-    """Look at the features: what they range over, and whether all are finite."""
-    width = meta.arrays["features"].shape[1]
-    if width == 0:
-        fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
-        return [Finding("features", "look", "none", fix, {"features": 0})]
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    total, squares, shift = np.zeros(width), np.zeros(width), 0.0
-    for block in tqdm(list(blocks(meta.nodes, max(1, NUMBERS // width))), "features", disable=None):
-        x = _numbers(folder, "features", meta, block).astype(np.float32)
-        if not (finite := np.isfinite(x).all(axis=1)).all():
-            text = f"row {block.start + int((~finite).argmax())} of features.npy is not finite"
-            return [Finding("missing features", "fix", text, _AGAIN)]
-        low, high = np.minimum(low, x.min(axis=0)), np.maximum(high, x.max(axis=0))
-        if block.start == 0:  # sums of squares of what is near 0 lose no digits
-            shift = x.mean(axis=0)
-        x = x - shift
-        total += x.sum(axis=0, dtype=np.float64)
-        squares += np.square(x, dtype=np.float64).sum(axis=0)
-    spread = np.sqrt(np.maximum(squares / meta.nodes - np.square(total / meta.nodes), 0))
-    spread[low == high] = 0
-    mean = total / meta.nodes + shift
-    values = {"features": width, "least": float(low.min()), "most": float(high.max())}
-    text = f"{width:,}, from {values['least']:g} to {values['most']:g}"
-    found = [scales(f"{text}, fp{8 * int(meta.arrays['features'].type[2:])}", mean, spread, values)]
-    constant = np.flatnonzero(low == high)
-    if len(constant):
-        names = meta.feature_names or [f"column {each}" for each in range(width)]
-        text = f"{len(constant):,}: {', '.join(names[each] for each in constant[:5])}"
-        fix = "they tell nothing; leave them out"
-        found.append(Finding("constant features", "look", text, fix, {"constant": len(constant)}))
-    return found
-
-
-def _numbers(folder: Path, name: str, meta: Meta, where: slice) -> np.ndarray:
-    """Return a part of an array, read into memory; its map is closed again."""
-    return np.array(mapped(folder, name, meta)[where])
-
-
-def _look(first: int, sources, counts, labels: np.ndarray, classes: int) -> Ends:
-    """Look at the neighbours `sources` of the nodes from `first` on, `counts` of each."""
-    nodes, none = len(labels), np.zeros(classes, np.int64)
-    targets = np.repeat(np.arange(first, first + len(counts)), counts)
-    outside = (sources < 0) | (sources >= nodes)
-    fails = np.zeros(len(sources), bool)
-    fails[1:] = (sources[1:] <= sources[:-1]) & (targets[1:] == targets[:-1])
-    if outside.any() or fails.any():
-        node = targets[(outside | fails).argmax()]
-        what = "lead out of the graph" if outside.any() else "do not ascend, or are there twice"
-        return Ends(f"neighbours of node {node} {what}", 0, 0, 0, none)
-    loop = sources == targets
-    if loop.sum() < len(counts):
-        node = np.setdiff1d(np.arange(first, first + len(counts)), targets[loop])[0]
-        return Ends(f"node {node} has no self-loop", 0, 0, 0, none)
-    low, high = np.minimum(sources, targets), np.maximum(sources, targets)
-    mixed = _mix(low.astype(np.uint64) * np.uint64(nodes) + high.astype(np.uint64))
-    up, down = (int(mixed[where].sum()) for where in (sources < targets, sources > targets))
-    one, other = labels[sources[~loop]], labels[targets[~loop]]
-    known = (one >= 0) & (other >= 0)
-    ends = np.bincount(one[known].astype(np.int64), minlength=classes)
-    return Ends("", up, down, int((one[known] == other[known]).sum()), ends)
-
-
-def _mix(keys: np.ndarray) -> np.ndarray:
-    """Return numbers of 64 bits (E,) that are as good as drawn for each key (SplitMix64)."""
-    keys = keys + np.uint64(0x9E3779B97F4A7C15)
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
-
-
-_UNEQUAL = 3
-"""How many times longer one side of a pair is, in tokens, where it is hardly a translation."""
-
-_FEW_TOKENS = 10
-"""Tokens below which the lengths of two sides say nothing."""
-
-
-def check_data(data: Dataset | SentencePairs | Samples | Snapshots) -> list[Finding]:
-    """Return all findings on a data set that is loaded."""
-    if isinstance(data, Snapshots):
-        return check_series(data)
-    if isinstance(data, SentencePairs):
-        return check_pairs(data)
-    return check_sets(data) if isinstance(data, Samples) else check_graph(arrays_of(data))
-
-
-def arrays_of(data: Dataset) -> GraphArrays:
-    """Return a data set as the arrays that it could have been read from: each edge once."""
-    indptr, indices = (each.numpy() for each in neighbours(data.graph))
-    targets = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    once = indices < targets
-    return GraphArrays(
-        np.stack([indices[once], targets[once]], axis=1),
-        data.y.numpy(),
-        data.x.numpy(),
-        _arrays(data.masks),
-        data.ids,
-        data.labels,
-        data.feature_names,
-        data.task,
-    )
-
-
-def check_series(data: Snapshots) -> list[Finding]:
+@check.register
+def _(data: Snapshots) -> list[Finding]:
     """Return all findings on series: their times, edges, and what is unknown, constant or apart."""
     series, y = data.series, data.series.values[:, :, 0]
     times, nodes, _ = series.values.shape
@@ -756,7 +711,8 @@ def check_series(data: Snapshots) -> list[Finding]:
     ]  # fmt: skip
 
 
-def check_pairs(data: SentencePairs) -> list[Finding]:
+@check.register
+def _(data: SentencePairs) -> list[Finding]:
     """Look at pairs of sentences: lengths, repeated and unlikely ones, tests seen in training."""
     masks = {part: mask[0] for part, mask in data.masks.items()}
     sources, targets = _keys_of_graphs(data.sources), _keys_of_graphs(data.targets)
@@ -792,7 +748,8 @@ def check_pairs(data: SentencePairs) -> list[Finding]:
     ]  # fmt: skip
 
 
-def check_sets(data: Samples) -> list[Finding]:
+@check.register
+def _(data: Samples) -> list[Finding]:
     """Look at graphs with a label each: their sizes, features, classes, split and repetitions."""
     sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
     none = np.zeros((count, 0), np.float32)
@@ -805,8 +762,8 @@ def check_sets(data: Samples) -> list[Finding]:
                 values={"samples": count, "nodes": len(data.x)}),
         _lengths("nodes of a sample", sizes),
         _columns_of_sets(data),
-        *check_balance(arrays, data.task, data.unit),
-        *(check_splits(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
+        *_labels(arrays, data.task, data.unit),
+        *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
         none_of("repeated samples", repeated, f"{repeated:,} with the features of another",
                 "where one is tested and its like trained on, the score is too good",
                 {"repeated": repeated}),
@@ -833,10 +790,15 @@ def _columns_of_sets(data: Samples) -> Finding:
 
 def _lengths(name: str, lengths: Tensor) -> Finding:
     """Tell how long samples are."""
-    spread = {key: float(np.quantile(lengths.numpy(), each)) for key, each in QUANTILES.items()}
-    verdict, fix = ("fix", "leave out what is empty") if spread["least"] == 0 else ("good", "")
+    told = _spread(name, lengths.numpy())
+    empty = told.values["least"] == 0
+    return told._replace(verdict="fix", fix="leave out what is empty") if empty else told
+
+
+def _spread(name: str, counts: np.ndarray) -> Finding:
+    spread = {key: float(np.quantile(counts, each)) for key, each in QUANTILES.items()}
     text = ", ".join(f"{key} {each:g}" for key, each in spread.items())
-    return Finding(name, verdict, text, fix, spread)
+    return Finding(name, "good", text, values=spread)
 
 
 def _keys_of_graphs(sentences: Sentences) -> list[bytes]:
@@ -847,101 +809,3 @@ def _keys_of_graphs(sentences: Sentences) -> list[bytes]:
 
 def _arrays(masks: dict[str, Tensor] | None) -> dict[str, np.ndarray] | None:
     return masks and {part: mask.numpy() for part, mask in masks.items()}
-
-
-_MOST = 20
-"""Classes that a picture has room to name."""
-
-
-_DEGREES, _LABELS, _UNLABELLED = "#0072B2", "#E69F00", "#999999"
-"""Told apart without colour sight, and by their bars' names."""
-
-
-def draw(name: str, arrays: GraphArrays, path: Path) -> None:
-    """Draw degrees and labels of a graph whose edges are numbers of nodes into a PNG."""
-    from matplotlib import style
-    from matplotlib.figure import Figure
-
-    # A matplotlibrc in the current folder may run TeX, and `$` in the name of a class is a dollar.
-    with style.context(["default", {"text.parse_math": False}]):
-        figure = Figure(figsize=(10, 4), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        degree = np.diff(shape_of(arrays).pattern.indptr)
-        nodes, edges, features = len(degree), degree.sum() // 2, arrays.features.shape[1]
-        figure.suptitle(
-            f"{_short(name, 60)}: {nodes:,} nodes, {edges:,} edges, {features:,} features"
-        )
-        _draw_degrees(left, degree)
-        _draw_labels(right, arrays)
-        for axes in (left, right):
-            axes.spines[["top", "right"]].set_visible(False)
-        write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120), follow=True)
-
-
-def _draw_degrees(axes, degree: np.ndarray) -> None:
-    # Bins double in width, since few nodes have most of the edges; nodes without any come first.
-    bins = [0, *2 ** np.arange(np.log2(max(degree.max(), 1)) // 1 + 2)]
-    counts = np.histogram(degree, bins)[0]
-    names = [f"{low:g}" if high - low == 1 else f"{low:g} to {high - 1:g}"
-             for low, high in zip(bins[:-1], bins[1:], strict=True)]  # fmt: skip
-    bars = axes.bar(range(len(counts)), counts, color=_DEGREES)
-    axes.bar_label(bars, [f"{each:,}" for each in counts], fontsize="small", padding=2)
-    axes.set_xticks(range(len(counts)), names, rotation=45 if len(counts) > 6 else 0, ha="center")
-    title = f"edges of a node: median {np.median(degree):g}, most {degree.max():,}"
-    axes.set(title=title, ylabel="nodes")
-    axes.margins(y=0.1)
-    axes.locator_params(axis="y", integer=True)
-
-
-def _draw_labels(axes, arrays: GraphArrays) -> None:
-    labels, names = arrays.labels, arrays.label_names
-    if (arrays.task or infer_task(labels)) == REGRESSION:
-        _draw_targets(axes, labels.reshape(len(labels), -1).T, names)
-        return
-    if labels.ndim == 2:
-        counts, unlabelled = np.nansum(labels == 1, axis=0), np.isnan(labels).all(axis=1).sum()
-        title = "nodes with each target"
-    else:
-        counts, unlabelled = np.bincount(labels[labels >= 0].astype(int)), (labels < 0).sum()
-        title = "nodes of each class"
-    names = names or tuple(map(str, range(len(counts))))
-    order = (-counts).argsort(kind="stable")[:_MOST]
-    if len(order) < len(counts):
-        title += f", the largest {_MOST} of {len(counts)}"
-    bars = [(_short(str(names[each])), int(counts[each]), _LABELS) for each in order]
-    if unlabelled:
-        bars.append(("(unlabelled)", int(unlabelled), _UNLABELLED))
-    words, lengths, colours = zip(*bars, strict=True)
-    drawn = axes.barh(range(len(bars)), lengths, color=colours)
-    shares = [f"{each:,} ({_share(each, len(labels))})" for each in lengths]
-    axes.bar_label(drawn, shares, fontsize="small", padding=2)
-    axes.set_yticks(range(len(bars)), words)
-    axes.invert_yaxis()
-    axes.margins(x=0.2)
-    axes.set(title=title, xlabel="nodes, and their share of all")
-    axes.locator_params(axis="x", integer=True)
-
-
-def _draw_targets(axes, targets: np.ndarray, names: tuple[str, ...] | None) -> None:
-    """Draw the distribution of each target (T, N) that is a number."""
-    unlabelled = int((~np.isfinite(targets)).all(axis=0).sum())
-    for number, target in enumerate(targets):
-        known = target[np.isfinite(target)]
-        name = _short(str(names[number])) if names else f"target {number}"
-        quantiles = np.quantile(known, [0, 1, 0.5]) if len(known) else [np.nan] * 3
-        spread = "{:.3g} to {:.3g}, median {:.3g}".format(*quantiles)
-        bins = int(np.clip(len(known) ** 0.5, 5, 40))
-        axes.hist(known, bins=bins, histtype="step", label=f"{name}: {spread}")
-    title = f"targets; {unlabelled:,} nodes ({_share(unlabelled, targets.shape[1])}) unlabelled"
-    axes.set(title=title, ylabel="nodes")
-    axes.margins(y=0.1)
-    axes.locator_params(axis="y", integer=True)
-    axes.legend(frameon=False, fontsize="small")
-
-
-def _share(count: int, nodes: int) -> str:
-    return f"{count / nodes:.1%}"
-
-
-def _short(name: str, most: int = 24) -> str:
-    return printable(name)[:most]
