@@ -1,12 +1,14 @@
 """`zoo data check` says the same of a graph, whatever it came from."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from zoo.datasets import GraphArrays, make_dataset
 from zoo.datasets.load import check as module
-from zoo.datasets.load import load_graph, prepare_on_disk
+from zoo.datasets.load import load_data, load_graph, prepare_on_disk
 from zoo.datasets.load.check import check
 
 NODES = 60
@@ -66,3 +68,13 @@ def test_numbers_past_float32_are_told_by_column_and_count_in_no_range():
 def test_a_graph_without_nodes_is_to_be_fixed():
     nothing = GraphArrays(np.zeros((0, 2), int), np.zeros(0, int), np.zeros((0, 3)))
     assert "fix" in [each.verdict for each in check(nothing)]
+
+
+def test_of_samples_columns_are_told_by_name_and_no_option_that_they_do_not_take():
+    data = load_data("digits-images", patch=2)
+    x = data.x.clone()
+    x[:, 0], x[:, 1], x[3, 2] = 5.0, x[:, 1] * 1e6, float("nan")
+    found = {each.name: each for each in check(dataclasses.replace(data, x=x))}
+    assert found["features"].verdict == found["constant features"].verdict == "look"
+    assert found["missing features"].values == {"column 2": 1}
+    assert "features: standard" not in found["features"].fix

@@ -394,7 +394,8 @@ def _edges(graph: Graph) -> Iterator[Finding]:
         yield Finding("size", "fix", text, fix, values)
         return
     yield Finding("size", "good", text, values=values)
-    if 32 * len(edges.indices) < available_memory() and not edges.wrong:
+    room = len(edges.indices) < min(2**31, available_memory() / 32)  # as SciPy takes it
+    if room and not edges.wrong:
         own = np.ones(len(edges.indices), bool), np.array(edges.indices), np.array(edges.indptr)
         pattern = sparse.csr_array(own, shape=(nodes, nodes))
         count, groups = sparse.csgraph.connected_components(pattern, directed=False)
@@ -428,25 +429,25 @@ def _edges(graph: Graph) -> Iterator[Finding]:
         yield none_of("direction", 0 < rows.mutual < 1, text, fix, {"mutual": rows.mutual})
 
 
-def _weights(graph: Graph) -> Iterator[Finding]:
+def _weights(graph: Graph) -> list[Finding]:
     """Look at weights and features of edges, and how weights compare with an added loop's 1."""
     weights, features = graph.arrays.weights, graph.arrays.edge_features
-    count = graph.rows.count if graph.rows else 0
-    if weights is not None and graph.rows:
-        refused = refused_by("weights", lambda: check_weights(weights, count))
-        yield from refused
-        low, middle, high = np.quantile([1] if refused else weights, [0, 0.5, 1]).tolist()
-        if not refused:
-            yield none_of("weights", not 1 / APART < middle < APART,
-                          f"from {low:g} to {high:g}, median {middle:g}",
-                          "the loops that are added weigh 1: divide the column by its median",
-                          {"least": low, "median": middle, "most": high})  # fmt: skip
+    found, rows = [], graph.rows.count if graph.rows else 0
+    if (
+        weights is not None
+        and graph.rows
+        and not (found := refused_by("weights", lambda: check_weights(weights, rows)))
+    ):
+        low, middle, high = np.quantile(weights, [0, 0.5, 1]).tolist()
+        text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / APART < middle < APART
+        fix = "the loops that are added weigh 1: divide the column by its median"
+        found = [none_of("weights", far, text, fix, {"least": low, "median": middle, "most": high})]
     if features is not None and graph.rows:
         name, width = "edge features", features.shape[-1]
         text = "1 feature of each edge" if width == 1 else f"{width:,} features of each edge"
-        yield from refused_by(name, lambda: check_edge_features(features, count)) or [
-            Finding(name, "good", text, values={"edge_features": width})
-        ]
+        told = Finding(name, "good", text, values={"edge_features": width})
+        found += refused_by(name, lambda: check_edge_features(features, rows)) or [told]
+    return found
 
 
 def _features(graph: Graph) -> Iterator[Finding]:
@@ -675,10 +676,8 @@ def _(data: Snapshots) -> list[Finding]:
     size = f"{nodes:,} nodes at {times:,} times, {first} to {last}, in steps of {series.steps.size}"
     told = f"{', '.join(series.names)}; {series.names[0]} is predicted"
     counts = [(each.num_edges() - nodes) // 2 for each in data.graphs.graphs]
-    range_of = (
-        f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{counts[0]:,}"
-    )
-    edges = f"{range_of}, of {len(counts):,} graphs in time"
+    span = dict.fromkeys(f"{each:,}" for each in (min(counts), max(counts)))
+    edges = f"{' to '.join(span)}, of {len(counts):,} graphs in time"
     edges = f"{counts[0]:,} at all times" if len(counts) == 1 else edges
     edges += "" if series.weights is None else ", with weights"
     enough = len(data.y) >= 3
@@ -687,11 +686,8 @@ def _(data: Snapshots) -> list[Finding]:
     constant = sum(len(each) > 0 and bool((each == each[0]).all()) for each in known)
     spread = np.array([each.std() for each in known if len(each)])
     apart = len(spread) and spread.max() > 10 * np.median(spread) and data.scale == "none"
-    lowest, highest = (
-        (min(map(np.min, filter(len, known))), max(map(np.max, filter(len, known))))
-        if never < nodes
-        else (np.nan, np.nan)
-    )
+    finite = y[np.isfinite(y)] if never < nodes else np.array([np.nan])
+    lowest, highest = float(finite.min()), float(finite.max())
     return [
         Finding("size", "good" if enough else "fix", size, "" if enough else
                 f"training needs {data.lags + data.horizon + 2:,} times at least",
@@ -707,7 +703,7 @@ def _(data: Snapshots) -> list[Finding]:
         none_of("constant nodes", constant, f"{constant:,}", "their last value says all of them",
                 {"constant": constant}),
         none_of("values", int(apart), f"from {lowest:g} to {highest:g}", "nodes differ in scale: "
-                "train with `scale: standard`", {"least": float(lowest), "most": float(highest)}),
+                "train with `scale: standard`", {"least": lowest, "most": highest}),
     ]  # fmt: skip
 
 
@@ -752,8 +748,8 @@ def _(data: SentencePairs) -> list[Finding]:
 def _(data: Samples) -> list[Finding]:
     """Look at graphs with a label each: their sizes, features, classes, split and repetitions."""
     sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
-    none = np.zeros((count, 0), np.float32)
-    arrays = GraphArrays(NO_EDGES, data.y.numpy(), none, masks, data.ids, data.labels)
+    given = masks, data.ids, data.labels, data.feature_names
+    arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), *given)
     dealt = f"none of its own: {data.split} deals the labelled samples at random"
     keys = [each.numpy().tobytes() for each in data.x.split(sizes.tolist())]
     repeated = count - len(set(keys))
@@ -761,7 +757,7 @@ def _(data: Samples) -> list[Finding]:
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
         _lengths("nodes of a sample", sizes),
-        _columns_of_sets(data),
+        *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
         *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
         none_of("repeated samples", repeated, f"{repeated:,} with the features of another",
@@ -770,22 +766,16 @@ def _(data: Samples) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _columns_of_sets(data: Samples) -> Finding:
-    """Look at what there is to know of a node: its token, or its columns."""
+def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
+    """Tell what is known of a node: its token, or its columns, which no option changes."""
     if data.tokens is not None:
         used = len(data.x.unique())
         values = {"tokens": data.tokens, "used": used}
-        return Finding("tokens", "good", f"{data.tokens:,}, {used:,} of them used", values=values)
-    columns = data.x.shape[1]
-    if not columns:
-        fix = "the edges alone are known; an encoding adds to them, `encoding: laplacian`"
-        return Finding("features", "look", "none", fix, {"columns": 0})
-    if not bool(data.x.isfinite().all()):
-        fix = "replace numbers that are missing or infinite"
-        return Finding("features", "fix", f"{columns:,}, not all finite", fix, {"columns": columns})
-    least, most = float(data.x.min()), float(data.x.max())
-    values = {"columns": columns, "least": least, "most": most}
-    return Finding("features", "good", f"{columns:,}, from {least:g} to {most:g}", values=values)
+        return [Finding("tokens", "good", f"{data.tokens:,}, {used:,} of them used", values=values)]
+    columns = _columns_of(arrays.features)
+    fix = "samples are read as they are: change it where they come from"
+    found = _features(Graph(arrays, data.task, columns=columns))
+    return [each._replace(fix=fix) if each.fix and columns else each for each in found]
 
 
 def _lengths(name: str, lengths: Tensor) -> Finding:
