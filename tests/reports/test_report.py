@@ -296,6 +296,9 @@ def test_scores_are_of_the_metric_of_the_training(place, tmp_path):
     page = Page(write_report(said["folder"]))
     assert "the weights score" not in page.text and "test macro-f1" in page.text
     assert page.tables["Score by degree"][0][2] == "macro-f1"
+    page = Page(write_report([place["gcn"], said["folder"]], tmp_path / "both.html"))
+    assert page.tables["Score by degree"][0][1:3] == ["count", "accuracy"]  # of one run
+    assert "another metric" in page.text and "not set against each other" in page.text
     train = {"epochs": 1, "metric": "mae", "batching": "snapshots"}
     page = Page(write_report(trained(tmp_path, series(tmp_path), "gru", train=train, seeds=[0])))
     assert "the weights score" not in page.text

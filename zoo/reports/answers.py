@@ -193,12 +193,12 @@ def _neighbourhood(
         return None, None
     if found.task.kind not in ("classes", "binary"):
         return degree.numpy(), None
-    tails, tips = data.graph.edges()
-    known = (tails != tips) & (data.y[tails] >= 0) & (data.y[tips] >= 0)
-    tails, tips = tails[known].long(), tips[known].long()
-    same = (data.y[tails] == data.y[tips]).double()
-    count = torch.bincount(tips, minlength=len(data.y))
-    share = torch.bincount(tips, same, minlength=len(data.y)) / count  # NaN without neighbours
+    src, dst = data.graph.edges()
+    known = (src != dst) & (data.y[src] >= 0) & (data.y[dst] >= 0)
+    src, dst = src[known].long(), dst[known].long()
+    same = (data.y[src] == data.y[dst]).double()
+    count = torch.bincount(dst, minlength=len(data.y))
+    share = torch.bincount(dst, same, minlength=len(data.y)) / count  # NaN without neighbours
     return degree.numpy(), share[rows].numpy()
 
 

@@ -134,7 +134,7 @@ def _finished(
     """Return the figure of axes, with a legend below of what has a label, row by row."""
     figure = axes.figure
     handles, names = axes.get_legend_handles_labels()
-    names = [_shown(name, 44) for name in names]
+    names = [_shown(name, 48) for name in names]
     if names:
         ncols = max(1, WIDTH // (41 + 8 * max(map(len, names))))
         order = [each for first in range(ncols) for each in range(first, len(names), ncols)]
@@ -168,9 +168,10 @@ def _of_page(tag: re.Match) -> str:
 
 
 def _shown(name: str, letters: int) -> str:
-    """Return a name in one line and not too long."""
+    """Return a name in one line and not too long: both ends, which tell names apart."""
     name = printable(" ".join(name.split()))
-    return name if len(name) <= letters else f"{name[: letters - 1]}…"
+    half = letters // 2
+    return name if len(name) <= letters else f"{name[:half]}…{name[half + 1 - letters :]}"
 
 
 def _color(index: int) -> str:
@@ -191,73 +192,72 @@ def _thinned(lines: pd.DataFrame, most: int) -> pd.DataFrame:
     return lines.iloc[chosen.round().astype(int)]
 
 
-def _frame(lines: Sequence[Sequence[tuple[int, float]]]) -> pd.DataFrame:
-    """Return values by epoch, a column for each line, as far as all of them go."""
-    return pd.DataFrame({place: dict(line) for place, line in enumerate(lines)}).dropna()
-
-
-def _curves(frames: Mapping[str, pd.DataFrame], label: str, names: Sequence[str]) -> tuple:
-    """Draw the mean of each frame in a band of its columns; return axes, and a table of means.
-
-    The place of a name among `names` says which colour it has.
-    """
-    values = np.concatenate([frame.to_numpy().ravel() for frame in frames.values()])
-    log = label == "loss" and 0 < 50 * values.min() < values.max()
-    axes = _axes("epoch", f"{label} (logarithmic)" if log else label, log=log)
-    for name, frame in frames.items():
-        index, frame = names.index(name), _thinned(frame, _CURVE)
-        axes.plot(frame.mean(axis=1), color=_color(index), ls=_dash(index), label=name)
-        if frame.shape[1] > 1:
-            axes.fill_between(frame.index, frame.min(axis=1), frame.max(axis=1),
-                              color=_color(index), alpha=0.18, lw=0)  # fmt: skip
-    axes.set_xlim(left=0)
-    means = pd.DataFrame({name: frame.mean(axis=1) for name, frame in frames.items()})
-    rows = _thinned(means.sort_index(), _ROWS).itertuples(name=None)
-    return axes, ["epoch", *frames], [*rows]
-
-
 @_drawn
-def seed_curves(curves: Sequence[Curve], metric: str) -> list[Figure]:
-    """Return the figures of loss and validation score, a line for each seed; none of no seeds."""
-    if not curves:
-        return []
-    seeds = {f"seed {each.seed}": each for each in curves}
-    losses = {name: _frame([each.losses]) for name, each in seeds.items()}
-    scores = {name: _frame([each.scores]) for name, each in seeds.items() if each.scores}
-    axes, *table = _curves(losses, "loss", [*seeds])
-    found = [_finished(axes, "Training loss", "Mean of an epoch.", *table)]
-    if not scores:
-        return found
-    axes, *table = _curves(scores, metric, [*seeds])
-    for index, (name, each) in enumerate(seeds.items()):
-        if name in scores:
-            axes.plot(each.last, each.scores[-1][1], _STOPS[each.stop], color=_color(index),
+def curves(series: Mapping[str, Sequence[Curve]], metric: str, of: str = "") -> list[Figure]:
+    """Return the figures of loss and validation score, those that have any.
+
+    Args:
+        series: seeds by name, one in each; or those of each run, of which the mean is drawn.
+        metric: what scores are.
+        of: ` of the runs`, and left out of seeds: these show the best epoch and the last one too.
+    """
+    found = []
+    for title, label, note, read in (
+        ("Training loss", "loss", "Mean of an epoch.", lambda each: each.losses),
+        ("Validation score", metric, "The weights of the best epoch are kept, and no later ones; "
+         "test is measured there.", lambda each: each.scores),
+    ):  # fmt: skip
+        frames = {name: _frame([read(each) for each in own]) for name, own in series.items()}
+        frames = {name: frame for name, frame in frames.items() if frame.size}
+        if not frames:
+            continue
+        values = np.concatenate([frame.to_numpy().ravel() for frame in frames.values()])
+        log = label == "loss" and 0 < 50 * values.min() < values.max()
+        axes = _axes("epoch", f"{label} (logarithmic)" if log else label, log=log)
+        if log and values.max() > 200 * values.min():
+            axes.yaxis.get_major_locator().set_params(subs=(1,))
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        for index, name in enumerate(series):
+            if name in frames:
+                _plot(axes, _thinned(frames[name], _CURVE), index, name)
+        if label == metric and not of:
+            _mark_ends(axes, series)
+        axes.set_xlim(left=0)
+        means = pd.DataFrame({name: frame.mean(axis=1) for name, frame in frames.items()})
+        rows = [*_thinned(means.sort_index(), _ROWS).itertuples(name=None)]
+        if of:
+            note = "Mean over the seeds, as far as all of them were trained; band: least and most."
+        found.append(_finished(axes, f"{title}{of}", note, ["epoch", *frames], rows))
+    return found
+
+
+def _frame(lines: Sequence[Sequence[tuple[int, float]]]) -> pd.DataFrame:
+    """Return values by epoch, a column for each line that has some, as far as all of these go."""
+    return pd.DataFrame({place: dict(each) for place, each in enumerate(lines) if each}).dropna()
+
+
+def _plot(axes: Axes, frame: pd.DataFrame, index: int, name: str) -> None:
+    """Draw the mean of the columns of a frame, in a band of all."""
+    axes.plot(frame.mean(axis=1), marker="o" if len(frame) == 1 else None, label=name,
+              color=_color(index), ls=_dash(index))  # fmt: skip
+    if frame.shape[1] > 1:
+        axes.fill_between(frame.index, frame.min(axis=1), frame.max(axis=1), color=_color(index),
+                          alpha=0.18, lw=0)  # fmt: skip
+
+
+def _mark_ends(axes: Axes, seeds: Mapping[str, Sequence[Curve]]) -> None:
+    """Mark the best epoch of each seed, and the last one by why it was the last."""
+    stops = {}
+    for index, [each] in enumerate(seeds.values()):
+        if each.scores:
+            stops[each.stop] = _STOPS[each.stop]
+            axes.plot(each.last, each.scores[-1][1], stops[each.stop], color=_color(index),
                       mec=_CARD, ms=8)  # fmt: skip
             if each.best is not None and each.best[0] > 0:
                 axes.plot(*each.best, "o", color=_color(index), mec=_INK, mew=1.3, ms=9)
-    axes.set_xlim(right=1.03 * max(each.last for each in curves))
     axes.plot([], "o", color=_SOFT, label="best epoch")
-    for stop in {seeds[name].stop: None for name in scores}:
-        axes.plot([], _STOPS[stop], color=_SOFT, label=f"stop: {stop}")
-    note = "The weights of the best epoch are kept, and no later ones; test is measured there."
-    return [*found, _finished(axes, "Validation score", note, *table)]
-
-
-@_drawn
-def run_curves(runs: Mapping[str, Sequence[Curve]], metric: str) -> list[Figure]:
-    """Return the figures of loss and validation score: the mean over the seeds of each run."""
-    found = []
-    for title, label, read in (
-        ("Training loss of the runs", "loss", lambda each: each.losses),
-        ("Validation score of the runs", metric, lambda each: each.scores),
-    ):
-        frames = {name: _frame([own for each in curves if (own := read(each))])
-                  for name, curves in runs.items()}  # fmt: skip
-        if frames := {name: frame for name, frame in frames.items() if len(frame)}:
-            axes, *table = _curves(frames, label, [*runs])
-            found.append(_finished(axes, title, "Mean over the seeds, as far as all of them were "
-                                   "trained; band: least and most of them.", *table))  # fmt: skip
-    return found
+    for stop, mark in stops.items():
+        axes.plot([], mark, color=_SOFT, label=f"stop: {stop}")
 
 
 @_drawn
@@ -361,8 +361,8 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
     drawn = np.random.default_rng(0).permutation(len(truth))[:POINTS]
     residuals = found.astype(float) - truth
     axes = _axes("true", "predicted", height=360)
-    axes.axline((truth[0], truth[0]), slope=1, **_IDEAL)
     axes.plot(truth[drawn], found[drawn], "o", color=_color(0), **_POINT)
+    axes.axline((truth[0], truth[0]), slope=1, **_IDEAL)
     both = np.concatenate([truth, found])
     room = 0.04 * np.ptp(both) or 1.0
     ends = both.min() - room, both.max() + room
@@ -392,8 +392,10 @@ def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure:
     """Return the figure of scores in bins, a mark with its interval for each bin of each series."""
     bins, many = next(iter(series.values())), len(series) > 1
     axes = _axes(label, measure)
-    axes.set_xticks(range(len(bins)), [each.name if many else f"{each.name}\n{each.count:,}"
-                                       for each in bins])  # fmt: skip
+    ticks = [each.name if many else f"{each.name}\n{each.count:,}" for each in bins]
+    longest = max(len(line) for tick in ticks for line in tick.split("\n"))
+    turned = 8 * longest * len(bins) > WIDTH - 30
+    axes.set_xticks(range(len(bins)), ticks, rotation=90 if turned else 0)
     axes.set_xlim(-0.5, len(bins) - 0.5)
     for index, (name, own) in enumerate(series.items()):
         shift = 0.5 * (index / (len(series) - 1) - 0.5) if many else 0
@@ -429,8 +431,9 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
         axes.plot(known["confidence"], known["right"], mark, ls=_dash(index), color=color, ms=8,
                   mew=0.7, mec=_CARD, clip_on=False,
                   label=None if alone else f"{name}: {mean}")  # fmt: skip
-        axes.plot(few["confidence"], few["right"], mark, color=color, ms=8, mew=1.5, mfc=_CARD,
-                  clip_on=False)  # fmt: skip
+        if len(few):
+            axes.plot(few["confidence"], few["right"], mark, color=color, ms=8, mew=1.5, mfc=_CARD,
+                      clip_on=False)  # fmt: skip
         rows += [[f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([] if alone else [name]), *own]
                  for low, *own in found.bins.itertuples(name=None)]  # fmt: skip
     error = "Beside the names: expected calibration error."

@@ -16,7 +16,7 @@ from zoo.errors import ZooError
 from zoo.experiments.run_folder import verdict
 from zoo.reports import sections
 from zoo.reports.answers import Found, answers_of
-from zoo.reports.figures import seed_curves
+from zoo.reports.figures import curves
 from zoo.reports.history import History, read_history
 from zoo.reports.page import GENERATOR, Part, Table, page
 from zoo.reports.several_runs import comparison_page
@@ -103,7 +103,7 @@ def run_page(run: History, found: Found) -> str:
     """Return the page of a run, with what its weights answer."""
     metric = run.metric or "score"
     of = f"{len(run.results)} of {len(run.recipe['seeds'])} seeds"
-    curves = seed_curves(run.curves, metric)
+    training = curves({f"seed {each.seed}": [each] for each in run.curves}, metric)
     more = {
         "Calibration": sections.calibration({run.name: found.seeds}),
         "Embeddings": sections.embeddings(found),
@@ -115,8 +115,8 @@ def run_page(run: History, found: Found) -> str:
             "Scores": [("remarks", _STATES[run.state]), *_scores(run, found, metric)],
             "Training": [
                 ("remarks", run.remarks),
-                ("figures", curves),
-                ("text", "" if curves else "No epoch has been written down."),
+                ("figures", training),
+                ("text", "" if training else "No epoch has been written down."),
             ],
             "Classes": sections.classes(found),
             "Predictions": [("figures", sections.numbers(found))],

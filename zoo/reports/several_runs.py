@@ -11,7 +11,7 @@ from zoo.config.recipe import SAID, word
 from zoo.config.scores import beside, gain, is_lower, signed, spread
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
-from zoo.reports.figures import run_curves
+from zoo.reports.figures import curves
 from zoo.reports.history import History
 from zoo.reports.page import Part, Table, page
 
@@ -23,12 +23,12 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
     answered = {name: each.seeds for name, each in zip(names, found, strict=True) if each.seeds}
     alike = _alike(series, answered)
     metrics = sorted({each.metric for each in runs if each.metric})
-    curves = {name: each.curves for name, each in series.items() if each.curves}
+    epochs = {name: each.curves for name, each in series.items() if each.curves}
     left_out = [f"{name}: {said}" for name, each in zip(names, found, strict=True)
                 for said in each.left_out]  # fmt: skip
     if len(alike) < len(answered):
         others = ", ".join(name for name in answered if name not in alike)
-        said = "of other data than the first run, or of another question to them"
+        said = "of other data than the first run, another metric, or of another question to them"
         left_out.append(f"{others}: {said}, and not drawn beside it.")
     data = sorted({each.data for each in runs})
     return page(
@@ -37,7 +37,7 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
         {
             "Scores": _scores(series, metrics),
             "What differs": _differences(series),
-            "Training": [("figures", run_curves(curves, " / ".join(metrics)))],
+            "Training": [("figures", curves(epochs, " / ".join(metrics), " of the runs"))],
             "Classes": _classes(alike),
             "Calibration": [("figures", sections.calibration(alike))],
             "Where in the graph": sections.neighbourhoods(alike),
@@ -58,14 +58,15 @@ def distinct_names(runs: Sequence[History]) -> list[str]:
 def _alike(
     series: Mapping[str, History], answered: Mapping[str, Sequence[Answered]]
 ) -> dict[str, Sequence[Answered]]:
-    """Return the answers to the question of the first ones: of its data, its task, its classes."""
+    """Return the answers to the question of the first: its data, task, metric and classes."""
     if not answered:
         return {}
     first = next(iter(answered))
 
     def kind(name: str) -> tuple:
         seeds = answered[name]
-        return word(series[name].recipe["dataset"]), seeds[0].task.name, tuple(seeds[0].names)
+        task, data = seeds[0].task, word(series[name].recipe["dataset"])
+        return data, task.name, task.metric_name, tuple(seeds[0].names)
 
     return {
         name: seeds

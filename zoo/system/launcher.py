@@ -8,6 +8,7 @@ started by `torchrun`, or whatever else sets what it sets, see `zoo.system.proce
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -45,6 +46,7 @@ def launch(processes: int, call: Callable[..., object], *arguments: object) -> i
     Raises:
         ZooError: one of them was ended from outside; says how to go on.
     """
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.CRITICAL)  # we say it
     with tempfile.TemporaryDirectory(prefix="zoo-", ignore_cleanup_errors=True) as folder:
         how = (folder, processes, call, arguments)
         before = {each: signal.signal(each, _leave) for each in (signal.SIGTERM, signal.SIGHUP)}
