@@ -35,6 +35,9 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.registry import Output as Output
     from zoo.registry import register_model as register_model
     from zoo.reports.report import write_report as write_report
+    from zoo.tasks import LOSSES as LOSSES
+    from zoo.tasks import METRICS as METRICS
+    from zoo.training.batches import BATCHING as BATCHING
     from zoo.weights.create import create_model as create_model
     from zoo.weights.create import list_models as list_models
     from zoo.weights.load import load as load
@@ -45,10 +48,13 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 
 _HOMES = {
     "ATTENTIONS": "zoo.nn.attention",
+    "BATCHING": "zoo.training.batches",
     "DATASETS": "zoo.datasets.load",
     "Dataset": "zoo.datasets",
     "ENCODINGS": "zoo.encodings",
     "GRAPHS": "zoo.datasets.graph_words",
+    "LOSSES": "zoo.tasks",
+    "METRICS": "zoo.tasks",
     "MODELS": "zoo.registry",
     "Model": "zoo.registry",
     "Output": "zoo.registry",

@@ -21,7 +21,9 @@ from zoo.experiments.resolve import load_recipe
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
+from zoo.tasks import LOSSES, METRICS
 from zoo.tasks.labels import TRANSLATION
+from zoo.training.batches import BATCHING
 from zoo.training.trainer import fit
 from zoo.weights.create import list_models
 from zoo.weights.index import published
@@ -174,6 +176,9 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "attentions": attentions,
     "propagations": _rows_of(PROPAGATIONS),
     "encodings": _rows_of(ENCODINGS),
+    "losses": _rows_of(LOSSES),
+    "metrics": _rows_of(METRICS),
+    "batching": _rows_of(BATCHING),
     "datasets": _rows_of(DATASETS),
     "graphs": _rows_of(GRAPHS),
     "files": files,

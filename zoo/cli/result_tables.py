@@ -24,6 +24,9 @@ def result(summary: dict[str, Any]) -> None:
         table.add_row("mean", "", *(_spread(summary[part]) for part in ("val", "test")))
     title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
     out.print(plain(title), table, sep="\n", soft_wrap=True)
+    if summary.get("beside"):
+        told = {name: _spread(each) for name, each in summary["beside"].items() if each}
+        _beside(told, "Beside, on the test part: ")
     if summary["interrupted"]:
         from zoo.system.process_group import resume_command
 
@@ -82,10 +85,15 @@ def score(found: dict[str, Any]) -> None:
     if found.get("baselines"):
         _baselines(found)
     elif found.get("beside"):
-        told = ", ".join(f"{name} {figure(each)}" for name, each in found["beside"].items())
-        out.print(f"{plain(told)}, in the unit of what is predicted", soft_wrap=True)
+        _beside({name: figure(each) for name, each in found["beside"].items() if each is not None})
     if found.get("per_class"):
         classes(found["per_class"])
+
+
+def _beside(scores: dict[str, str], where: str = "") -> None:
+    """Print further metrics, in lines of as many as there is room for."""
+    told = ", ".join(f"{name} {score}" for name, score in scores.items())
+    out.print(plain(f"{where}{told}"))
 
 
 def _baselines(found: dict[str, Any]) -> None:

@@ -217,7 +217,7 @@ def read_recipe(
     for number, text in order:
         override(draft, text, number)
     if _data(draft.data) != data and not any(each.startswith("expect") for each in overrides):
-        draft.data.pop("expect", None)  # a number holds for its data only
+        draft.data.pop("expect", None)  # a number holds for its data and metric only
     _check(draft, check)
     draft.finish()
     return Recipe(**draft.data, name=name_of(path), path=path)
@@ -250,9 +250,11 @@ def _check(draft: Draft, check: Check | None) -> None:
 
 
 def _data(data: dict[str, Any]) -> Any:
-    """Return the word of the data set and the graph, of whatever type they are."""
-    spec = data.get("dataset")
-    return spec.get("name") if isinstance(spec, Mapping) else spec, data.get("graph", "own")
+    """Return the word of the data set, the graph and the metric, of whatever type they are."""
+    spec, train = data.get("dataset"), data.get("train")
+    metric = train.get("metric", "task") if isinstance(train, Mapping) else "task"
+    word = spec.get("name") if isinstance(spec, Mapping) else spec
+    return word, data.get("graph", "own"), metric
 
 
 def _structure(data: dict[str, Any]) -> list[Problem]:

@@ -34,7 +34,7 @@ from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.environment import of_one_kind
-from zoo.system.files import held, remove_drafts, write_whole, writing
+from zoo.system.files import held, write_whole, writing
 from zoo.system.memory import peak_memory
 from zoo.trackers import Trackers
 from zoo.training.checkpoint import Checkpoint
@@ -185,11 +185,6 @@ class Record:
         """
         path, self.recipe_sha256 = read_recipe(self.folder, sha256)
         return path
-
-    def clean(self) -> None:
-        """Remove what was being written when the run was killed."""
-        for folder in (self.folder, *self.folder.glob("seed-*/")):
-            remove_drafts(folder)
 
     def checkpoint(self, seed: int) -> Checkpoint:
         """Return where the training of a seed stands."""
@@ -519,6 +514,7 @@ def summarise(
         "seeds": results,
         "val": spread([each["val"] for each in results]),
         "test": spread([each["test"] for each in results]),
+        "beside": _beside(results),
         "parameters": results[0]["parameters"],
         "seconds_per_epoch": statistics.median(each["seconds_per_epoch"] for each in results),
         "peak_memory_bytes": peak_memory(device),
@@ -528,6 +524,13 @@ def summarise(
         "expect": recipe.expect.model_dump() if recipe.expect else None,
         "differs": recipe.differs,
     }
+
+
+def _beside(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the further metrics of the test part that every seed has, over all of them."""
+    first, *others = [each.get("beside", {}) for each in results]
+    found = {name: [first[name], *(each.get(name) for each in others)] for name in first}
+    return {name: spread(each) for name, each in found.items() if None not in each}
 
 
 def verdict(summary: dict[str, Any]) -> tuple[bool, str]:

@@ -349,7 +349,7 @@ class Batches(DataParallelBatches):
 
     def parts(self, epoch: int) -> Iterator[Batch]:
         """Give this process its batches of an epoch; any without training nodes is left out."""
-        batches = self._planned(seed_of((self.seed, epoch)))
+        batches = self.sample(seed_of((self.seed, epoch)))
         with_training = [each for each in batches if self.training[each].any()]
         dealt = self._dealt(with_training, epoch)
         with contextlib.closing(self._ahead(lambda work: self._part(*work), dealt)) as made:
@@ -373,13 +373,17 @@ class Batches(DataParallelBatches):
                 room[upload(places, self.device)] = found[upload(wanted, self.device)]
         return process_group.total(room)[upload(back, self.device)]
 
-    def _planned(self, seed: int) -> list[Tensor]:
-        """Return the nodes of each batch of an epoch, in any order."""
+    def sample(self, seed: int) -> list[Tensor]:
+        """Return the nodes of each batch of an epoch, in any order: what another strategy defines.
+
+        Args:
+            seed: of what is drawn; the same seed gives the same batches.
+        """
         raise NotImplementedError
 
     def _answered(self, asked: Tensor) -> list[Tensor]:
         """Return the nodes of batches that answer for those asked (m,)."""
-        return self._planned(self.seed)
+        return self.sample(self.seed)
 
     def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
         """Return the nodes that a batch of these, in increasing order, consists of; their graph."""
@@ -465,7 +469,8 @@ class RandomNodes(Batches):
         super().__init__(data, train, device, per_step)
         self.size = size
 
-    def _planned(self, seed: int) -> list[Tensor]:
+    def sample(self, seed: int) -> list[Tensor]:
+        """Return all nodes, dealt at random."""
         order = random_order(len(self.data.x), seed)
         return list(order.tensor_split(-(-len(order) // self.size)))
 
@@ -490,7 +495,8 @@ class Clusters(Batches):
         self.clusters = [each for each in found.argsort(stable=True).split(sizes) if len(each)]
         self.per_batch = per_batch
 
-    def _planned(self, seed: int) -> list[Tensor]:
+    def sample(self, seed: int) -> list[Tensor]:
+        """Return the nodes of a few clusters each."""
         order = random_order(len(self.clusters), seed).tolist()
         groups = [order[i : i + self.per_batch] for i in range(0, len(order), self.per_batch)]
         return [torch.cat([self.clusters[i] for i in group]) for group in groups]
@@ -528,7 +534,8 @@ class Neighbours(Batches):
             self.sizes = process_group.shares(len(data.x))
             self.own = data.x.split(self.sizes)[process_group.rank()].clone()
 
-    def _planned(self, seed: int) -> list[Tensor]:
+    def sample(self, seed: int) -> list[Tensor]:
+        """Return training nodes, dealt at random."""
         order = self.train[random_order(len(self.train), seed)]
         return list(order.tensor_split(-(-len(order) // self.size)))
 
@@ -881,4 +888,10 @@ BATCHING = Table(
         "tokens": TokenBatches,
     },
 )
-"""Word to builder `(data, train, device, *, options) -> mini-batch strategy`."""
+"""Word to builder `(data, train, device, *, options) -> mini-batch strategy`.
+
+One of your own, of batches of nodes, is a class below `Batches` with its own `sample`.
+"""
+
+OF_THE_ZOO = frozenset(BATCHING)
+"""The words of which data say whether they are for them; one of your own is taken as asked."""
