@@ -9,7 +9,6 @@ with its picture.
 
 import argparse
 import inspect
-import io
 import math
 import re
 import statistics
@@ -23,6 +22,7 @@ from zoo.config import scores as metrics
 from zoo.config.recipe import word
 from zoo.datasets.load.by_name import metric_of, scored_on
 from zoo.errors import unknown
+from zoo.reports.page import COLORS
 from zoo.weights.model_card import citation, summary
 
 MADE = "<!-- Written by `make pages` from recipes and docstrings: change those, not this page. -->"
@@ -465,15 +465,6 @@ COLUMNS, LINE, AROUND = 3, 17, 75
 
 SAID = "Scores of the models on each data set, with published numbers"
 
-COLORS = {  # in matplotlib's picture, on a light screen, and on a dark one
-    "ink": ("#1b1f24", "#e8ebef"),
-    "soft": ("#545d68", "#aab3bd"),
-    "line": ("#d5dae1", "#3a424c"),
-    "card": ("#f6f7f9", "#1d2127"),
-    "true": ("#0b66b5", "#6cb2f2"),
-    "false": ("#c24a00", "#ff9a52"),
-}
-
 
 def results_picture(recipes: list[Recipe]) -> str:
     """Return the picture of the page, an SVG: models in the order of their scores, for each data.
@@ -484,13 +475,15 @@ def results_picture(recipes: list[Recipe]) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    from zoo.reports.figures import svg
+
     panels = _panels(_groups(recipes))
     rows = [panels[first : first + COLUMNS] for first in range(0, len(panels), COLUMNS)]
     heights = [LINE * max(len(lines) for _, lines in row) + AROUND for row in rows]
     of = {name: light for name, (light, _) in COLORS.items()}
     style = {
         "svg.fonttype": "none",
-        "svg.hashsalt": "zoo",
+        "font.family": "DejaVu Sans",
         "font.size": 12.5,
         "text.color": of["ink"],
         "axes.labelcolor": of["soft"],
@@ -508,17 +501,24 @@ def results_picture(recipes: list[Recipe]) -> str:
                 _draw_panel(axes, title, lines, of)
             top -= height
         _draw_legend(figure, of)
-        drawn = io.StringIO()
-        figure.savefig(
-            drawn, format="svg", metadata={"Date": None, "Title": SAID}, facecolor=of["card"]
-        )
-    return _in_colors_of_the_screen(drawn.getvalue())
+        drawn = str(svg(figure, SAID))
+    day, night = (
+        " ".join(f"--{name}: {pair[side]};" for name, pair in COLORS.items()) for side in (0, 1)
+    )
+    begin = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    head, inside = drawn.split(">", 1)
+    return (
+        f"{MADE}\n{head.replace('<svg', begin)}>\n"
+        f"<style>:root {{ color-scheme: light dark; {day} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {night} }} }}\n"
+        f"text {{ font-family: system-ui, sans-serif !important; }}</style>\n{inside}\n"
+    )
 
 
 def _draw_panel(axes, title: str, lines: Sequence[Line], of: dict[str, str]) -> None:
     """Draw values with their bars, one below the other."""
     for place, each in enumerate(lines):
-        color, marker = (of["true"], "o") if each.attends else (of["false"], "s")
+        color, marker = (of["s0"], "o") if each.attends else (of["s1"], "s")
         axes.plot((each.low, each.high), (place, place), color=color, lw=2, solid_capstyle="round")
         axes.plot(each.value, place, marker, color=color, ms=8, mec=of["card"], mew=0.7)
         if each.published is not None:
@@ -539,32 +539,13 @@ def _draw_legend(figure, of: dict[str, str]) -> None:
     from matplotlib.lines import Line2D
 
     marks = {
-        "attends to all nodes": {"marker": "o", "color": of["true"], "mec": of["card"]},
-        "does not": {"marker": "s", "color": of["false"], "mec": of["card"]},
+        "attends to all nodes": {"marker": "o", "color": of["s0"], "mec": of["card"]},
+        "does not": {"marker": "s", "color": of["s1"], "mec": of["card"]},
         "published": {"marker": "D", "mfc": "none", "mec": of["soft"], "mew": 1.5},
         "bar: ± a standard deviation over seeds; of ranks the 95 % interval": {"marker": ""},
     }
     handles = [Line2D([], [], ls="", ms=8, label=said, **how) for said, how in marks.items()]
     figure.legend(handles=handles, loc="upper left", ncols=4, frameon=False, labelcolor=of["soft"])
-
-
-def _in_colors_of_the_screen(drawn: str) -> str:
-    """Return a picture of matplotlib in fonts and colours of the reader's screen."""
-    for name, (light, _) in COLORS.items():
-        drawn = drawn.replace(light, f"var(--{name})")
-    drawn = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", drawn)
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r"\s*\n\s*", " ", drawn)
-    light, dark = (
-        " ".join(f"--{name}: {pair[side]};" for name, pair in COLORS.items()) for side in (0, 1)
-    )
-    style = (
-        f"<style>:root {{ color-scheme: light dark; {light} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}</style>\n"
-    )
-    begin = drawn.index("<svg")
-    inside = drawn.index(">", begin) + 1
-    return f"{MADE}\n{drawn[begin:inside]}\n{style}{drawn[inside:]}"
 
 
 def main() -> None:

@@ -171,7 +171,8 @@ import socket, sys
 def refuse(*arguments, **options): raise AssertionError("a connection was opened")
 socket.socket.connect = refuse
 import zoo
-heavy = [name for name in ("torch", "dgl", "ogb", "scipy", "pandas") if name in sys.modules]
+slow = ("torch", "dgl", "ogb", "scipy", "pandas", "matplotlib", "jinja2")
+heavy = [name for name in slow if name in sys.modules]
 assert not heavy, heavy
 zoo.list_models(); zoo.load_recipe("sgformer-digits-rba")
 heavy = [name for name in ("ogb", "wandb", "matplotlib", "torch_geometric") if name in sys.modules]

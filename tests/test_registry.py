@@ -188,19 +188,6 @@ def test_a_broken_plugin_is_logged_once_and_skipped(monkeypatch, caplog):
     registry._announced.cache_clear()
 
 
-def test_a_package_that_is_installed_meanwhile_appears(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    assert "later" not in list_models()
-    monkeypatch.setattr(registry, "MODELS", type(MODELS)("model", dict(MODELS)))
-    (tmp_path / "later_models.py").write_text(SOURCE.replace("mine", "later"))
-    info = tmp_path / "later_models-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[graph_transformer_zoo.models]\na = later_models\n")
-    registry.discover()
-    assert "later" in registry.MODELS
-
-
 PARTS = """
 from zoo import ATTENTIONS, DATASETS, ENCODINGS, PROPAGATIONS
 from zoo.datasets.generated import sbm

@@ -16,7 +16,9 @@ ROOT = Path(__file__).parent.parent
 LARGEST, WEIGHTS = 2_000_000, 8_000_000
 """Bytes that the wheel may take without the pretrained weights, and these in it."""
 
-SHIPPED = ("zoo/py.typed", "zoo/models/papers.bib", "zoo/pretrained/index.json")
+SHIPPED = ("zoo/py.typed", "zoo/models/papers.bib", "zoo/pretrained/index.json",
+           "zoo/reports/templates/page.html", "zoo/reports/templates/page.css",
+           "zoo/reports/templates/parts.html")  # fmt: skip
 RUNS = "runs"
 SHORT = ("train.epochs=3", "seeds=[0]", "--runs", RUNS)
 COMMANDS = (

@@ -5,12 +5,8 @@ import functools
 import importlib
 import inspect
 import logging
-import os
-import re
-import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -167,6 +163,12 @@ class Model(nn.Module):
             x: node features (N, in_dim).
         """
         hidden = self.features(graph, x)
+        if not isinstance(hidden, Tensor):
+            raise ZooError(
+                f"`features` of {type(self).__name__} returned a {type(hidden).__name__}, and "
+                "`head` reads one tensor (N, dim). Return that alone; a penalty goes into "
+                "`Output(logits, penalty)` of a `forward` of your own."
+            )
         return Output(self.head(hidden))
 
     def answer_in_units(self, mean: Tensor, deviation: Tensor) -> None:
@@ -271,7 +273,7 @@ def discover() -> None:
     """
     for home in _HOMES:
         importlib.import_module(home)
-    for plugin in _announced(tuple((each, _changed(each)) for each in sys.path)):
+    for plugin in _announced():
         if plugin.value in _seen_plugins:
             continue
         _seen_plugins.add(plugin.value)
@@ -291,21 +293,10 @@ def leave_out_plugins() -> None:
     _seen_plugins.update(each.value for each in entry_points(group=ENTRY_POINTS))
 
 
-@functools.lru_cache(maxsize=1)
-def _announced(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Return what packages announce, read anew where a folder of them has changed.
-
-    To read it takes as long as to check a recipe, and is asked for with every model and recipe.
-    """
+@functools.cache
+def _announced() -> tuple[EntryPoint, ...]:
+    """Return what packages announce, read once: it takes as long as to check a recipe."""
     return tuple(entry_points(group=ENTRY_POINTS))
-
-
-def _changed(folder: str) -> int:
-    """Return when something was last put into a folder or taken away, 0 where there is none."""
-    try:
-        return os.stat(folder or ".").st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _identity(model: type) -> tuple[str, str]:
@@ -540,13 +531,6 @@ def as_values(out: object, v: Tensor) -> Tensor:
 FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 """What torch raises where shapes and types do not fit together."""
 
-SHAPES = re.compile(
-    r"shapes? cannot be multiplied|must match the size|must match except|size mismatch|"
-    r"is invalid for input of size|normalized_shape|running_mean should contain|"
-    r"Given normalized|expected input|Expected size|not broadcastable|doesn't match|unflatten"
-)
-"""What torch's messages say about widths; others are left as they are."""
-
 
 def check_rows(model: nn.Module, graph: Any, x: Any) -> None:
     """Look whether there is a row of features for each node of a graph.
@@ -563,11 +547,11 @@ def explain(model: nn.Module, graph: Any, x: Any, error: Exception) -> None:
     """Raise in plain words what made a call fail, where it can be seen; else return.
 
     Raises:
-        ZooError: features that do not fit the model or the graph, or a width inside the model.
+        ZooError: features that do not fit the model or the graph, or no graph.
     """
     if isinstance(error, ZooError):
         return
-    said = _of_input(model, graph, x) or _of_frames(model, x, error)
+    said = _of_input(model, graph, x)
     if said is None and graph is None and "NoneType" in str(error):
         said = "it looks along the edges of a graph, and was given None for one."
     if said:
@@ -601,49 +585,3 @@ def _of_tokens(x: Tensor, places: int, words: int) -> str | None:
     if x.shape == (places,) and not x.is_floating_point() and ((x >= 0) & (x < words)).all():
         return None
     return f"x has to be {places} tokens from 0 to {words - 1}, int64, of the model's vocabulary."
-
-
-def _of_frames(model: nn.Module, x: Tensor, error: Exception) -> str | None:
-    """Return which part of the model failed at what, from the frames that the error passed."""
-    names = {id(module): path for path, module in model.named_modules()}
-    place = found = None
-    for frame in _frames(error.__traceback__):
-        values = frame.tb_frame.f_locals
-        inherited = frame.tb_frame.f_code.co_qualname == "Model.forward"
-        if inherited and not isinstance(values.get("hidden", x), Tensor):
-            return (
-                f"`features` returned a {type(values['hidden']).__name__}, and `head` reads one "
-                "tensor (N, dim). Return that alone; a penalty goes into `Output(logits, penalty)` "
-                "of a `forward` of your own."
-            )
-        owner = values.get("self")
-        if id(owner) not in names:
-            continue
-        if frame.tb_frame.f_code.co_filename == file_of(type(model)):
-            place = f"{file_of(type(model))}:{frame.tb_lineno}"
-        tensors = [each for key, each in values.items() if isinstance(each, Tensor)]
-        if owner is not model and tensors:
-            found = (names[id(owner)], owner, tuple(tensors[0].shape))
-    if "Expected more than 1 value per channel" in str(error):
-        return (
-            f"`{found[0] if found else 'a norm'}` takes the mean over all nodes that it is given, "
-            "and fails on one node; in training it also mixes the graphs of a batch. Write "
-            "`build_norm('batch', dim)` of zoo.nn, which passes one node through its "
-            "running means, or nn.LayerNorm, which looks at each node alone."
-        )
-    if not SHAPES.search(str(error)):
-        return None
-    where = f", at {place}" if place else ""
-    if found is None:
-        return f"two widths do not fit{where}: {error}"
-    path, owner, shape = found
-    return (
-        f"widths do not fit in `{path}`{where}: {owner} was given a tensor {shape}. Make what "
-        f"comes before it as wide as it reads, or the module as wide as what it is given ({error})."
-    )
-
-
-def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next

@@ -244,7 +244,6 @@ def test_commands_for_graphs_say_that_it_is_none(trained, command):
         (("estimate", folder / "recipe.yaml"), "estimated for one graph"),
         (("check", "transformer-seq2seq"), "what models of graphs promise"),
         (("data", "prepare", data, "mine"), "no graph"),
-        (("data", "partition", data, "parts"), "no graph"),
         (("train", folder / "recipe.yaml", "model=gcn"), "no model of the task translation"),
         (("train", folder / "recipe.yaml", "train.batching=full"), "write `train.batching=tokens`"),
         (("train", folder / "recipe.yaml", "train.evaluate=layerwise"), "layer by layer"),

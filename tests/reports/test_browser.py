@@ -32,8 +32,9 @@ CONTRAST = """(() => {
   const card = light(getComputedStyle(document.querySelector("figure")).backgroundColor);
   const least = (selector, key) => Math.min(...[...document.querySelectorAll(selector)].map(each =>
     ratio(light(getComputedStyle(each)[key]), card)));
-  return [least("figure svg text:not(.in):not(.over)", "fill"), least(".line", "stroke"),
-          least(".mark:not(.hollow)", "fill")];
+  return [least("figure svg text:not([style*=over])", "fill"),
+          least("figure svg path[style*='fill: none; stroke: var(--s']", "stroke"),
+          least("figure svg use[style^='fill: var(--s']", "fill")];
 })()"""
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import psutil
@@ -21,14 +22,12 @@ def rank(here, does):
     (here / f"{own}.pid").write_text(str(os.getpid()))
     until(lambda: len(list(here.glob("*.pid"))) == int(os.environ["WORLD_SIZE"]))
     Path(os.environ[process_group.RENDEZVOUS], process_group.RUN).write_text("runs/mine")
-    if does == "listen":
-        sys.exit(os.environ["GLOO_SOCKET_IFNAME"] != "lo")
-    if own == 1 and does in ("killed", "lost", "failed"):
-        sys.stderr.write("what went wrong\n")
-        if does == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        sys.exit(process_group.LOST if does == "lost" else 3)
-    time.sleep(60 if does == "sleep" else 0.3)
+    if own == 1 and does == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if own == 1 and does == "failed":
+        time.sleep(0.3)
+        raise RuntimeError(f"what went wrong on {os.environ['GLOO_SOCKET_IFNAME']}")
+    time.sleep(60 if does in ("sleep", "killed") else 0.0)
     sys.exit(0 if does == "sleep" else process_group.LOST)
 
 
@@ -37,16 +36,13 @@ def patience(monkeypatch):
     monkeypatch.setattr(launcher, "GRACE", 2.0)
 
 
-def test_processes_meet_on_the_loopback_interface(tmp_path):
-    assert launch(2, rank, tmp_path, "listen") == 0
-    assert "GLOO_SOCKET_IFNAME" not in os.environ and process_group.RENDEZVOUS not in os.environ
-
-
-def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch):
+def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launcher, "GRACE", 0.5)  # the other has to be ended
     told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine --processes 2`"
     with pytest.raises(ZooError, match=told):
         launch(2, rank, tmp_path, "killed")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -61,19 +57,33 @@ def test_no_checkpoint_is_promised_where_there_is_none(written, tmp_path):
     assert ("No checkpoint" in said) != written
 
 
-def test_one_that_fails_is_heard(tmp_path, capfd):
-    assert launch(2, rank, tmp_path, "failed") == 3
-    assert capfd.readouterr().err == "what went wrong\n"
+def test_one_that_fails_is_heard_and_all_meet_on_the_loopback_interface(tmp_path, capfd):
+    assert launch(2, rank, tmp_path, "failed") == 1
+    assert capfd.readouterr().err.endswith("\nRuntimeError: what went wrong on lo\n")
+    assert "GLOO_SOCKET_IFNAME" not in os.environ and process_group.RENDEZVOUS not in os.environ
+
+
+@pytest.mark.parametrize(("codes", "said"), [((2, 2), ""), ((process_group.LOST, 2), "why\n")])
+def test_what_all_say_is_said_once(codes, said, tmp_path, capfd):
+    launcher._printed(tmp_path, 1).write_text("why\n")
+    ended = types.SimpleNamespace(
+        processes=[types.SimpleNamespace(exitcode=each) for each in codes]
+    )
+    assert launcher._answer(ended, types.SimpleNamespace(error_index=1), tmp_path) == 2
+    assert capfd.readouterr().err == said
 
 
 def test_processes_that_have_lost_each_other_say_so(tmp_path):
-    with pytest.raises(ZooError, match="have lost each other.*--resume runs/mine"):
-        launch(2, rank, tmp_path, "lost")
+    (tmp_path / process_group.RUN).write_text("runs/mine")
+    ended = [types.SimpleNamespace(exitcode=each) for each in (process_group.LOST, -15)]
+    with pytest.raises(ZooError, match="have lost each other.*--resume runs/mine --processes 2"):
+        launcher._answer(types.SimpleNamespace(processes=ended), None, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow), signal.SIGKILL]
-)
+SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, *SLOW])
 def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     begun = begin(tmp_path)
     pids = started(begun, tmp_path)
@@ -83,7 +93,7 @@ def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     assert len(list(tmp_path.glob("zoo-*"))) == (number == signal.SIGKILL)
 
 
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("twice", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_ctrl_c_interrupts_each_once(twice, tmp_path):
     """A terminal sends Ctrl-C to all of them; `kill -INT` to the launcher alone."""
     begun = begin(tmp_path, preexec_fn=hear_ctrl_c, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Two machines, each a network namespace of this one: trained, killed, and attacked."""
+"""Two machines, each a network namespace of this one: trained on, and one of them killed."""
 
 import json
 import os
@@ -12,12 +12,17 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+PORT = 29533
 RECIPE = """
 dataset: {name: sbm, nodes: 3000, classes: 3, dim: 8}
 model: {name: sgformer, graph_dropout: 0.5, attention: rba}
 train: {epochs: EPOCHS, batching: {name: random-nodes, size: 700}}
 seeds: [3]
 """
+SHARDED = (
+    "train.batching={name: neighbours, fanouts: [5, 3], size: 300, features: sharded}",
+    "train.evaluate=batches",
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +54,66 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def begin(nodes, rank, place, *words):
-    """Start what a user of several machines starts on each of them."""
-    (place / "hosts").write_text("".join(f"{address}\n" for _, address, _ in nodes))
-    (place / "secret").write_text("s" * 64)
-    (place / "secret").chmod(0o600)
-    meeting = ["--hosts", "hosts", "--secret", "secret"]
-    return subprocess.Popen(
-        ["ip", "netns", "exec", nodes[rank][0], sys.executable, "-W", "ignore", "-m", "zoo",
-         "train", *words, *meeting],
-        cwd=place,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+def begin(nodes, place, *words, launcher):
+    """Start on both machines what a user starts; what each says is in `said-0` and `said-1`."""
+    begun = []
+    for rank, (name, _, device) in enumerate(nodes):
+        own = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": device}
+        before, more = launcher(rank, nodes[0][1])
+        with open(place / f"said-{rank}", "w") as said:
+            begun.append(subprocess.Popen(
+                ["ip", "netns", "exec", name, sys.executable, "-W", "ignore", *before,
+                 "-m", "zoo", "train", *words],
+                cwd=place, env={**os.environ, **own, **more}, stdout=said, stderr=said,
+            ))  # fmt: skip
+    return begun
+
+
+def by_torchrun(rank, first):
+    """`torchrun` of one machine."""
+    words = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+    return [*words, "--node-rank", str(rank), "--master-addr", first, "--master-port",
+            str(PORT)], {}  # fmt: skip
+
+
+def by_variables(rank, first):
+    """What `srun` starts, with the variables that torch asks for."""
+    own = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": first, "MASTER_PORT": PORT}
+    return [], {name: str(each) for name, each in own.items()}
+
+
+def kill(name):
+    """End all that runs on a machine."""
+    found = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True)
+    for process in map(int, found.stdout.split()):
+        os.kill(process, signal.SIGKILL)
+
+
+def listening(nodes):
+    """Each machine with the addresses on which something listens there."""
+    found = set()
+    for name, own, _ in nodes:
+        call = ["ip", "netns", "exec", name, "ss", "-Htln"]
+        said = subprocess.run(call, capture_output=True, text=True).stdout
+        found |= {(own, line.split()[3].rpartition(":")[0]) for line in said.splitlines()}
+    return found
+
+
+def until_checkpoint(place, runs, begun):
+    limit = time.monotonic() + 120
+    while not list(place.glob(f"{runs}/*/checkpoint-3.pt")):
+        assert begun[0].poll() is None and time.monotonic() < limit
+        time.sleep(0.2)
+
+
+def ends(begun):
+    return [each.wait(timeout=300) for each in begun]
+
+
+def alone(place, *words):
+    """Train on this machine."""
+    call = [sys.executable, "-m", "zoo", "train", "two.yaml", *words]
+    subprocess.run(call, cwd=place, check=True, capture_output=True)
 
 
 def numbers(runs):
@@ -72,37 +123,60 @@ def numbers(runs):
     return [{key: value for key, value in each.items() if key not in times} for each in lines]
 
 
-def test_two_nodes_do_what_two_processes_do(nodes, tmp_path):
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The numbers of two processes of one machine that nothing has ended."""
+    found = tmp_path_factory.mktemp("unbroken")
+    (found / "two.yaml").write_text(RECIPE.replace("EPOCHS", "400"))
+    alone(found, "--processes", "2", "--runs", "whole")
+    return numbers(found / "whole")
+
+
+@pytest.fixture
+def place(tmp_path):
     (tmp_path / "two.yaml").write_text(RECIPE.replace("EPOCHS", "40"))
-    both = [begin(nodes, rank, tmp_path, "two.yaml", "--runs", "nodes") for rank in range(2)]
+    (tmp_path / "long.yaml").write_text(RECIPE.replace("EPOCHS", "400"))
+    return tmp_path
+
+
+def test_two_machines_do_what_two_processes_do(nodes, place):
+    both = begin(nodes, place, "two.yaml", "--runs", "nodes", launcher=by_torchrun)
     heard = set()
     while any(each.poll() is None for each in both):
-        for name, own, _ in nodes:
-            said = subprocess.run(["ip", "netns", "exec", name, "ss", "-Htln"], capture_output=True,
-                                  text=True).stdout  # fmt: skip
-            heard |= {(own, line.split()[3].rpartition(":")[0]) for line in said.splitlines()}
+        heard |= listening(nodes)
         time.sleep(0.2)
-    assert heard == {(own, own) for _, own, _ in nodes}, heard
-    assert [each.wait(timeout=300) for each in both] == [0, 0]
-    call = [sys.executable, "-m", "zoo", "train", "two.yaml", "--processes", "2", "--runs", "one"]
-    subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)
-    found = numbers(tmp_path / "nodes")
-    assert len(found) == 40 and found == numbers(tmp_path / "one")
+    assert ends(both) == [0, 0], (place / "said-0").read_text()
+    first = nodes[0][1]
+    assert heard == {(own, own) for _, own, _ in nodes} | {(first, "*")}, heard
+    alone(place, "--processes", "2", "--runs", "processes")
+    found = numbers(place / "nodes")
+    assert len(found) == 40 and found == numbers(place / "processes")
+    alone(place, "train.batching.per_step=2", "--runs", "one")
+    for one, other in zip(found, numbers(place / "one"), strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
 
 
-def test_a_node_that_dies_ends_the_other_and_the_run_goes_on(nodes, tmp_path):
-    (tmp_path / "two.yaml").write_text(RECIPE.replace("EPOCHS", "300"))
-    both = [begin(nodes, rank, tmp_path, "two.yaml", "--runs", "killed") for rank in range(2)]
-    limit = time.monotonic() + 120
-    while not list(tmp_path.glob("killed/*/checkpoint-3.pt")):
-        assert both[0].poll() is None and time.monotonic() < limit
-        time.sleep(0.2)
-    found = subprocess.run(["ip", "netns", "pids", nodes[1][0]], capture_output=True, text=True)
-    for process in map(int, found.stdout.split()):
-        os.kill(process, signal.SIGKILL)
-    assert both[0].wait(timeout=30) != 0
-    both[1].wait()
-    [folder] = (tmp_path / "killed").iterdir()
-    again = [begin(nodes, rank, tmp_path, "--resume", str(folder)) for rank in range(2)]
-    assert [each.wait(timeout=300) for each in again] == [0, 0]
-    assert (folder / "summary.json").exists() and len(numbers(tmp_path / "killed")) == 300
+@pytest.mark.parametrize(("launcher", "dies"), [(by_torchrun, 1), (by_variables, 0)])
+def test_a_machine_that_dies_ends_the_other_and_the_run_goes_on(
+    launcher, dies, nodes, place, unbroken
+):
+    both = begin(nodes, place, "long.yaml", "--runs", "killed", launcher=launcher)
+    until_checkpoint(place, "killed", both)
+    kill(nodes[dies][0])
+    assert both[1 - dies].wait(timeout=60) not in (0, None)
+    both[dies].wait()
+    said = (place / f"said-{1 - dies}").read_text()
+    assert said.count("zoo: another process has ended") == 1, said
+    assert launcher is by_torchrun or "Traceback" not in said, said
+    [folder] = (place / "killed").iterdir()
+    again = begin(nodes, place, "--resume", str(folder), launcher=launcher)
+    assert ends(again) == [0, 0], (place / "said-0").read_text()
+    assert (folder / "summary.json").exists()
+    assert numbers(place / "killed") == unbroken
+
+
+def test_machines_that_share_the_features(nodes, place):
+    both = begin(nodes, place, "two.yaml", *SHARDED, "--runs", "nodes", launcher=by_variables)
+    assert ends(both) == [0, 0], (place / "said-0").read_text()
+    alone(place, *SHARDED, "--processes", "2", "--runs", "processes")
+    assert numbers(place / "nodes") == numbers(place / "processes")

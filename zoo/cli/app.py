@@ -152,6 +152,8 @@ def train(
     from zoo.system import process_group as running
     from zoo.system.launcher import launch
 
+    # One that is not the first, or whose launcher has spoken.
+    launched = os.environ.get("RANK", "0") != "0" or running.rendezvous() is not None
     changes = [each for each in (recipe, *(overrides or [])) if each and "=" in each]
     if resume is not None and changes:
         raise ZooError(other_settings(resume, changes))
@@ -162,15 +164,14 @@ def train(
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
-        for said in () if quiet else of_other_data(recipe, overrides or []):
+        for said in () if quiet or launched else of_other_data(recipe, overrides or []):
             console.remark(said)
     else:
         running.start()
         plan = unfinished(resume, max(processes, running.count()))[1]
-    first = not (runs.exists() or "WORLD_SIZE" in os.environ)  # and none that another launched
-    if first and not quiet and allocator.advice():
+    if not (quiet or launched or runs.exists()) and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
-    if processes > 1 and "WORLD_SIZE" not in os.environ:
+    if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
         check_processes(plan, processes)
         sys.exit(launch(processes, main))
     how = {"quiet": quiet, "track": track or ()}

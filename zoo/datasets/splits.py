@@ -6,6 +6,7 @@ words, such as `ratio-60-20-20`; `SPLITS` has all of them. The seed of the run d
 changed.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -34,6 +35,7 @@ from zoo.config.options import (
     resolved,
 )
 from zoo.config.recipe import word
+from zoo.config.scores import MSE
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.text_lines import sentences_of
 from zoo.datasets.known_nodes import DAMAGE, NODES, UNLABELLED, read_known
@@ -41,12 +43,7 @@ from zoo.errors import Problem, ZooError, brief, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import (
     ACCURACY,
-    BINARY,
-    CLASSIFICATION,
-    GRAPHS,
-    MULTILABEL,
-    REGRESSION,
-    SEQUENCES,
+    BLEU,
     empty_parts,
 )
 from zoo.tasks.task import Task
@@ -701,14 +698,20 @@ def constant_answer(task: Task, data: Any, split: Split, scores: Mapping[str, fl
         task: what was trained; of others than classes None is returned.
         data: the data set.
         split: of its rows.
-        scores: accuracy by part.
+        scores: what its metric says of each part.
     """
-    if task.metric_name != ACCURACY or data.y.ndim > 1:
+    if task.kind not in ("classes", "binary"):
         return None
-    parts = [(y[y >= 0], scores[part]) for part in PARTS for y in [data.y[getattr(split, part)]]]
     for each in range(data.classes):
-        if all(abs((y == each).double().mean() - score) < 1e-9 for y, score in parts):
-            return str((data.labels or range(data.classes))[each])
+        sure = 20 * torch.eye(data.classes)[each]
+
+        def score(part: str, sure: Tensor = sure) -> float:
+            y = data.y[getattr(split, part)]
+            return task.metric(sure.expand(len(y), -1), y)
+
+        with contextlib.suppress(ZooError):  # of a part of one class
+            if all(abs(score(part) - scores[part]) < 1e-9 for part in PARTS):
+                return str((data.labels or range(data.classes))[each])
     return None
 
 
@@ -724,7 +727,7 @@ def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: s
     Raises:
         ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
     """
-    if task.name not in (BINARY, MULTILABEL, REGRESSION):  # others need a label, no more
+    if task.metric_name in (ACCURACY, BLEU, MSE):  # which need a label, no more
         return
     for part, y in parts.items():
         try:
@@ -750,7 +753,7 @@ def warn_of_small_classes(data: Any, spec: Spec) -> None:
 
 def _unseen(task: Task, data: Any, split: Split) -> list[int]:
     """Return the classes, or of many targets those, that are labelled outside of training only."""
-    if task.name not in (CLASSIFICATION, MULTILABEL, GRAPHS, SEQUENCES):
+    if task.kind not in ("classes", "targets"):
         return []
     of_train, of_others = (
         y.isfinite().any(dim=0).nonzero().flatten() if y.ndim == 2 else y[y >= 0].unique()

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.config.options import pick
 from zoo.config.recipe import divide
 from zoo.config.scores import gain
 from zoo.datasets import Dataset
@@ -15,12 +14,12 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
 from zoo.inference.evaluate import asked
-from zoo.inference.predict import Answers, answers, embed, labelled, loss_of, names_of
+from zoo.inference.predict import Answers, answers, embed, labelled, names_of, task_of
 from zoo.inference.training_data import class_names, of_training
 from zoo.registry import Model
 from zoo.reports.history import History
-from zoo.tasks.labels import FORECASTING, MULTILABEL, REGRESSION, TRANSLATION
-from zoo.tasks.task import TASKS
+from zoo.tasks.labels import FORECASTING, TRANSLATION
+from zoo.tasks.task import Task
 from zoo.weights.create import restore
 from zoo.weights.folder import read_folder
 
@@ -33,26 +32,24 @@ class Answered(NamedTuple):
 
     Attributes:
         seed: which.
-        task: its word.
+        task: what they are for, with the loss and the metric of the weights.
         names: of the classes, or targets.
         unit: what has a row, in words.
         logits: (n, C) fp32.
         y: what is true, (n,) or (n, T), in the numbers of the model.
         score: by the metric of the task; None where it does not exist.
-        loss: of the training, which says how logits become probabilities.
         degree: neighbours of each row that is a node, (n,) int64, itself aside; or None.
         homophily: share of its neighbours of a known class that have its own class, (n,), NaN
             without such neighbours; or None.
     """
 
     seed: int
-    task: str
+    task: Task
     names: list[str]
     unit: str
     logits: torch.Tensor
     y: torch.Tensor
     score: float | None
-    loss: str = "task"
     degree: np.ndarray | None = None
     homophily: np.ndarray | None = None
 
@@ -158,13 +155,12 @@ def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> A
     degree, homophily = _neighbourhood(found, known)
     return Answered(
         seed=seed,
-        task=found.task.name,
-        names=_names(found.task.name, logits, class_names(model.about, data)),
+        task=found.task,
+        names=names_of(found.task.name, logits, class_names(model.about, data)),
         unit=data.unit,
         logits=logits,
         y=y,
-        score=score_of(found.task.name, logits, y),
-        loss=loss_of(model.about),
+        score=score_of(found.task, logits, y),
         degree=degree,
         homophily=homophily,
     )
@@ -172,24 +168,16 @@ def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> A
 
 def _of_series(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
     data, _, chosen, found = forecast.answered(model, data, "test", split, device=how["device"])
-    y = data.y[chosen]
-    score = score_of(FORECASTING, found, y)
-    return Answered(seed, FORECASTING, [], data.unit, found, y, score)
+    task, y = task_of(model.about, FORECASTING), data.y[chosen]
+    return Answered(seed, task, [], data.unit, found, y, score_of(task, found, y))
 
 
-def score_of(task: str, logits: torch.Tensor, y: torch.Tensor) -> float | None:
+def score_of(task: Task, logits: torch.Tensor, y: torch.Tensor) -> float | None:
     """Return the metric of a task, None where it does not exist."""
     try:
-        return pick(TASKS, task).metric(logits, y)
+        return task.metric(logits, y)
     except ZooError:
         return None
-
-
-def _names(task: str, logits: torch.Tensor, labels) -> list[str]:
-    if task == REGRESSION:
-        count = logits.shape[1]
-        return list(labels) if labels and len(labels) == count else list(map(str, range(count)))
-    return names_of(task, logits, labels)
 
 
 def _neighbourhood(
@@ -203,14 +191,14 @@ def _neighbourhood(
     degree = degrees(data.graph)[rows].long() - 1  # itself
     if not degree.any():
         return None, None
-    if data.task in (MULTILABEL, REGRESSION):
+    if found.task.kind not in ("classes", "binary"):
         return degree.numpy(), None
-    tails, tips = data.graph.edges()
-    known = (tails != tips) & (data.y[tails] >= 0) & (data.y[tips] >= 0)
-    tails, tips = tails[known].long(), tips[known].long()
-    same = (data.y[tails] == data.y[tips]).double()
-    count = torch.bincount(tips, minlength=len(data.y))
-    share = torch.bincount(tips, same, minlength=len(data.y)) / count  # NaN without neighbours
+    src, dst = data.graph.edges()
+    known = (src != dst) & (data.y[src] >= 0) & (data.y[dst] >= 0)
+    src, dst = src[known].long(), dst[known].long()
+    same = (data.y[src] == data.y[dst]).double()
+    count = torch.bincount(dst, minlength=len(data.y))
+    share = torch.bincount(dst, same, minlength=len(data.y)) / count  # NaN without neighbours
     return degree.numpy(), share[rows].numpy()
 
 

@@ -1,15 +1,16 @@
 """The numbers that figures are drawn of, from the answers of all seeds of a run."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 
-from zoo.inference.predict import OF_CLASSES, per_class, probabilities
+from zoo.inference.predict import per_class
 from zoo.reports.answers import Answered, score_of
-from zoo.tasks.labels import ACCURACY, MULTILABEL, REGRESSION
-from zoo.tasks.task import TASKS
+from zoo.tasks.labels import ACCURACY, REGRESSION
+from zoo.tasks.task import Task
 
 BINS = 10
 """Bins of a reliability diagram, of equal width."""
@@ -48,36 +49,27 @@ class Reliability(NamedTuple):
     """How often answers are right, bin by bin of the probability that they are said to have.
 
     Attributes:
-        confidence: mean probability in each bin, (10,), NaN in an empty one.
-        right: share that is right, (10,).
-        count: how many, (10,).
+        bins: `count` of answers, mean `confidence`, and share that is `right`, 10 rows.
         errors: the expected calibration error of each seed.
     """
 
-    confidence: np.ndarray
-    right: np.ndarray
-    count: np.ndarray
+    bins: pd.DataFrame
     errors: list[float]
 
 
-def mean_classes(seeds: Sequence[Answered]) -> list[dict[str, Any]] | None:
+def mean_classes(seeds: Sequence[Answered]) -> pd.DataFrame | None:
     """Return `per_class` with means over the seeds that have a score; counts are of all seeds.
 
     Each row also says how many scores there are not, as `without`.
     """
-    tables = [per_class(each.task, each.logits, each.y, each.names) for each in seeds]
+    tables = [per_class(each.task.name, each.logits, each.y, each.names) for each in seeds]
     if not tables or tables[0] is None:
         return None
-    return [_mean_row(rows) for rows in zip(*tables, strict=True)]
-
-
-def _mean_row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    found = {"class": rows[0]["class"], "count": sum(each["count"] for each in rows), "without": 0}
-    for key in ("precision", "recall", "f1"):
-        known = [each[key] for each in rows if each[key] is not None]
-        found[key] = float(np.mean(known)) if known else None
-        found["without"] += len(rows) - len(known)
-    return found
+    kinds = dict.fromkeys(("precision", "recall", "f1"), float)
+    frames = pd.concat([pd.DataFrame(table).astype(kinds) for table in tables])
+    frames["without"] = frames.isna().sum(axis=1)
+    ways = {"class": "first", **dict.fromkeys(kinds, "mean"), "count": "sum", "without": "sum"}
+    return frames.groupby(level=0).agg(ways)
 
 
 def confusion(seeds: Sequence[Answered], most: int = 20) -> tuple[list[str], np.ndarray] | None:
@@ -85,20 +77,19 @@ def confusion(seeds: Sequence[Answered], most: int = 20) -> tuple[list[str], np.
 
     Of more classes the most frequent stay, and the last row and column are all others.
     """
-    if not seeds or seeds[0].task not in OF_CLASSES:
+    if not seeds or seeds[0].task.kind not in ("classes", "binary"):
         return None
+    from sklearn.metrics import confusion_matrix
+
     names, size = seeds[0].names, len(seeds[0].names)
-    counts = np.zeros((size, size), dtype=np.int64)
-    for each in seeds:
-        answers = probabilities(each.task, each.logits).argmax(axis=1)
-        np.add.at(counts, (each.y.numpy(), answers), 1)
+    truth = np.concatenate([each.y.numpy() for each in seeds])
+    said = [each.task.probabilities(each.logits).argmax(dim=1).numpy() for each in seeds]
+    counts = confusion_matrix(truth, np.concatenate(said), labels=range(size))
     if size <= most:
         return names, counts
     kept = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[: most - 1])
-    group = np.full(size, most - 1)
-    group[kept] = np.arange(most - 1)
-    folded = np.zeros((most, most), dtype=np.int64)
-    np.add.at(folded, (group[:, None], group[None, :]), counts)
+    group = pd.Series(range(most - 1), index=kept).reindex(range(size), fill_value=most - 1)
+    folded = pd.DataFrame(counts).groupby(group).sum().T.groupby(group).sum().T.to_numpy()
     return [*(names[each] for each in kept), f"{size - most + 1} others"], folded
 
 
@@ -109,32 +100,27 @@ def reliability(seeds: Sequence[Answered]) -> Reliability | None:
     The expected calibration error is the mean distance of the two over bins, by their counts
     (Guo et al., arXiv 1706.04599, equation 3).
     """
-    if not seeds or seeds[0].task not in (*OF_CLASSES, MULTILABEL):
+    if not seeds or seeds[0].task.kind not in ("classes", "binary", "targets"):
         return None
-    sums = np.zeros((3, BINS))
-    errors = []
-    for each in seeds:
-        own = _binned(*_said(each))
-        errors.append(float(np.abs(own[0] - own[1]).sum() / own[2].sum()))
-        sums += own
-    with np.errstate(invalid="ignore"):
-        return Reliability(sums[0] / sums[2], sums[1] / sums[2], sums[2].astype(int), errors)
+    said = pd.concat([_said(each) for each in seeds], keys=range(len(seeds)), names=["seed"])
+    edges = np.arange(BINS + 1) / BINS
+    bins = pd.cut(said["confidence"], edges, labels=False, include_lowest=True).rename("bin")
+    apart = (said["confidence"] - said["right"]).groupby(["seed", bins]).sum().abs()
+    errors = apart.groupby("seed").sum() / said.groupby("seed").size()
+    of_bins = said.groupby(bins).agg(count=("right", "size"), confidence=("confidence", "mean"),
+                                     right=("right", "mean")).reindex(range(BINS))  # fmt: skip
+    return Reliability(of_bins.fillna({"count": 0}).astype({"count": int}), errors.tolist())
 
 
-def _said(each: Answered) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities and whether what they are of is so, (n,) and (n,) bool."""
-    values, y = probabilities(each.task, each.logits, each.loss), each.y.numpy()
-    if each.task == MULTILABEL:
+def _said(each: Answered) -> pd.DataFrame:
+    """Return probabilities, and whether what they are of is so."""
+    values, y = each.task.probabilities(each.logits).double().numpy(), each.y.numpy()
+    if each.task.kind == "targets":
         known = ~np.isnan(y)
-        return values[known], y[known] == 1
-    return values.max(axis=1), values.argmax(axis=1) == y
-
-
-def _binned(probability: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return sums of probability and of right answers, and counts, in each bin, (3, 10)."""
-    place = np.clip(np.ceil(probability.astype(float) * BINS).astype(int) - 1, 0, BINS - 1)
-    return np.stack([np.bincount(place, weights=each, minlength=BINS)
-                     for each in (probability, right, np.ones(len(place)))])  # fmt: skip
+        confidence, right = values[known], y[known] == 1
+    else:
+        confidence, right = values.max(axis=1), values.argmax(axis=1) == y
+    return pd.DataFrame({"confidence": confidence.clip(0, 1), "right": right.astype(float)})
 
 
 def degree_edges(seeds: Sequence[Answered]) -> np.ndarray | None:
@@ -167,9 +153,9 @@ def by_homophily(seeds: Sequence[Answered]) -> list[Bin]:
     return _by(places, SHARES, seeds)
 
 
-def measure_of(task: str) -> str:
+def measure_of(task: Task) -> str:
     """Return what the score of some nodes is called: the metric of their task, or its like."""
-    return ERROR if task == REGRESSION else TASKS[task]().metric_name
+    return ERROR if task.name == REGRESSION else task.metric_name
 
 
 def _by(places: list[np.ndarray], names: Sequence[str], seeds: Sequence[Answered]) -> list[Bin]:
@@ -203,10 +189,9 @@ def _bin(name: str, parts: list[Answered]) -> Bin:
 def _score(each: Answered) -> float | None:
     if len(each.y) == 0:
         return None
-    if each.task == REGRESSION:
+    if each.task.name == REGRESSION:
         y = each.y.double().reshape(len(each.y), -1)
-        error = (each.logits.double() - y).abs().nanmean().item()
-        return error
+        return (each.logits.double() - y).abs().nanmean().item()
     return score_of(each.task, each.logits, each.y)
 
 
@@ -219,7 +204,7 @@ def pairs_of(seeds: Sequence[Answered], target: int = 0) -> tuple[np.ndarray, np
 
 
 def by_step(seeds: Sequence[Answered], horizon: int) -> list[Bin]:
-    """Return the mean squared error of forecasts by how many times ahead they are."""
+    """Return the score of forecasts by how many times ahead they are."""
     found = []
     for step in range(horizon):
         parts = [each._replace(logits=each.logits[:, step::horizon], y=each.y[:, step::horizon])

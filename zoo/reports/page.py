@@ -1,145 +1,88 @@
-"""The page of a report: HTML that fetches nothing, runs nothing, and escapes all that it is told.
+"""A page of a report: HTML that fetches nothing, runs nothing, and escapes all that it is told."""
 
-Everything here takes plain text and gives markup; what is markup already is called so.
-"""
-
-import base64
-import hashlib
-import html
-from collections.abc import Sequence
+import numbers
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from zoo.reports.figures import Figure, Key, style
-from zoo.reports.svg import COLORS, WIDTH, element, mark, plain
+from zoo.errors import printable
 
 GENERATOR = '<meta name="generator" content="zoo report">'
 """What a page of ours has near its beginning; other files are never replaced."""
 
 
-def paragraph(text: object, kind: str | None = None) -> str:
-    """Return a paragraph of plain text, of a class of the style sheet."""
-    return element("p", plain(text), class_=kind)
+COLORS = {
+    "ground": ("#ffffff", "#14171b"),
+    "card": ("#f6f7f9", "#1d2127"),
+    "ink": ("#1b1f24", "#e8ebef"),
+    "soft": ("#545d68", "#aab3bd"),
+    "line": ("#d5dae1", "#3a424c"),
+    "accent": ("#0b5cad", "#6cb2f2"),
+    "over": ("#fffffe", "#0d1117"),
+    "other": ("#9aa3ad", "#6d7782"),
+    "s0": ("#0b66b5", "#6cb2f2"),
+    "s1": ("#c24a00", "#ff9a52"),
+    "s2": ("#00795a", "#43c79d"),
+    "s3": ("#a33f86", "#e793cb"),
+    "s4": ("#7a6000", "#dcc04a"),
+    "s5": ("#5b4bc4", "#aba0ff"),
+    "s6": ("#b3263a", "#ff8590"),
+    "s7": ("#41505e", "#c3ccd6"),
+}
+"""By day and by night; no two are the same by day, which tells those of a drawing apart."""
+
+Part = tuple[str, Any]
+"""A part of a page: the name of its macro in `parts.html`, and what that takes."""
 
 
-def command(text: str) -> str:
-    """Return a line to type."""
-    return element("pre", element("code", plain(text)), tabindex="0")
+class Table(NamedTuple):
+    """A table.
 
-
-def folded(title: str, markup: str) -> str:
-    """Return what is seen once its title is clicked, or chosen by the keyboard."""
-    return element("details", element("summary", plain(title)), markup)
-
-
-def facts(found: Sequence[tuple[str, str]]) -> str:
-    """Return names and values as a list of tiles."""
-    tiles = (element("div", element("dt", plain(name)), element("dd", plain(value)))
-             for name, value in found)  # fmt: skip
-    return element("dl", *tiles, class_="facts")
-
-
-def table(
-    caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1
-) -> str:
-    """Return a table in a box of its own, in which it scrolls where the screen is narrow.
-
-    Args:
+    Attributes:
         caption: what it shows.
         columns: heads.
         rows: cells; the first of each says what the row is of.
         words: how many columns from the left are words, and not numbers.
     """
-    heads = (element("th", plain(each), scope="col", class_=None if place < words else "number")
-             for place, each in enumerate(columns))  # fmt: skip
-    body = (element("tr", *_cells(row, words)) for row in rows)
-    found = element("table", element("caption", plain(caption)),
-                    element("thead", element("tr", *heads)), element("tbody", *body))  # fmt: skip
-    return element("div", found, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    words: int = 1
 
 
-def _cells(row: Sequence[str], words: int) -> list[str]:
-    first, *others = row
-    return [element("th", plain(first), scope="row"),
-            *(element("td", plain(each), class_=None if place < words else "number")
-              for place, each in enumerate(others, start=1))]  # fmt: skip
+def number(value: Any) -> Any:
+    """Return what a page shows of a number, or of None; anything else as it is."""
+    if value is None or value != value:  # NaN
+        return "–"
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        return f"{value:.4g}".replace("-", "−")
+    return f"{value:,}" if isinstance(value, numbers.Integral) else value
 
 
-def figure(found: Figure, name: str) -> str:
-    """Return a figure with its legend, its caption, and its numbers in a table behind it.
-
-    Args:
-        found: the figure.
-        name: of its elements, which no other figure of the page has.
-    """
-    drawing = element(
-        "svg",
-        element("title", plain(found.title), id=f"{name}-title"),
-        element("desc", plain(found.said), id=f"{name}-said"),
-        found.drawing,
-        viewBox=f"0 0 {WIDTH} {found.height:.0f}",
-        role="img",
-        aria_labelledby=f"{name}-title",
-        aria_describedby=f"{name}-said",
-    )
-    title = element("h3", plain(found.title))
-    keys = element("ul", *map(_key, found.keys), class_="keys") if found.keys else ""
-    caption = element("figcaption", plain(found.note)) if found.note else ""
-    numbers = folded("Numbers", table(found.title, found.columns, found.rows))
-    return element("figure", title, drawing, keys, caption, numbers, id=name)
-
-
-def _key(key: Key) -> str:
-    color = "any" if key.number is None else f"c{key.number % COLORS}"
-    if key.mark is not None:
-        shape = element("path", d=mark(key.mark, 13, 6, 4.5), class_=f"mark {color}")
-    else:
-        shape = element("path", d="M1 6L25 6", **style(key.number or 0))
-    swatch = element("svg", shape, viewBox="0 0 26 12", aria_hidden="true", class_="swatch")
-    return element("li", swatch, plain(key.text))
-
-
-def section(name: str, title: str, *markup: str) -> str:
-    """Return a section of the page."""
-    head = element("h2", plain(title), id=f"{name}-head")
-    return element("section", head, *markup, id=name, aria_labelledby=f"{name}-head")
-
-
-def figures(found: Sequence[Figure], name: str, first: str = "") -> str:
-    """Return figures beside each other where there is room; before them markup, such as a table."""
-    if not found and not first:
-        return ""
-    drawn = (figure(each, f"{name}-{place}") for place, each in enumerate(found, start=1))
-    return element("div", first, *drawn, class_="figures")
-
-
-def page(title: str, said: str, sections: Sequence[tuple[str, str, str]]) -> str:
-    """Return the whole page.
+def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
+    """Return a page, on which all that it is told stays text.
 
     Args:
         title: its one heading.
         said: a line below it.
-        sections: name, title and content, which is markup, of each; those without content are
-            left out.
+        sections: title and parts of each; what is empty is left out.
     """
-    style_sheet = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
-    rules = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else number(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
-    kept = [each for each in sections if each[2]]
-    links = (element("li", element("a", plain(head), href=f"#{name}")) for name, head, _ in kept)
-    contents = element("nav", element("ul", *links), aria_label="Contents")
-    heading = element("header", element("h1", plain(title)), paragraph(said), contents)
-    main = element("main", *(section(*each) for each in kept), id="main", tabindex="-1")
-    return "\n".join([
-        "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">', GENERATOR,
-        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(rules)}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        '<meta name="referrer" content="no-referrer">',
-        '<link rel="icon" href="data:,">', element("title", plain(title)),
-        f"<style>{style_sheet}</style>", "</head>", "<body>",
-        element("a", "Skip to the results", href="#main", class_="skip"), heading, main,
-        "</body>", "</html>", "",
-    ])  # fmt: skip
+    kept = {head: [part for part in parts if part[1]] for head, parts in sections.items()}
+    return templates.get_template("page.html").render(
+        title=title,
+        said=said,
+        sections={head: parts for head, parts in kept.items() if parts},
+        colors=COLORS,
+        generator=GENERATOR,
+    )

@@ -3,20 +3,22 @@
 import functools
 import json
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from zoo.config.recipe import word
 from zoo.config.scores import figure, spread
+from zoo.config.yaml_lines import recipe_text
 from zoo.datasets.load import load_data
 from zoo.errors import ZooError
 from zoo.experiments.run_folder import verdict
 from zoo.reports import sections
 from zoo.reports.answers import Found, answers_of
-from zoo.reports.figures import seed_curves
+from zoo.reports.figures import curves
 from zoo.reports.history import History, read_history
-from zoo.reports.page import GENERATOR, facts, figures, page, paragraph, table
+from zoo.reports.page import GENERATOR, Part, Table, page
 from zoo.reports.several_runs import comparison_page
 from zoo.system.environment import choose_device
 from zoo.system.files import check_place, user_path, write_whole
@@ -24,10 +26,10 @@ from zoo.system.files import check_place, user_path, write_whole
 NAME = "report.html"
 
 _STATES = {
-    "finished": "",
-    "in training": "It is still in training: this is as far as it is.",
-    "interrupted": "It was interrupted: this is as far as it came.",
-    "ended early": "It has ended before its end: this is as far as it came.",
+    "finished": [],
+    "in training": ["It is still in training: this is as far as it is."],
+    "interrupted": ["It was interrupted: this is as far as it came."],
+    "ended early": ["It has ended before its end: this is as far as it came."],
 }
 
 
@@ -100,87 +102,94 @@ def _remembered() -> Callable[[Any], Any]:
 def run_page(run: History, found: Found) -> str:
     """Return the page of a run, with what its weights answer."""
     metric = run.metric or "score"
-    model, seeds = word(run.recipe["model"]), {each.seed: each for each in found.seeds}
-    said = (
-        f"{model} on {run.data}, {metric}, {len(run.results)} of {len(run.recipe['seeds'])} seeds"
+    of = f"{len(run.results)} of {len(run.recipe['seeds'])} seeds"
+    training = curves({f"seed {each.seed}": [each] for each in run.curves}, metric)
+    more = {
+        "Calibration": sections.calibration({run.name: found.seeds}),
+        "Embeddings": sections.embeddings(found),
+    }
+    return page(
+        run.name,
+        f"{word(run.recipe['model'])} on {run.data}, {metric}, {of}",
+        {
+            "Scores": [("remarks", _STATES[run.state]), *_scores(run, found, metric)],
+            "Training": [
+                ("remarks", run.remarks),
+                ("figures", training),
+                ("text", "" if training else "No epoch has been written down."),
+            ],
+            "Classes": sections.classes(found),
+            "Predictions": [("figures", sections.numbers(found))],
+            "Where in the graph": sections.neighbourhoods({run.name: found.seeds}),
+            " and ".join(head for head, each in more.items() if each).capitalize(): [
+                ("figures", [one for each in more.values() for one in each])
+            ],
+            "Left out": [("remarks", found.left_out)],
+            "Repeat it": _repeat(run),
+        },
     )
-    neighbours = sections.neighbourhoods({run.name: found.seeds})
-    unlike = [
-        f"Seed {each['seed']}: the weights score {figure(seeds[each['seed']].score)} on the test "
-        f"part here, and {figure(each['test'])} when they were trained: data, batches of the "
-        "evaluation or the machine are others."
-        for each in run.results
-        if each["seed"] in seeds and seeds[each["seed"]].score is not None
-        and abs(seeds[each["seed"]].score - each["test"]) > 5e-4
-    ]  # fmt: skip
-    more = {"Calibration": sections.calibration({run.name: found.seeds}),
-            "Embeddings": sections.embeddings(found)}  # fmt: skip
-    left_out = sections.remarks(found.left_out)
-    shown = [
-        ("scores", "Scores", _scores(run, metric) + sections.remarks(unlike)),
-        ("training", "Training", _training(run, metric)),
-        ("classes", "Classes", sections.classes(found)),
-        ("predictions", "Predictions", figures(sections.numbers(found), "numbers")),
-        ("neighbours", "Where in the graph", neighbours or _no_graph(found)),
-        (
-            "answers",
-            " and ".join(title for title, each in more.items() if each).capitalize(),
-            figures([one for each in more.values() for one in each], "answers"),
-        ),
-        ("left-out", "Left out", left_out),
-        ("run", "Repeat it", sections.repeat(run)),
-    ]
-    return page(run.name, said, shown)
 
 
-def _scores(run: History, metric: str) -> str:
-    state = sections.remarks([_STATES[run.state]] if _STATES[run.state] else [])
+def _scores(run: History, found: Found, metric: str) -> list[Part]:
     if not run.results:
-        return state + paragraph("No seed has come to a score yet.")
-    tiles = [(f"test {metric}", sections.spread(spread([each["test"] for each in run.results]))),
-             ("validation", sections.spread(spread([each["val"] for each in run.results]))),
-             ("parameters", f"{run.results[0]['parameters']:,}")]  # fmt: skip
+        return [("text", "No seed has come to a score yet.")]
+    facts = {
+        f"test {metric}": sections.spread(spread([each["test"] for each in run.results])),
+        "validation": sections.spread(spread([each["val"] for each in run.results])),
+        "parameters": f"{run.results[0]['parameters']:,}",
+    }
     if run.summary is not None:
-        tiles += [("per epoch", f"{run.summary['seconds_per_epoch'] * 1000:,.0f} ms"),
-                  ("memory at most", f"{run.summary['peak_memory_bytes'] / 2**30:.2f} GiB"),
-                  ("device", run.summary["device"])]  # fmt: skip
+        facts |= {
+            "per epoch": f"{run.summary['seconds_per_epoch'] * 1000:,.0f} ms",
+            "memory at most": f"{run.summary['peak_memory_bytes'] / 2**30:.2f} GiB",
+            "device": run.summary["device"],
+        }
     stops = {each.seed: each.stop for each in run.curves}
     rows = [
         [str(each["seed"]), *(figure(each[part]) for part in ("train", "val", "test")),
-         str(each["epoch"] + 1) if each["epoch"] >= 0 else "as loaded", f"{each['epochs']:,}",
+         each["epoch"] + 1 if each["epoch"] >= 0 else "as loaded", each["epochs"],
          stops.get(each["seed"], "unknown")]
         for each in run.results
     ]  # fmt: skip
     columns = ["seed", "train", "validation", "test", "best epoch", "epochs", "stopped by"]
-    caption = f"{metric} at the best epoch by validation, seed by seed"
-    return state + facts(tiles) + table(caption, columns, rows) + _expected(run)
+    table = Table(f"{metric} at the best epoch by validation, seed by seed", columns, rows)
+    now = {each.seed: each.score for each in found.seeds
+           if each.score is not None and each.task.metric_name == metric}  # fmt: skip
+    unlike = [
+        f"Seed {each['seed']}: the weights score {figure(now[each['seed']])} on the test part, and "
+        f"{figure(each['test'])} when they were trained: data, batches of the evaluation or the "
+        "machine are others."
+        for each in run.results if abs(now.get(each["seed"], each["test"]) - each["test"]) > 5e-4
+    ]  # fmt: skip
+    return [("facts", facts), ("table", table), *_expected(run), ("remarks", unlike)]
 
 
-def _expected(run: History) -> str:
+def _expected(run: History) -> list[Part]:
     """Return how the run lies beside the number that its recipe should reach."""
     expect = run.recipe.get("expect")
     if expect is None or run.summary is None or run.state != "finished":
-        return ""
+        return []
     passed, sentence = verdict({**run.summary, "expect": expect})
-    said = paragraph(f"{'Pass' if passed else 'Fail'}: {sentence}", "remark")
-    return said + "".join(paragraph(f"Differs from its source: {each}")
-                          for each in run.recipe.get("differs", []))  # fmt: skip
+    differs = (f"Differs from its source: {each}" for each in run.recipe.get("differs", []))
+    return [("remarks", [f"{'Pass' if passed else 'Fail'}: {sentence}"]),
+            *(("text", each) for each in differs)]  # fmt: skip
 
 
-def _training(run: History, metric: str) -> str:
-    said = sections.remarks(run.remarks)
-    if not run.curves:
-        return said + paragraph("No epoch has been written down.")
-    return said + figures(seed_curves(run.curves, metric), "curves")
-
-
-def _no_graph(found: Found) -> str:
-    """Say why nothing is drawn by degree, where answers are."""
-    if not found.seeds:
-        return ""
-    unit = found.seeds[0].unit
-    if unit != "nodes":
-        return paragraph(
-            f"Scores by degree and homophily are of nodes of one graph, not of {unit}."
-        )
-    return paragraph("The graph has no edges, so that there is no degree to score by.")
+def _repeat(run: History) -> list[Part]:
+    """Return the commands that repeat a run, or go on with it, and where it was begun."""
+    folder, begun = run.folder, run.environment
+    several = f" --processes {begun.processes}" if begun and begun.processes > 1 else ""
+    again = f"zoo train {shlex.quote(str(folder / 'recipe.yaml'))}{several}"
+    found = [("text", "The command that repeats it:"), ("code", again)]
+    if run.state != "finished":
+        found += [("text", "Go on with it:"),
+                  ("code", f"zoo train --resume {shlex.quote(str(folder))}{several}")]  # fmt: skip
+    recipe = "The recipe, every value written out, files by their names"
+    found.append(("folded", (recipe, ("code", recipe_text(run.public_recipe())))))
+    if begun is not None:
+        rows = [["device", begun.device], ["instructions of the CPU", begun.cpu],
+                ["threads", str(begun.threads)], ["processes", str(begun.processes)],
+                *([name, each or "missing"] for name, each in begun.packages.items())]  # fmt: skip
+        where = Table("Where it was begun", ["what", "value"], rows, words=2)
+        found.append(("folded", (where.caption, ("table", where))))
+    return found

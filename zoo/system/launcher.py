@@ -8,10 +8,12 @@ started by `torchrun`, or whatever else sets what it sets, see `zoo.system.proce
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +46,7 @@ def launch(processes: int, call: Callable[..., object], *arguments: object) -> i
     Raises:
         ZooError: one of them was ended from outside; says how to go on.
     """
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.CRITICAL)  # we say it
     with tempfile.TemporaryDirectory(prefix="zoo-", ignore_cleanup_errors=True) as folder:
         how = (folder, processes, call, arguments)
         before = {each: signal.signal(each, _leave) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -79,7 +82,11 @@ def _run(rank: int, folder: str, processes: int, call: Callable, arguments: tupl
         os.dup2(printed, 1)
         os.dup2(printed, 2)
     signal.signal(signal.SIGINT, _interrupt)
-    call(*arguments)
+    try:
+        call(*arguments)
+    except Exception:  # torch would keep it from us where another process has ended before
+        traceback.print_exc()
+        sys.exit(1)
 
 
 def _printed(folder: Path, rank: int) -> Path:
@@ -127,7 +134,7 @@ def _answer(context: ProcessContext, ended: ProcessExitedException, folder: Path
         advice = _how_to_go_on(folder, len(codes))
         raise ZooError(f"the processes of this run have lost each other. {advice}")
     rank = ended.error_index if ended.error_index in failed else failed[0]
-    if rank > 0:
+    if codes[rank] != codes[0]:  # the first has not failed in the same way, and said so
         sys.stderr.write(_printed(folder, rank).read_text(errors="replace"))
     return codes[rank]
 
