@@ -103,7 +103,8 @@ def agrees_with_the_makefile(line):
 
 RUN = ("README.md", "CONTRIBUTING.md", "data/README.md", *(
     f"docs/{name}.md" for name in ("compare", "forecasting", "own-graphs", "predict", "python",
-                                   "samples", "start", "tracking", "train", "tune")))  # fmt: skip
+                                   "samples", "speed", "start", "tracking", "train",
+                                   "tune")))  # fmt: skip
 """Pages whose blocks are run."""
 
 

@@ -183,6 +183,12 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
+def test_no_file_of_the_zoo_imports_a_naive_twin():
+    """But the twins each other: they are for tests and readers."""
+    files = [path for path in FILES if path.stem != "naive"]
+    assert [p for p in files if any(".naive" in name for name in imported(p))] == []
+
+
 def test_no_circle():
     assert circles(ROOT) == []
 

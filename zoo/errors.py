@@ -92,9 +92,13 @@ def refused_by(name: str, check: Callable[[], Any]) -> list[Finding]:
 def of_file(path: Path, error: ZooError) -> ZooError:
     """Return an error that begins with the path of the file, whose name it may begin with.
 
+    One that begins with the path already, or with that of a file in the folder, stays.
+
     >>> print(of_file(Path("data/sales.csv"), ZooError("sales.csv has no rows.")))
     data/sales.csv has no rows.
     """
+    if str(error).startswith(str(path)):
+        return error
     said = re.sub(rf"^{re.escape(path.name)}(?=[: ])", "", str(error))
     return ZooError(f"{path}{': ' if said == str(error) else ''}{said}")
 

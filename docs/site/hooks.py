@@ -32,6 +32,7 @@ from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402
 from zoo.nn.propagation import PROPAGATIONS  # noqa: E402
 from zoo.registry import MODELS  # noqa: E402
+from zoo.tasks import LOSSES, METRICS  # noqa: E402
 from zoo.training.batches import BATCHING  # noqa: E402
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES  # noqa: E402
 from zoo.training.trainer import fit  # noqa: E402
@@ -55,6 +56,8 @@ WORDS = {
     "graph": (GRAPHS, "`graph`: edges that are made of the features."),
     "split": (SPLITS, "`dataset.split`, and words such as `ratio-60-20-20`."),
     "batching": (BATCHING, "`train.batching`: what a step is of."),
+    "loss": (LOSSES, "`train.loss`: what is minimised."),
+    "metric": (METRICS, "`train.metric`: what chooses the epoch, and is the score."),
     "optimizer": (OPTIMIZERS, "`train.optimizer`."),
     "schedule": (SCHEDULES, "`train.schedule`: how the learning rate changes."),
     "dataset": (DATASETS, "`dataset`: what has a name."),
@@ -196,7 +199,7 @@ def api_page() -> str:
     if bare:
         raise PluginError(f"public names without a docstring: {', '.join(bare)}")
     parts = ["# Public names", "What `import zoo` brings; the parts of models are in `zoo.nn`."]
-    tables = {"ATTENTIONS", "DATASETS", "ENCODINGS", "GRAPHS", "MODELS", "PROPAGATIONS"}
+    tables = {name for name in zoo.__all__ if name.isupper()}
     things = [getattr(zoo, each) for each in sorted(set(zoo.__all__) - tables, key=str.lower)]
     parts += [f"::: {thing.__module__}.{thing.__qualname__}" for thing in things]
     parts += ["## Tables of words", "`zoo.{" + ", ".join(sorted(tables)) + "}` are mappings of "

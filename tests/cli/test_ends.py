@@ -264,13 +264,13 @@ def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(ended, command, 
 
 def test_a_signal_that_comes_twice_at_once_is_one(monkeypatch):
     monkeypatch.setattr(common, "_came", [])
-    with pytest.raises(KeyboardInterrupt), common.asked_kindly():
+    with pytest.raises(KeyboardInterrupt), common.graceful_shutdown():
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     assert common.exit_code() == 143
-    with common.asked_kindly():
+    with common.graceful_shutdown():
         pass
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
@@ -350,3 +350,25 @@ def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path
         each.join()
     assert len(fetched) == 1
     assert os.listdir(tmp_path / "data") == ["club.npz"]
+
+
+def test_what_nobody_foresaw_is_told_with_what_was_being_done(monkeypatch, capsys):
+    """One paragraph, the library's own message, and the whole traceback in a file."""
+    from zoo.cli import app, describe
+
+    def fail():
+        raise ArithmeticError("a \x1b[31mlibrary's own [bold]message")
+
+    monkeypatch.setitem(describe.CATALOGUE, "models", fail)
+    monkeypatch.setattr(sys, "argv", ["zoo", "list", "models"])
+    monkeypatch.setattr("zoo.errors._is_users", lambda filename: False)  # this file is none
+    with pytest.raises(SystemExit) as left:
+        app.main()
+    said = " ".join(capsys.readouterr().err.split())
+    assert left.value.code == 1 and "\x1b[31m" not in said
+    assert said.startswith("zoo: `zoo list models` ended by ArithmeticError: a ")
+    assert "library's own [bold]message. The whole traceback is in " in said
+    path = Path(said.rpartition(" in ")[2].rstrip("."))
+    kept = path.read_text()
+    assert "in fail" in kept and kept.rstrip().endswith("message")
+    path.unlink()

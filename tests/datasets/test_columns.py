@@ -325,6 +325,18 @@ def test_rows_of_one_column_may_be_empty_but_at_the_end(tmp_path):
     assert load_graph(str(tmp_path / "h.csv"), missing="zero").x.flatten().tolist() == [0, 3, 0]
 
 
+def test_any_number_of_columns_of_text_may_stand_beside_the_features(tmp_path):
+    words = {f"w{each}": ["u", "v"] for each in range(150)}
+    frame = pandas.DataFrame({"x": [1, 2], **words, "label": ["a", "b"]})
+    frame.to_csv(tmp_path / "g.csv", index=False)
+    path = str(tmp_path / "g.csv")
+    assert load_graph(path, columns="x").x.flatten().tolist() == [1, 2]
+    with pytest.raises(
+        ZooError, match="'w4' holds 'u' in line 2.*, and 145 more.*one_hot: .w0, w1"
+    ):
+        load_graph(path)
+
+
 def test_quotes_inside_of_cells_and_lines_inside_of_quotes(tmp_path):
     long = "word " * 40_000  # longer than Python's own limit of a cell
     cells = ['5" wide', '"one\n""two"", 3"', f'"{long}"']

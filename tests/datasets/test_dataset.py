@@ -10,7 +10,6 @@ from scipy import sparse
 from zoo.config.options import pick
 from zoo.datasets import FEATURES, Dataset, GraphArrays, make_dataset
 from zoo.datasets.canonical import canonical
-from zoo.datasets.dataset import METRICS
 from zoo.datasets.files.prepared import read_prepared, write_prepared
 from zoo.datasets.load import (
     DATASETS,
@@ -23,6 +22,7 @@ from zoo.datasets.load.named import NAMED
 from zoo.datasets.splits import make_split, split_problems
 from zoo.dgl import dgl
 from zoo.errors import ZooError
+from zoo.tasks.labels import NODE_METRICS
 from zoo.tasks.task import TASKS
 
 
@@ -407,7 +407,7 @@ def test_every_name_has_a_task_a_metric_and_a_split(name):
     if name != "texts":  # whose file says one or not
         assert not split_problems(default_split(name), ())
     task = NAMED[name].task if name in NAMED else "node-classification"
-    assert METRICS[task] == pick(TASKS, task).metric_name
+    assert NODE_METRICS[task] == pick(TASKS, task).metric_name
     assert DATASETS[name].__doc__
 
 

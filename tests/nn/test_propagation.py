@@ -1,24 +1,25 @@
-"""Propagation equals the dense formulas, values and gradients, on both back ends."""
+"""Propagation equals its naive twins, values and gradients, on every back end."""
 
 import gc
 import weakref
+from functools import partial
 
 import pytest
 import torch
-from torch.nn import functional
+from twins import assert_twins
 
 import zoo
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs import spmm
+from zoo.graphs import naive, spmm
 from zoo.graphs.adjacency import degrees, walks
 from zoo.graphs.spmm import (
     edge_dot,
     edge_softmax,
-    edge_sum,
     neighbour_sum,
     weighted_sum,
 )
+from zoo.nn import naive as propagations
 from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
 from zoo.system.environment import using_threads
 from zoo.testing import propagation_promises
@@ -39,71 +40,15 @@ def random_graph(n=9, edges=20, *, loops):
     return dgl.add_self_loop(graph) if loops else graph
 
 
-def dense(graph):
-    matrix = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
-    tails, tips = graph.edges()
-    return matrix.index_put((tips, tails), torch.ones(len(tails), dtype=torch.double), True)
-
-
-def dense_gcn(graph, x):
-    a = dense(graph)
-    scale = a.sum(1).clamp(min=1).rsqrt()
-    return scale[:, None] * a @ (scale[:, None] * x)
-
-
-def dense_mean(graph, x):
-    a = dense(graph)
-    return a @ x / a.sum(1, keepdim=True).clamp(min=1)
-
-
-def dense_relation(graph, x, order):
-    a = dense(graph)
-    for _ in range(order):
-        a = a @ a
-    a = (a > 0).double()
-    into, out = a.sum(1).clamp(min=1), a.sum(0).clamp(min=1)
-    return (a / torch.sqrt(into[:, None] * out[None, :])) @ x
-
-
-def dense_attention(module, graph, x):
-    """GAT by loops over nodes, heads and edges: its output and its weights."""
-    width, columns = module.width, x.shape[1]
-    x = torch.cat([x, x.new_zeros(len(x), module.heads * width - columns)], 1)
-    tails, tips = graph.edges()
-    rows, alpha = [], x.new_zeros(len(tips), module.heads)
-    for node in range(graph.num_nodes()):
-        parts = []
-        for head in range(module.heads):
-            own = slice(head * width, (head + 1) * width)
-            sources = tails[tips == node]
-            scores = [
-                functional.leaky_relu(
-                    module.source[head] @ x[source, own] + module.target[head] @ x[node, own], 0.2
-                )
-                for source in sources
-            ]
-            weights = torch.softmax(torch.stack(scores), 0) if scores else torch.zeros(0)
-            if scores:
-                column = torch.tensor([head]).expand(len(scores))
-                alpha = alpha.index_put(((tips == node).nonzero().flatten(), column), weights)
-            parts.append((weights[:, None].to(x.dtype) * x[sources, own]).sum(0))
-        rows.append(torch.cat(parts)[:columns])
-    return torch.stack(rows), alpha
-
-
-def assert_twins(fast, slow, inputs):
-    weight = torch.randn_like(slow())
-    torch.testing.assert_close(fast(), slow(), rtol=0, atol=1e-9)
-    ours = torch.autograd.grad((fast() * weight).sum(), inputs)
-    theirs = torch.autograd.grad((slow() * weight).sum(), inputs)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+def its_twin(module, graph, x):
+    """The naive twin of graph attention with the weights of a module: output and weights."""
+    return propagations.graph_attention(graph, x, module.source, module.target, module.slope)
 
 
 @pytest.mark.parametrize("loops", [True, False])
-@pytest.mark.parametrize("fast,slow", [(gcn, dense_gcn), (mean, dense_mean)])
+@pytest.mark.parametrize("fast,slow", [(gcn, propagations.gcn), (mean, propagations.mean)])
 @pytest.mark.parametrize("seed", range(3))
-def test_functions_equal_the_dense_formula(backend, fast, slow, loops, seed):
+def test_functions_equal_their_twins(backend, fast, slow, loops, seed):
     torch.manual_seed(seed)
     graph = random_graph(loops=loops)
     x = torch.randn(9, 4, dtype=torch.double, requires_grad=True)
@@ -112,18 +57,18 @@ def test_functions_equal_the_dense_formula(backend, fast, slow, loops, seed):
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("loops", [True, False])
-def test_relations_equal_the_dense_powers(backend, order, loops):
+def test_relations_equal_their_twin(backend, order, loops):
     """Of a directed graph: A, A^2 and A^4, whose in-degrees and out-degrees differ."""
     graph = dgl.to_simple(random_graph(n=11, edges=14, loops=loops))
     x = torch.randn(11, 4, dtype=torch.double, requires_grad=True)
-    fast, slow = lambda: relation(graph, x, order), lambda: dense_relation(graph, x, order)
+    fast, slow = lambda: relation(graph, x, order), lambda: propagations.relation(graph, x, order)
     assert_twins(fast, slow, [x])
     assert order == 0 or walks(graph, order).num_edges() != graph.num_edges()
 
 
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize("dim,heads", [(6, 1), (6, 3), (5, 2), (4, 5)])
-def test_graph_attention_equals_loops(backend, dim, heads, loops):
+def test_graph_attention_equals_its_twin(backend, dim, heads, loops):
     graph = random_graph(loops=loops)
     module = GraphAttention(dim, heads, 0.2).double()
     x = torch.randn(9, dim, dtype=torch.double, requires_grad=True)
@@ -132,43 +77,36 @@ def test_graph_attention_equals_loops(backend, dim, heads, loops):
     for part in (0, 1):
         assert_twins(
             lambda part=part: module.with_weights(graph, x)[part],
-            lambda part=part: dense_attention(module, graph, x)[part],
+            lambda part=part: its_twin(module, graph, x)[part],
             inputs,
         )
 
 
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize("edges", [20, 200])  # 200 are more than there are pairs of nodes
-def test_edge_kernels_equal_loops_over_edges(backend, loops, edges):
+def test_edge_kernels_equal_their_twins(backend, loops, edges):
     graph = random_graph(edges=edges, loops=loops)
-    tails, tips = (each.tolist() for each in graph.edges())
-    edges = list(zip(tails, tips, strict=True))
     a, b = torch.randn(2, 9, 3, 4, dtype=torch.double).requires_grad_()
-    w = torch.randn(len(edges), 3, dtype=torch.double, requires_grad=True)
+    w = torch.randn(graph.num_edges(), 3, dtype=torch.double, requires_grad=True)
+    for name, given in {
+        "neighbour_sum": [a],
+        "weighted_sum": [a, w],
+        "edge_sum": [a[..., 0], b[..., 0]],
+        "edge_dot": [a, b],
+        "edge_softmax": [w],
+    }.items():
+        both = (partial(getattr(each, name), graph, *given) for each in (spmm, naive))
+        assert_twins(*both, given, second=True)
 
-    def slow_weighted_sum():
-        out = [torch.zeros(3, 4, dtype=torch.double)] * 9
-        for (u, v), weight in zip(edges, w, strict=True):
-            out[v] = out[v] + weight[:, None] * a[u]
-        return torch.stack(out)
 
-    def slow_softmax():
-        into = [torch.stack([w[i] for i, t in enumerate(tips) if t == v]).exp().sum(0)
-                for v in tips]  # fmt: skip
-        return w.exp() / torch.stack(into)
-
-    assert_twins(
-        lambda: edge_sum(graph, a[..., 0], b[..., 0]),
-        lambda: torch.stack([a[u, :, 0] + b[v, :, 0] for u, v in edges]),
-        [a, b],
-    )
-    assert_twins(
-        lambda: edge_dot(graph, a, b),
-        lambda: torch.stack([(a[u] * b[v]).sum(-1) for u, v in edges]),
-        [a, b],
-    )
-    assert_twins(lambda: weighted_sum(graph, a, w), slow_weighted_sum, [a, w])
-    assert_twins(lambda: edge_softmax(graph, w), slow_softmax, [w])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sums_of_messages_equal_their_twin(backend, weighted):
+    graph, shapes = random_graph(loops=True), [(9, 4), (29, 3), (4, 3), (4,), (29,)]
+    given = [torch.randn(each, dtype=torch.double, requires_grad=True) for each in shapes]
+    asked = given if weighted else given[:-1]
+    inputs = given if weighted else [*asked, None]
+    both = (partial(each.message_sum, graph, *inputs) for each in (spmm, naive))
+    assert_twins(*both, asked, second=True)
 
 
 def test_nothing_is_kept_per_edge_and_feature(backend):
@@ -292,7 +230,9 @@ def test_walks_are_found_once(tiny, monkeypatch):
         assert torch.equal(relation(graph, x, 2), known)
     assert walks(graph, 0) is graph and not graph.ndata and not graph.edata
     graph.add_edges([0], [6])
-    torch.testing.assert_close(relation(graph, x, 2), dense_relation(graph, x.double(), 2).float())
+    torch.testing.assert_close(
+        relation(graph, x, 2), propagations.relation(graph, x.double(), 2).float()
+    )
 
 
 @pytest.mark.parametrize("kind", ["int32", "int64"])
@@ -320,4 +260,4 @@ def test_added_edges_are_seen(tiny):
     before = degrees(graph).clone()
     graph.add_edges([0], [6])
     assert degrees(graph)[6] == before[6] + 1
-    torch.testing.assert_close(gcn(graph, x.double()), dense_gcn(graph, x.double()))
+    torch.testing.assert_close(gcn(graph, x.double()), propagations.gcn(graph, x.double()))

@@ -8,7 +8,7 @@ import torch
 from zoo.datasets import canonical
 from zoo.dgl import dgl
 from zoo.nn import Attend, HeadIdentity, HeadLinear, RandomBatchAttention, linear
-from zoo.ops import gram_attention, linear_attention
+from zoo.ops import gram_attention, linear_attention, naive
 from zoo.ops.gram_attention import linear_mean_of_maps
 from zoo.ops.linear import Projected
 from zoo.weights.create import create_model
@@ -27,14 +27,9 @@ def by_gram(z, maps, base):
 
 
 def written_out(z, maps, base):
-    """The equation, from all N x N products."""
-    n = len(z)
-    q, k, v = (each(z).tensor for each in maps)
-    q, k = q / q.square().sum().sqrt(), k / k.square().sum().sqrt()
-    scores = torch.einsum("nhd,mhd->hnm", q, k)
-    added = n * v if base == "own" else v.sum(0, keepdim=True)
-    gathered = torch.einsum("hnm,mhd->nhd", scores, v)
-    return (gathered + added) / (n + scores.sum(2).T.unsqueeze(2))
+    """From all N x N products of queries and keys."""
+    qkv = (each(z).tensor for each in maps)
+    return naive.linear_attention(*qkv, qk_norm="frobenius", base=base)
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -1,10 +1,11 @@
-"""Linear maps and sums by oneDNN: torch's values and gradients, and torch's own where it is."""
+"""Linear maps and sums by oneDNN: those of their naive twins, and torch's own where it is."""
 
 import pytest
 import torch
 from torch.nn import functional
 
 from zoo.ops import linear as module
+from zoo.ops import naive
 from zoo.ops.linear import Linear, linear_map, sum_of_products
 from zoo.weights.create import create_model
 
@@ -49,7 +50,7 @@ def operands(rows, wide, narrow, dtype=torch.float32):
 def test_values_and_gradients(rows, wide, narrow, bias, convolutions):
     given = operands(rows, wide, narrow)[: 3 if bias else 2]
     double = [each.detach().double().requires_grad_() for each in given]
-    outs = linear_map(*given), functional.linear(*double)
+    outs = linear_map(*given), naive.linear_map(*double)
     assert convolutions and outs[0].is_contiguous()
     gradients = [torch.autograd.grad(outs[0].square().sum(), given)]
     gradients.append(torch.autograd.grad(outs[1].square().sum(), double))
@@ -60,7 +61,7 @@ def test_values_and_gradients(rows, wide, narrow, bias, convolutions):
 def test_second_gradients():
     given = operands(20, 4, 3)
     found = []
-    for each in (linear_map, functional.linear):
+    for each in (linear_map, naive.linear_map):
         (first,) = torch.autograd.grad(each(*given).pow(3).sum(), given[0], create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), given))
     for one, other in zip(*found, strict=True):
@@ -82,7 +83,7 @@ def test_rows_that_are_a_view_and_those_without_a_gradient(convolutions):
 def test_sums_of_products(rows, wide, narrow, sums):
     torch.manual_seed(0)
     x, y = torch.randn(rows, wide), torch.randn(rows, 2 * narrow)[:, ::2]  # y is a view
-    expected = (x.double()[:, :, None] * y.double()[:, None, :]).sum(0)
+    expected = naive.sum_of_products(x.double(), y.double())
     with torch.no_grad():
         found = [sum_of_products(x, y) for _ in range(2)]
     assert len(sums) == (2 if rows >= 256 else 0) and torch.equal(*found)

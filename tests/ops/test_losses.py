@@ -49,17 +49,6 @@ def test_it_is_torchs_over_many_chunks_as_they_are():
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_it_is_the_equation(smoothing):
-    logits, y = given(9, 4)
-    rows = []
-    for row, label in zip(logits, y.tolist(), strict=True):
-        logs = row - row.exp().sum().log()
-        if label >= 0:
-            rows.append(-(1 - smoothing) * logs[label] - smoothing * logs.mean())
-    torch.testing.assert_close(cross_entropy(logits, y, smoothing), sum(rows) / len(rows))
-
-
 def test_rows_of_unknown_label_count_for_nothing():
     logits, y = given(50, 6)
     assert 0 < (y < 0).sum() < 50

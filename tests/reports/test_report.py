@@ -19,8 +19,8 @@ from sentences import write_pairs
 import zoo
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
+from zoo.experiments.candidates import candidates
 from zoo.experiments.compare import compare
-from zoo.experiments.contestants import contestants
 from zoo.reports.report import write_report
 from zoo.system.files import held
 
@@ -296,6 +296,9 @@ def test_scores_are_of_the_metric_of_the_training(place, tmp_path):
     page = Page(write_report(said["folder"]))
     assert "the weights score" not in page.text and "test macro-f1" in page.text
     assert page.tables["Score by degree"][0][2] == "macro-f1"
+    page = Page(write_report([place["gcn"], said["folder"]], tmp_path / "both.html"))
+    assert page.tables["Score by degree"][0][1:3] == ["count", "accuracy"]  # of one run
+    assert "another metric" in page.text and "not set against each other" in page.text
     train = {"epochs": 1, "metric": "mae", "batching": "snapshots"}
     page = Page(write_report(trained(tmp_path, series(tmp_path), "gru", train=train, seeds=[0])))
     assert "the weights score" not in page.text
@@ -438,7 +441,7 @@ def compared(place, tmp_path_factory):
 
 
 def test_runs_are_compared_as_zoo_compare_does(compared, place):
-    entries = contestants([str(place["mlp"]), str(place["gcn"])])
+    entries = candidates([str(place["mlp"]), str(place["gcn"])])
     found = compare(entries, runs=place["gcn"].parent)
     rows = compared.table("Scores of the runs")
     assert [row[1] for row in rows] == [

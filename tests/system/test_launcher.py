@@ -1,5 +1,6 @@
 """Processes end together, whatever ends one of them, and who has started them says why."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -36,13 +37,17 @@ def patience(monkeypatch):
     monkeypatch.setattr(launcher, "GRACE", 2.0)
 
 
-def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch, capfd):
+def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    warned = []  # by torch, besides
+    monkeypatch.setattr(
+        logging.getLogger("torch.multiprocessing.spawn"), "filters", [warned.append]
+    )
     monkeypatch.setattr(launcher, "GRACE", 0.5)  # the other has to be ended
     told = "process 1 was ended by SIGKILL.*memory.*`zoo train --resume runs/mine --processes 2`"
     with pytest.raises(ZooError, match=told):
         launch(2, rank, tmp_path, "killed")
-    assert capfd.readouterr().err == ""
+    assert not warned
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -88,7 +93,7 @@ def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     begun = begin(tmp_path)
     pids = started(begun, tmp_path)
     begun.send_signal(number)
-    assert begun.wait(timeout=20) == (-9 if number == signal.SIGKILL else 128 + number)
+    assert begun.wait(timeout=60) == (-9 if number == signal.SIGKILL else 128 + number)
     until(lambda: not any(map(alive, pids)))
     assert len(list(tmp_path.glob("zoo-*"))) == (number == signal.SIGKILL)
 
@@ -100,7 +105,7 @@ def test_ctrl_c_interrupts_each_once(twice, tmp_path):
     pids = started(begun, tmp_path)
     for each in (*(pids if twice else ()), begun.pid):
         os.kill(each, signal.SIGINT)
-    assert begun.wait(timeout=20) == 0 and not any(map(alive, pids))
+    assert begun.wait(timeout=60) == 0 and not any(map(alive, pids))
 
 
 def begin(place, **how):
@@ -122,7 +127,7 @@ def hear_ctrl_c():
 
 
 def until(done):
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 180  # on a busy machine
     while not done():
         assert time.monotonic() < limit
         time.sleep(0.02)

@@ -1,12 +1,9 @@
 """Weights written to be published, and brought here by name."""
 
 import contextlib
-import functools
-import http.server
 import json
 import shutil
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from zoo.inference.evaluate import evaluate_part
 from zoo.inference.publish import publish
 from zoo.system import files
 from zoo.weights import index as weights_index
-from zoo.weights.folder import read_folder, sha256_of
+from zoo.weights.folder import read_folder
 from zoo.weights.index import locate, read_index
 
 RECIPE = {
@@ -49,11 +46,9 @@ def fresh(tmp_path, monkeypatch):
     """A cache of one's own, and nothing known of an index."""
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("ZOO_OFFLINE", raising=False)
-    for each in (weights_index._index, weights_index._latest):
-        each.cache_clear()
+    weights_index._index.cache_clear()
     yield monkeypatch
-    for each in (weights_index._index, weights_index._latest):
-        each.cache_clear()
+    weights_index._index.cache_clear()
 
 
 def test_half_the_bytes_and_the_same_scores(run, shelf):
@@ -257,9 +252,10 @@ def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
     fresh.setenv("ZOO_WEIGHTS", str(damaged))
     with pytest.raises(ZooError, match="config.json is not the file that index.json names"):
         zoo.load("small-digits")
-    fresh.setenv("ZOO_WEIGHTS", str(tmp_path / "nowhere"))
-    with pytest.raises(ZooError, match="ZOO_WEIGHTS names .* there is no index.json"):
-        zoo.load("small-digits")
+    for nowhere in (str(tmp_path / "nowhere"), "https://example.org/weights"):
+        fresh.setenv("ZOO_WEIGHTS", nowhere)
+        with pytest.raises(ZooError, match="there is no index.json: name a folder .*hub:OWNER/NAM"):
+            zoo.load("small-digits")
     assert zoo.load("gcn-digits").about.data == "digits"  # what comes with the zoo needs no other
 
 
@@ -268,71 +264,6 @@ def test_without_its_data_the_rest_is_said_all_the_same(fresh, capsys):
     assert called("load", "mlp-cora", "--evaluate") == 2
     said = capsys.readouterr()
     assert "test       0." in said.out and "the test score was not measured: " in said.err
-
-
-@pytest.fixture
-def server(shelf):
-    asked = []
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, text, *values):
-            asked.append(self.path)
-
-    handler = functools.partial(Quiet, directory=str(shelf))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{served.server_port}", asked
-        served.shutdown()
-
-
-def test_a_file_server_is_asked_once(server, shelf, fresh):
-    address, asked = server
-    fresh.setenv("ZOO_WEIGHTS", address)
-    found = locate("small-digits")
-    assert found.why == f"of {address}" and found.folder != shelf / "small-digits"
-    assert torch.equal(zoo.load("small-digits").head.weight,
-                       zoo.load(shelf / "small-digits").head.weight)  # fmt: skip
-    assert asked.count("/small-digits/model.safetensors") == asked.count("/index.json") == 1
-    weights_index._latest.cache_clear()
-    fresh.setenv("ZOO_OFFLINE", "1")
-    assert zoo.load("small-digits").about.data == "digits"  # all of it is here
-    (found.folder / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ZooError, match="is not what index.json names, and ZOO_OFFLINE forbids"):
-        zoo.load("small-digits")
-    fresh.delenv("ZOO_OFFLINE")
-    assert zoo.load("small-digits").about.data == "digits"  # what was damaged is fetched again
-
-
-def test_weights_with_another_card_are_others(server, shelf, fresh, tmp_path):
-    fresh.setenv("ZOO_WEIGHTS", server[0])
-    before = locate("small-digits").folder
-    card, index = shelf / "small-digits" / "README.md", shelf / "index.json"
-    kept = card.read_bytes(), index.read_bytes()
-    try:
-        card.write_text("A better card.\n")
-        entries = json.loads(index.read_text())
-        entries["small-digits"]["files"]["README.md"] = sha256_of(card)
-        index.write_text(json.dumps(entries))
-        weights_index._latest.cache_clear()
-        weights_index._index.cache_clear()
-        after = locate("small-digits").folder
-        assert (after / "README.md").read_text() == "A better card.\n" and before.is_dir()
-    finally:
-        card.write_bytes(kept[0])
-        index.write_bytes(kept[1])
-
-
-def test_what_changed_on_the_way_is_refused(shelf, fresh, tmp_path, server):
-    other = shutil.copytree(shelf, tmp_path / "other")
-    entries = json.loads((other / "index.json").read_text())
-    entries["small-digits"]["address"] = f"{server[0]}/small-digits"
-    entries["small-digits"]["files"]["config.json"] = "0" * 64
-    (other / "index.json").write_text(json.dumps(entries))
-    fresh.setenv("ZOO_WEIGHTS", str(other))
-    with pytest.raises(ZooError, match="checksum"):
-        zoo.load("small-digits")
-    left = {each.name for each in (tmp_path / "data").rglob("*") if each.is_file()}
-    assert "model.safetensors" not in left
 
 
 def test_the_command_writes_runs(run, tmp_path, capsys, monkeypatch):
@@ -402,32 +333,6 @@ def test_a_run_that_was_interrupted_is_ended_first(run, tmp_path, capsys):
     (copy / "summary.json").write_text(json.dumps({**summary, "interrupted": True}))
     assert called("publish", copy, "--to", tmp_path / "to") == 2
     assert "was interrupted; `zoo train --resume" in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_wrong_answer_of_a_server_leaves_the_index_of_before(server, shelf, fresh, tmp_path):
-    fresh.setenv("ZOO_WEIGHTS", server[0])
-    known = (shelf / "index.json").read_text()
-    zoo.load("small-digits")
-    try:
-        (shelf / "index.json").write_text("<html>Please log in.</html>")
-        for each in (weights_index._index, weights_index._latest):
-            each.cache_clear()
-        assert zoo.load("small-digits").about.data == "digits"
-    finally:
-        (shelf / "index.json").write_text(known)
-
-
-def test_a_wrong_index_of_a_server_is_called_by_its_address(server, shelf, fresh):
-    fresh.setenv("ZOO_WEIGHTS", server[0])
-    known = (shelf / "index.json").read_text()
-    try:
-        (shelf / "index.json").write_text("{")
-        with pytest.raises(
-            ZooError, match=rf"{server[0]}/index.json is damaged, or no index.*zoo publish --to"
-        ):
-            zoo.load("small-digits")
-    finally:
-        (shelf / "index.json").write_text(known)
 
 
 def called(*words):

@@ -9,7 +9,10 @@ import errno
 import inspect
 import logging
 import os
+import shlex
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -99,14 +102,36 @@ def complain(text: str) -> None:
 
 
 def explain(error: Exception) -> int:
-    """Print what the user can put right, and return the exit code; raise anything else again."""
+    """Print what has ended a command, and return its exit code: 2 of what the user can put right.
+
+    Of what nobody foresaw it is what was being done, the message of whoever raised it, and the file
+    in which the whole traceback lies; the code is 1.
+    """
     said = str(error) if isinstance(error, ZooError) else blame(error)
-    if said is None and isinstance(error, OSError):
+    if said is None and isinstance(error, OSError) and error.errno in REFUSED:
         return refused(error)
-    if said is None:
-        raise error
-    complain(said)
-    return 2
+    if said is not None:
+        complain(said)
+        return 2
+    lines = traceback.format_exception(error)
+    with contextlib.suppress(BrokenPipeError):
+        complain(
+            f"`{shlex.join(['zoo', *sys.argv[1:]])[:200]}` ended by {type(error).__name__}: "
+            f"{' '.join(str(error).split())[:600]}. {_kept(lines)}"
+        )
+    return 1
+
+
+def _kept(lines: list[str]) -> str:
+    """Write a traceback into a file, and say where; without room for one it is said itself."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="zoo-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.writelines(lines)
+    except OSError:
+        return f"\n{''.join(lines)}"
+    return f"The whole traceback is in {file.name}."
 
 
 def remark(text: str) -> None:
@@ -127,9 +152,7 @@ warnings = Warnings(logging.WARNING)
 
 
 def refused(error: OSError) -> int:
-    """Say what the system has refused, and return the exit code; raise what is none of that."""
-    if error.errno not in REFUSED:
-        raise error
+    """Say what the system has refused, and return the exit code."""
     # It names no file where it was printed, as a rule.
     if error.filename is not None or not end(0, "\n"):
         complain(

@@ -51,7 +51,10 @@ def pull(
 @app.command()
 def load(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Of `zoo list models --pretrained`, or a folder.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="Of `zoo list models --pretrained`, hub:OWNER/NAME, or a folder."
+        ),
     ],
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Measure the test score here too.")
@@ -63,9 +66,10 @@ def load(
     """Bring weights here by name, check them, and say what they are.
 
     zoo load gcn-digits --evaluate
+    zoo load hub:me/gcn-cora
 
-    What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`, or its address;
-    what is fetched from there is kept beside the data.
+    What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`; what is fetched
+    from the Hugging Face Hub is kept in its cache.
     """
     from zoo.inference.evaluate import evaluate_part
     from zoo.inference.training_data import dataset_of_run
@@ -127,8 +131,8 @@ def publish(
 
     zoo publish runs/gcn-cora-20261121-120000 --to weights
 
-    Weights are kept in 16 bits where the scores stay. The folder is ready to be copied to a file
-    server, and what ZOO_WEIGHTS names for `zoo load`.
+    Weights are kept in 16 bits where the scores stay. The folder, or a copy of it, is what
+    ZOO_WEIGHTS names for `zoo load`.
     """
     from zoo.experiments.run_folder import need_run, read_summary
     from zoo.inference.publish import publish as write

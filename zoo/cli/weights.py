@@ -29,8 +29,8 @@ Weights = Annotated[
     str,
     typer.Argument(
         metavar="WEIGHTS",
-        help="A run, one of its seeds, a folder of weights, or a name of "
-        "`zoo list models --pretrained`.",
+        help="A run, one of its seeds, a folder of weights, a name of "
+        "`zoo list models --pretrained`, or hub:OWNER/NAME.",
     ),
 ]
 Graph = Annotated[

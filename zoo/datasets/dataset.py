@@ -27,7 +27,7 @@ from zoo.datasets.files.graph_arrays import (
 from zoo.datasets.files.text_lines import Texts
 from zoo.datasets.from_objects import FromObjects, far_from_standard, transformed
 from zoo.datasets.graph_words import GRAPHS
-from zoo.datasets.tables.feature_columns import FeatureColumns
+from zoo.datasets.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import MADE

@@ -32,10 +32,9 @@ from zoo.datasets.files.saved_graphs import (
     unpacked,
 )
 from zoo.datasets.samples import Samples
-from zoo.datasets.tables.feature_columns import Numbers
+from zoo.datasets.tables.columns import Columns, Names, Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
 from zoo.datasets.tables.split_columns import without_split
-from zoo.datasets.tables.tables import Columns, Names
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.tasks.labels import check_task_of_graphs
@@ -304,7 +303,7 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_graphml`."""
+        """Make a data set of a NetworkX graph; see `zoo.datasets.load.readers.read_attributed`."""
         import networkx
 
         if not isinstance(graph, networkx.Graph):

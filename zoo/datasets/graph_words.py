@@ -5,8 +5,9 @@ from torch import Tensor
 
 from zoo.config.options import Table
 from zoo.datasets.files.graph_arrays import EdgeColumns
-from zoo.datasets.tables.frames import Written
-from zoo.datasets.tables.tables import join, read_edges
+from zoo.datasets.files.objects import join
+from zoo.datasets.tables.read import Written
+from zoo.datasets.tables.tables import read_edges
 from zoo.graphs.neighbours import knn, radius
 from zoo.system.files import user_path
 

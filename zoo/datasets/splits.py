@@ -731,7 +731,8 @@ def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: s
         return
     for part, y in parts.items():
         try:
-            task.metric(torch.zeros(len(y), task.outputs(classes)), y)
+            width = y[:1].numel() if task.kind == "numbers" else task.outputs(classes)
+            task.metric(torch.zeros(len(y), width), y)
         except ZooError as error:
             raise ZooError(f"{where}{part}: {error}") from None
 

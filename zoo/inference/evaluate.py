@@ -14,8 +14,9 @@ from zoo.datasets.load import DATASETS, load_data
 from zoo.datasets.load.obtain import path_of
 from zoo.datasets.load.readers import reader_of, whole_reader
 from zoo.datasets.splits import PARTS, split_of
-from zoo.datasets.tables.frames import Written
-from zoo.datasets.tables.tables import listed, node_columns, read_tables
+from zoo.datasets.tables.columns import listed
+from zoo.datasets.tables.read import Written
+from zoo.datasets.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.predict import answers, labelled, per_class

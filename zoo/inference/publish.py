@@ -1,8 +1,8 @@
 """Weights made ready to be published: as small as their scores allow, with cards and an index.
 
 A weight is written in 16 bits where the model then scores what it scored, to the fourth decimal, on
-validation and on test. The folder that comes of it is what `ZOO_WEIGHTS` names: it may be copied to
-a file server as it is.
+validation and on test. The folder that comes of it is what `ZOO_WEIGHTS` names, wherever it is
+copied to.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
 from zoo.system.files import check_place, draft_folder, replace_folder, write_whole, writing
 from zoo.tasks.labels import TRANSLATION
-from zoo.weights.folder import CONFIG, WEIGHTS, read_config, sha256_of
-from zoo.weights.index import FILES, INDEX, Entry, as_name, read_index
+from zoo.weights.folder import CONFIG, FILES, WEIGHTS, read_config, sha256_of
+from zoo.weights.index import INDEX, Entry, as_name, read_index
 from zoo.weights.load import load, save
 
 PARTS = ("val", "test")

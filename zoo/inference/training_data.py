@@ -47,15 +47,9 @@ from zoo.datasets.splits import (
     split_files,
     split_of,
 )
-from zoo.datasets.tables.frames import Written
-from zoo.datasets.tables.tables import (
-    OF_NODES,
-    OF_TEXT,
-    kinds_of,
-    listed,
-    node_columns,
-    read_tables,
-)
+from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, listed
+from zoo.datasets.tables.read import Written
+from zoo.datasets.tables.tables import kinds_of, node_columns, read_tables
 from zoo.datasets.texts import LONGEST, OF_SEQUENCES, in_tokens_of
 from zoo.datasets.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS

@@ -28,7 +28,7 @@ def comparison_page(runs: Sequence[History], found: Sequence[Found]) -> str:
                 for said in each.left_out]  # fmt: skip
     if len(alike) < len(answered):
         others = ", ".join(name for name in answered if name not in alike)
-        said = "of other data than the first run, or of another question to them"
+        said = "of other data than the first run, another metric, or of another question to them"
         left_out.append(f"{others}: {said}, and not drawn beside it.")
     data = sorted({each.data for each in runs})
     return page(
@@ -58,14 +58,15 @@ def distinct_names(runs: Sequence[History]) -> list[str]:
 def _alike(
     series: Mapping[str, History], answered: Mapping[str, Sequence[Answered]]
 ) -> dict[str, Sequence[Answered]]:
-    """Return the answers to the question of the first ones: of its data, its task, its classes."""
+    """Return the answers to the question of the first: its data, task, metric and classes."""
     if not answered:
         return {}
     first = next(iter(answered))
 
     def kind(name: str) -> tuple:
         seeds = answered[name]
-        return word(series[name].recipe["dataset"]), seeds[0].task.name, tuple(seeds[0].names)
+        task, data = seeds[0].task, word(series[name].recipe["dataset"])
+        return data, task.name, task.metric_name, tuple(seeds[0].names)
 
     return {
         name: seeds

@@ -39,9 +39,9 @@ def create_model(
         name: a word of `list_models()`.
         in_dim: number of node features F; may be left out with `pretrained`.
         out_dim: number of logits C; may be left out with `pretrained`.
-        pretrained: weights to begin with: a folder, or a name of `zoo list models --pretrained`.
-            Their options hold unless others are given; stem and head are fresh where the number
-            of features, or of logits, is another.
+        pretrained: weights to begin with: a folder, a name of `zoo list models --pretrained`, or
+            `hub:OWNER/NAME`. Their options hold unless others are given; stem and head are fresh
+            where the number of features, or of logits, is another.
         unverified: begin with weights even if their `config.json` says no checksum of them.
         options: keyword-only options of the model's class, for example `attention="rba"`. They
             are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been

@@ -28,6 +28,9 @@ CONFIG = "config.json"
 CARD = "README.md"
 TOKENIZER = "tokenizer.json"
 
+FILES = (CONFIG, WEIGHTS, CARD, TOKENIZER)
+"""What a folder of weights may hold."""
+
 LONGEST = 16 * 2**20
 """Bytes of the largest file of text."""
 

@@ -5,13 +5,14 @@ The files are named as `huggingface_hub.PyTorchModelHubMixin` names them.
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from zoo.config.metadata import private_texts
 from zoo.errors import ZooError
 from zoo.system.files import draft_folder
-from zoo.weights.folder import CARD, CONFIG
-from zoo.weights.hub_files import connect, download, names_of, refused
+from zoo.weights.folder import CARD, CONFIG, FILES
+from zoo.weights.hub_files import connect, fetch, refused
 from zoo.weights.load import load
 
 
@@ -30,12 +31,12 @@ def push(folder: Path | str, repository: str, *, private: bool = False) -> str:
     hub = connect(repository)
     load(folder)
     _refuse_private(Path(folder))
-    if links := [each for each in names_of(Path(folder)) if os.path.islink(Path(folder) / each)]:
-        raise ZooError(f"{Path(folder) / links[0]} is a link; put what it leads to in its place.")
+    if links := [path for each in FILES if (path := Path(folder) / each).is_symlink()]:
+        raise ZooError(f"{links[0]} is a link; put what it leads to in its place.")
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
         done = hub.upload_folder(
-            repo_id=repository, folder_path=str(folder), allow_patterns=names_of(Path(folder))
+            repo_id=repository, folder_path=str(folder), allow_patterns=list(FILES)
         )
     except Exception as error:  # any error of the Hub or the network
         raise refused(repository, error) from None
@@ -46,7 +47,7 @@ def pull(repository: str, folder: Path | str, *, unverified: bool = False) -> No
     """Download a folder of weights; it is created only when it is complete and can be loaded.
 
     Args:
-        repository: `OWNER/NAME`.
+        repository: `OWNER/NAME`, or `OWNER/NAME@REVISION`.
         folder: destination; it must not exist.
         unverified: as in `zoo.load`.
 
@@ -57,9 +58,9 @@ def pull(repository: str, folder: Path | str, *, unverified: bool = False) -> No
     folder = Path(folder)
     if os.path.lexists(folder):
         raise ZooError(f"{folder} exists; name a new folder.")
-    connect(repository)
     with draft_folder(folder) as draft:
-        download(repository, draft)
+        fetch(repository, draft)
+        shutil.rmtree(draft / ".cache", ignore_errors=True)  # what the Hub remembers of it
         load(draft, unverified=unverified)
         draft.rename(folder)
 

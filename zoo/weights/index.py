@@ -1,54 +1,51 @@
-"""Weights by path, run or name: those that come with the zoo, and those of an index elsewhere.
+"""Weights by path, run or name: those that come with the zoo, of a folder, and of the Hub.
 
 An index is the file `index.json` of a folder that `zoo publish` wrote: what weights there are, what
-they score, how large they are and the checksum of every file. `ZOO_WEIGHTS` names such a folder
-here, or its address on a file server; weights of it are downloaded once, when they are asked for.
+they score, how large they are and the checksum of every file. `ZOO_WEIGHTS` names such a folder.
+`hub:OWNER/NAME` are the weights of a repository of the Hugging Face Hub.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import math
 import os
 import re
-import shutil
-import threading
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from zoo.config.options import Count, sentence
 from zoo.config.scores import figure, gain
 from zoo.errors import ZooError, brief, suggestion
-from zoo.system.cache import cache_folder
-from zoo.system.files import draft_folder
-from zoo.system.http import download
+from zoo.system.files import user_path
 from zoo.weights import hub_files
-from zoo.weights.folder import (
-    CARD,
-    CONFIG,
-    LONGEST,
-    TOKENIZER,
-    WEIGHTS,
-    read_config,
-    read_json,
-    sha256_of,
-)
+from zoo.weights.folder import CONFIG, FILES, WEIGHTS, read_config, read_json, sha256_of
 
 INDEX = "index.json"
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The weights that come with the zoo: a folder for each, and `index.json`."""
 
-FILES = (CONFIG, WEIGHTS, CARD, TOKENIZER)
-"""What a folder of weights may hold."""
-
-_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 _HUB = "hub:"
 
+
+def _whole(files: dict[str, str]) -> dict[str, str]:
+    if not {CONFIG, WEIGHTS} <= files.keys() <= set(FILES):
+        raise ValueError(f"names of the files of weights, {CONFIG} and {WEIGHTS} among them")
+    return files
+
+
+Name = Annotated[str, StringConstraints(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
@@ -70,11 +67,12 @@ class Entry(BaseModel):
     val: float = Field(description="validation score")
     test: float = Field(description="test score")
     bytes: Count = Field(description="size of model.safetensors")
-    files: dict[str, Sha256] = Field(description="checksum of each file of the folder")
-    address: str | None = Field(
-        None,
-        description="of the folder, http(s) or `hub:OWNER/NAME`; left out it is beside the index",
+    files: Annotated[dict[str, Sha256], AfterValidator(_whole)] = Field(
+        description="checksum of each file of the folder"
     )
+
+
+_INDEX = TypeAdapter(dict[Name, Entry])
 
 
 def read_index(path: Path) -> dict[str, Entry]:
@@ -83,21 +81,16 @@ def read_index(path: Path) -> dict[str, Entry]:
     Raises:
         ZooError: the file is damaged.
     """
-    data = read_json(path)
-    wrong = [] if isinstance(data, dict) else [path.name]
-    wrong = wrong or [name for name in data if not re.fullmatch(_NAME, name)]
     try:
-        if not wrong:
-            entries = {name: Entry.model_validate(entry) for name, entry in data.items()}
-            wrong = [name for name, entry in entries.items() if not _whole(entry)]
-            if not wrong:
-                return entries
+        return _INDEX.validate_python(read_json(path))
     except ValidationError as error:
-        wrong = [sentence(error.errors()[0])]
-    raise ZooError(f"{path} is damaged ({wrong[0]}): copy it, or install the zoo, again.")
+        said = sentence(error.errors()[0])
+        raise ZooError(f"{path} is damaged ({said}): copy it, or install the zoo, again.") from None
 
 
 _index = functools.cache(read_index)
+
+_of_hub = functools.cache(hub_files.fetch)  # the same weights for all that a command does
 
 
 def as_name(text: str) -> str:
@@ -126,14 +119,15 @@ def published() -> dict[str, Entry]:
     Raises:
         ZooError: an index is damaged, or cannot be had.
     """
-    return {**(_index(_elsewhere()) if _source() else {}), **index()}
+    return _elsewhere() | index()
 
 
 def locate(source: Path | str) -> Located:
-    """Find a folder of weights by its path, by that of a run, or by name.
+    """Find a folder of weights by its path, by that of a run, by name, or on the Hub.
 
     An existing path has precedence over a name, and what comes with the zoo over `ZOO_WEIGHTS`. Of
-    the seeds of a run, the one with the best validation score is taken.
+    the seeds of a run, the one with the best validation score is taken. `hub:OWNER/NAME` is
+    downloaded once, into the cache of `huggingface_hub`; `@REVISION` after it pins a commit.
 
     Raises:
         ZooError: there is no such folder or name, nothing says which seed is best, or what has the
@@ -148,12 +142,15 @@ def locate(source: Path | str) -> Located:
     name = str(source)
     if name in index():
         return Located(_checked(PRETRAINED / name, index()[name]), "")
-    known = published()
+    if name.startswith(_HUB):
+        return Located(_of_hub(name.removeprefix(_HUB)), f"of {name}")
+    known = _elsewhere()
     if name in known:
-        return Located(_obtained(name, known[name]), f"of {_source()}")
+        source = os.environ["ZOO_WEIGHTS"]
+        return Located(_checked(user_path(source) / name, known[name]), f"of {source}")
     raise ZooError(
-        f"no weights at {name!r}: name a folder that `zoo.save` wrote, a run, or weights that come "
-        f"with the zoo; {suggestion(source, known)}"
+        f"no weights at {name!r}: name a folder that `zoo.save` wrote, a run, hub:OWNER/NAME, or "
+        f"weights that come with the zoo; {suggestion(source, known | index())}"
     )
 
 
@@ -175,87 +172,19 @@ def _best(configs: list[Path]) -> Located:
     return Located(best, f"best of {len(scores)} seeds by its validation score, {figure(score)}")
 
 
-def _source() -> str:
-    return os.environ.get("ZOO_WEIGHTS", "")
-
-
-def _elsewhere() -> Path:
-    """Return the index that `ZOO_WEIGHTS` names, downloaded where it is an address."""
-    source = _source()
-    if not _is_address(source):
-        path = Path(os.path.expanduser(source)) / INDEX
-        if not path.is_file():
-            raise ZooError(
-                f"ZOO_WEIGHTS names {source}, where there is no {INDEX}: name a folder that "
-                "`zoo publish --to FOLDER` wrote, or its address."
-            )
-        return path
-    key = hashlib.sha256(source.encode()).hexdigest()[:16]
-    path = cache_folder() / "weights" / f"index-{key}.json"
-    return _latest(f"{source.rstrip('/')}/{INDEX}", path)
-
-
-@functools.cache
-def _latest(address: str, path: Path) -> Path:
-    """Download an index, once in a process; where it cannot be had, the last one is good enough."""
-    draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-    try:
-        download(address, draft, largest=LONGEST)
-        try:
-            read_index(draft)
-        except ZooError:
-            raise ZooError(
-                f"{address} is damaged, or no index: it is to be as `zoo publish --to FOLDER` "
-                "wrote it."
-            ) from None
-        draft.replace(path)
-    except ZooError:
-        if not path.is_file():
-            raise
-    finally:
-        draft.unlink(missing_ok=True)
-    return path
-
-
-def _obtained(name: str, entry: Entry) -> Path:
-    """Return the folder of weights of `ZOO_WEIGHTS`, downloaded once where they are not here."""
-    source, address = _source(), entry.address
-    if address is None and not _is_address(source):
-        return _checked(Path(os.path.expanduser(source)) / name, entry)
-    key = hashlib.sha256(json.dumps(sorted(entry.files.items())).encode()).hexdigest()
-    folder = cache_folder() / "weights" / f"{name}-{key[:16]}"
-    address = address or f"{source.rstrip('/')}/{name}"
-    if _is_right(folder, entry):
-        return folder
-    with draft_folder(folder, wait=True) as draft:
-        if not _is_right(folder, entry):  # another process may have fetched it meanwhile
-            try:
-                _fetch(address, draft / name, entry)
-            except ZooError as error:
-                damaged = f"{folder} is not what {INDEX} names, and " * folder.is_dir()
-                raise ZooError(f"{damaged}{error}") from None
-            shutil.rmtree(folder, ignore_errors=True)
-            (draft / name).rename(folder)
-    return folder
-
-
-def _fetch(address: str, folder: Path, entry: Entry) -> None:
-    """Download the files of an entry, and check them."""
-    if address.startswith(_HUB):
-        hub_files.download(address.removeprefix(_HUB), folder)
-        _checked(folder, entry)
-        return
-    for file, checksum in entry.files.items():
-        largest = entry.bytes if file == WEIGHTS else LONGEST
-        download(f"{address}/{file}", folder / file, sha256=checksum, largest=largest)
-
-
-def _is_right(folder: Path, entry: Entry) -> bool:
-    """Whether a folder is here, and its files are what the index says."""
-    try:
-        return folder.is_dir() and bool(_checked(folder, entry))
-    except ZooError:
-        return False
+def _elsewhere() -> dict[str, Entry]:
+    """Return the index of the folder that `ZOO_WEIGHTS` names; empty where it names none."""
+    source = os.environ.get("ZOO_WEIGHTS", "")
+    if not source:
+        return {}
+    path = user_path(source) / INDEX
+    if not path.is_file():
+        raise ZooError(
+            f"ZOO_WEIGHTS names {source}, where there is no {INDEX}: name a folder that `zoo "
+            "publish --to FOLDER` wrote. Weights of the Hugging Face Hub need no such folder: they "
+            "are called hub:OWNER/NAME."
+        )
+    return _index(path)
 
 
 def _checked(folder: Path, entry: Entry) -> Path:
@@ -273,15 +202,3 @@ def _checked(folder: Path, entry: Entry) -> Path:
                 f"{sha256_of(folder / file)} and should be {checksum}. Copy the folder again."
             )
     return folder
-
-
-def _is_address(source: str) -> bool:
-    return source.startswith(("http://", "https://"))
-
-
-def _whole(entry: Entry) -> bool:
-    """Whether an entry names files of a folder of weights alone, and an address that is one."""
-    held = {CONFIG, WEIGHTS} <= set(entry.files) <= set(FILES)
-    return held and (
-        entry.address is None or _is_address(entry.address) or entry.address.startswith(_HUB)
-    )

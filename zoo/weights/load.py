@@ -67,8 +67,8 @@ def load(source: Path | str, *, unverified: bool = False) -> Model:
     """Load a model that `save` wrote, in evaluation mode.
 
     Args:
-        source: a folder that `save` wrote; a run, of which the best seed is taken; or the name of
-            pretrained weights that come with the zoo.
+        source: a folder that `save` wrote; a run, of which the best seed is taken; the name of
+            pretrained weights that come with the zoo; or `hub:OWNER/NAME`, of the Hugging Face Hub.
         unverified: load weights even if their `config.json` says no checksum of them.
 
     Raises:

@@ -37,7 +37,7 @@ def published(tmp_path, monkeypatch):
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("ZOO_OFFLINE")
-    monkeypatch.setattr(downloading, "PAUSE", 0.0)
+    monkeypatch.setattr(downloading, "RETRIES", 0)
     monkeypatch.setattr(obtain, "PAIRS", f"http://127.0.0.1:{server.server_port}")
     yield place, asked
     server.shutdown()

@@ -16,7 +16,6 @@ from zoo.canonical_form import WEIGHT
 from zoo.datasets.files.prepared import write_prepared
 from zoo.datasets.load import read_graph
 from zoo.datasets.load.check import check_graph
-from zoo.datasets.tables.cells import decoded
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
@@ -106,6 +105,10 @@ def test_every_header_may_have_another_name(tmp_path):
     }
     data = load_graph({**spec, "one_hot": ["town"]})
     assert data.feature_names == ("age", "score", "town=Oslo", "town=Rome")
+    told = {"columns": ["score"], "vectors": "age", "one_hot": ["town"]}  # as named, kind by kind
+    assert load_graph({**spec, **told}).feature_names == (
+        "score", "town=Oslo", "town=Rome", "age[0]"
+    )  # fmt: skip
     assert data.x[:, 2:].tolist() == [[0, 1], [1, 0], [0, 1], [0, 0], [1, 0]]
     with pytest.raises(ZooError, match="'town' holds 'Rome'.*one_hot.*town"):
         load_graph(spec)
@@ -271,10 +274,11 @@ def test_parquet_as_polars_writes_it(text, tmp_path):
         load_graph(tmp_path, vectors="v")
 
 
-def test_pyarrow_15_knows_no_views_of_text(monkeypatch):
-    monkeypatch.delattr(pyarrow.types, "is_string_view", raising=False)
-    column = pyarrow.chunked_array([["a", "b"]])
-    assert decoded(column) is column
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_line_ends_of_other_systems(end, tmp_path):
+    for path in write_tables(tmp_path / "mine").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", end.encode()))
+    is_the_graph(load_graph(tmp_path / "mine", **RAW))
 
 
 # Files of other programs

@@ -43,7 +43,7 @@ class GraphArrays(NamedTuple):
         feature_names: the name of each column of `features`; None where columns have none.
         task: what the labels are for; None: as their shape says.
         weights: (E,) weights of the edges, from 0; None: all are 1.
-        columns: what `features` are learnt of, `tables.feature_columns`; None: they stand as are.
+        columns: what `features` are learnt of, `tables.encode`; None: they stand as are.
         times: (N,) when each node came, NaN where unknown; None: not said.
         groups: (N,) text, which group each node is of, "" for none; None: not said.
         relations: (E,) which of `relation_names` each edge is; None: all are of one kind.

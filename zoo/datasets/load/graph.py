@@ -29,7 +29,7 @@ from zoo.datasets.pairs import SentencePairs, has_pairs, pair_files
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
 from zoo.datasets.splits import check_own_split
-from zoo.datasets.tables.frames import SUFFIXES
+from zoo.datasets.tables.read import SUFFIXES
 from zoo.errors import ZooError, reading
 from zoo.graphs.adjacency import neighbours
 from zoo.registry import discover

@@ -19,10 +19,10 @@ from zoo.datasets.files.saved_graphs import (
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
-from zoo.datasets.tables.frames import Decimal, Separator, Written
+from zoo.datasets.tables.columns import Names, listed
+from zoo.datasets.tables.read import Decimal, Separator, Written
 from zoo.datasets.tables.series import read_series_table
 from zoo.datasets.tables.series_json import read_series_json
-from zoo.datasets.tables.tables import Names, listed
 from zoo.errors import reading
 from zoo.system.cache import data_file
 from zoo.tasks.labels import FORECASTING, GRAPHS, Labels

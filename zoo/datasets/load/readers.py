@@ -27,10 +27,10 @@ from zoo.datasets.mapped.reader import read_whole
 from zoo.datasets.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.tables.feature_columns import Numbers
-from zoo.datasets.tables.frames import Written
+from zoo.datasets.tables.columns import Columns, Names, Numbers
 from zoo.datasets.tables.networkx_graph import from_networkx
-from zoo.datasets.tables.tables import Columns, Names, read_node_table, read_tables
+from zoo.datasets.tables.read import Written
+from zoo.datasets.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPHS, Labels
@@ -109,7 +109,7 @@ def read_matrix_market(
     return arrays._replace(form="undirected" if symmetric else None)
 
 
-def read_graphml(
+def read_attributed(
     path: Path,
     task: str | None,
     *,
@@ -127,10 +127,12 @@ def read_graphml(
     weights: Weights = None,
     edge_features: Names | None = None,
 ) -> GraphArrays:
-    """Read GraphML; node attributes are labels and features.
+    """Read GraphML or GML; node attributes are labels and features.
+
+    What GML calls `label` is a node's id.
 
     Args:
-        path: the `.graphml`.
+        path: the `.graphml` or `.gml`.
         task: what the labels are for.
         label: the attribute that is the class or number to predict; left out, `label`.
         labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
@@ -150,8 +152,9 @@ def read_graphml(
     """
     choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
                      missing=missing, numbers=numbers, unlabelled=labels == "ignore")  # fmt: skip
-    of_edges = EdgeColumns.of(weight, weights, edge_features)
-    return from_networkx(_graphml(path), choice, of_edges)
+    gml = Path(path.name.removesuffix(".gz")).suffix.lower() == ".gml"
+    graph = _gml(path) if gml else _graphml(path)
+    return from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
 
 
 def _graphml(path: Path) -> Any:
@@ -197,63 +200,24 @@ def _vector(text: str) -> list[float]:
     return [_number(each) for each in text.split(",")]
 
 
-def read_gml(
-    path: Path,
-    task: str | None,
-    *,
-    label: str | None = None,
-    labels: Labels = "use",
-    split_column: str | None = None,
-    columns: Names | None = None,
-    one_hot: Names | None = None,
-    text: Names | None = None,
-    dates: Names | None = None,
-    missing: Missing = "refuse",
-    numbers: Numbers = "standard",
-    unknown: str | int | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
-    edge_features: Names | None = None,
-) -> GraphArrays:
-    """Read GML; node attributes are labels and features. What GML calls `label` is a node's id.
+def _gml(path: Path) -> Any:
+    """Return the graph of a file, whose nodes are called by their numbers where they have no label.
 
-    Args:
-        path: the `.gml`.
-        task: what the labels are for.
-        label: the attribute that is the class or number to predict.
-        labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
-        split_column: the attribute that is train, val, test; left out, `split`, or a mask for each
-            part, such as `train_mask`.
-        columns: the attributes that are features; left out, all others.
-        one_hot: attributes that are kinds of things among them.
-        text: attributes of text among them, whose terms become columns (TF-IDF).
-        dates: attributes that are dates among them, such as 2024-03-31.
-        missing: what becomes of numbers and dates that a node has not.
-        numbers: `standard` gives numbers mean 0 and deviation 1, by the training nodes; attributes
-            of 0 and 1 stay as they are. `raw`: all do.
-        unknown: what stands for a label that is not known.
-        weight: the attribute of edges that is their weight, 1 where one has none.
-        weights: `ignore` reads the graph without attributes of edges.
-        edge_features: the attributes of edges that are features: numbers, or lists of them.
+    Raises:
+        ZooError: a node or an edge is there twice.
     """
     import networkx
 
-    choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     missing=missing, numbers=numbers, unlabelled=labels == "ignore")  # fmt: skip
     try:
-        graph = networkx.read_gml(path)
+        return networkx.read_gml(path)
     except networkx.NetworkXError as error:
         if twice := _TWICE.search(str(error)):
-            fix = (
-                "give each its own"
-                if twice[1]
-                else "keep one, or write `multigraph 1` in the graph"
-            )
+            own = twice[1]  # of a node
+            fix = "give each its own" if own else "keep one, or write `multigraph 1` in the graph"
             raise ZooError(f"{twice[0]}; {fix}.") from None
         if "no 'label'" not in str(error):
             raise
-        graph = networkx.read_gml(path, label="id")
-    return from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
+        return networkx.read_gml(path, label="id")
 
 
 _TWICE = re.compile(r"(node \w+ )?\S.* is duplicated")  # what NetworkX says of it
@@ -273,8 +237,8 @@ READERS = Table(
         ".mtx": read_matrix_market,
         ".bin": read_dgl,
         ".pt": read_pyg,
-        ".graphml": read_graphml,
-        ".gml": read_gml,
+        ".graphml": read_attributed,
+        ".gml": read_attributed,
     },
 )
 """What a path ends in, to function `(path, task, *, options) -> GraphArrays`, unchecked."""

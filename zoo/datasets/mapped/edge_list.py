@@ -13,7 +13,7 @@ from zoo.config.options import Count
 from zoo.datasets.mapped.array_file import stored
 from zoo.datasets.mapped.external_sort import BLOCK, edges_within
 from zoo.datasets.mapped.writer import Stream, no_features
-from zoo.datasets.tables.frames import is_index
+from zoo.datasets.tables.read import is_index
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 from zoo.tasks.labels import unlabelled

@@ -26,7 +26,7 @@ from zoo.config.options import Spec
 from zoo.datasets.files.graph_arrays import PARTS
 from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
-from zoo.datasets.tables.frames import SUFFIXES
+from zoo.datasets.tables.read import SUFFIXES
 from zoo.errors import ZooError
 from zoo.tasks.labels import MOST_CLASSES, NODE_METRICS
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, array_of
 from zoo.datasets.files.objects import described
-from zoo.datasets.tables.tables import OF_TEXT, Columns, listed, node_arrays
+from zoo.datasets.tables.columns import OF_TEXT, Columns, listed
+from zoo.datasets.tables.read import frame_of
+from zoo.datasets.tables.tables import node_arrays
 from zoo.errors import ZooError, brief, suggestion
 
 if TYPE_CHECKING:
@@ -44,31 +46,33 @@ def from_networkx(
     nodes, rows = [*graph.nodes], [data for _, data in graph.nodes(data=True)]
     keys = _by_name((key for data in rows for key in data), "nodes")
     names = sorted(keys)
-    wanted = {*choice.as_text(names), *choice.features(names)}
+    roles = choice.roles(names)
+    wanted = {*roles.text, *roles.features}
     wanted |= {name.rpartition(".")[0] for name in wanted if name not in keys}  # x of x.0
-    spread, masks = {}, choice.masks(names)
-    for name in (name for name in names if name in wanted or name in masks):
+    spread: dict[str, list[str]] = {}  # of each attribute its columns
+    columns: dict[str, pyarrow.Array] = {}
+    for name in (name for name in names if name in wanted or name in roles.masks):
         try:
-            spread[name] = _columns("node", name, nodes, [data.get(keys[name]) for data in rows])
+            own = _columns(name, nodes, [data.get(keys[name]) for data in rows])
         except ZooError:
-            if name in wanted or masks[name].sure:  # of any kind is what nobody has named
+            if name in wanted or roles.masks[name].sure:  # of any kind is what nobody has named
                 raise
-    columns = {name: each for own in spread.values() for name, each in own.items()}
-    if len(columns) < sum(map(len, spread.values())):
-        both = next(name for name in spread if any(name in own for own in spread.values()
-                                                   if own is not spread[name]))  # fmt: skip
-        raise ZooError(
-            f"the nodes have the attribute {both!r}, which is also a place in the list "
-            f"{both.rpartition('.')[0]!r}; rename one."
-        )
+            continue
+        if both := next((each for each in own if each in columns), None):
+            raise ZooError(
+                f"the nodes have the attribute {both!r}, which is also a place in the list "
+                f"{both.rpartition('.')[0]!r}; rename one."
+            )
+        columns |= own
+        spread[name] = [*own]
     for option in ("label", "split_column", "columns", *OF_TEXT):
         for each in listed(getattr(choice, option)) or []:
             if each not in keys and each not in columns:
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
-    table = pyarrow.table(columns) if columns else pyarrow.table({"": pyarrow.nulls(len(rows))})
-    choice = _of_spread(choice, names, {name: [*own] for name, own in spread.items()})
+    table = pyarrow.table(columns or {"": pyarrow.nulls(len(rows))})
+    choice = _of_spread(choice, roles.labels, spread)
     choice = dataclasses.replace(choice, id=None, columns=choice.columns if columns else [])
-    arrays = node_arrays(table, choice, "the nodes")
+    arrays = node_arrays(frame_of(table), choice, "the nodes")
     places = {node: place for place, node in enumerate(nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
     form = None if graph.is_directed() else "undirected"
@@ -100,19 +104,16 @@ def _by_name(keys: Iterable[Hashable], what: str) -> dict[str, Hashable]:
     return found
 
 
-def _of_spread(choice: Columns, names: list[str], spread: dict[str, list[str]]) -> Columns:
+def _of_spread(choice: Columns, labels: list[str], spread: dict[str, list[str]]) -> Columns:
     """Return a choice with the columns of an attribute of lists in the place of its name."""
-    if all(own == [name] for name, own in spread.items()):
-        return choice
-    given = {option: listed(getattr(choice, option)) for option in ("columns", *OF_TEXT)}
-    told: dict[str, Any] = {
-        option: [column for each in chosen for column in spread.get(each, [each])]
-        for option, chosen in given.items()
-        if chosen is not None
-    }
-    labels = [column for each in choice.labels(names) for column in spread.get(each, [each])]
-    if labels != choice.labels(names):
-        told["label"] = labels[0] if len(labels) == 1 else labels
+
+    def columns(chosen: list[str]) -> list[str]:
+        return [column for each in chosen for column in spread.get(each, [each])]
+
+    given = {option: getattr(choice, option) for option in ("columns", *OF_TEXT)}
+    told = {option: columns(chosen) for option, chosen in given.items() if chosen is not None}
+    if columns(labels) != labels:
+        told["label"] = columns(labels)
     return dataclasses.replace(choice, **told)
 
 
@@ -129,40 +130,34 @@ def _of_edges(graph: Any, choice: EdgeColumns) -> dict[str, np.ndarray | None]:
         kind, plain = _plain_values("edge", name, edges, values)
         if None in plain or kind == "text":
             place = plain.index(None) if None in plain else 0
-            held = brief(values[place])
             raise ZooError(
-                f"the edge attribute {name!r} is {held} at the edge {brief(edges[place])}; write a "
-                "number, or as many for each edge, at all edges."
+                f"the edge attribute {name!r} is {brief(values[place])} at the edge "
+                f"{brief(edges[place])}; write a number, or as many for each edge, at all edges."
             )
         read[name] = np.array(plain)
     return choice._replace(weight=named).read(read)
 
 
-def _columns(
-    of: str, name: str, places: Sequence[Any], values: Sequence[Any]
-) -> dict[str, "pyarrow.Array"]:
+def _columns(name: str, nodes: Sequence[Any], values: Sequence[Any]) -> dict[str, "pyarrow.Array"]:
     """Return an attribute as a column, or, of lists, as one for each place in them, by name."""
     import pandas
     import pyarrow
 
-    kind, plain = _plain_values(of, name, places, values)
+    kind, plain = _plain_values("node", name, nodes, values)
     if kind == "list":
-        columns = zip(*plain, strict=True)
-        return {
-            key: each
-            for place, column in enumerate(columns)
-            for key, each in _columns(of, f"{name}.{place}", places, column).items()
-        }
-    if kind == "nothing":
-        return {name: pyarrow.nulls(len(plain))}
-    if kind == "text":
-        return {name: pyarrow.array(plain, pyarrow.string())}
+        places = enumerate(zip(*plain, strict=True))
+        own = [_columns(f"{name}.{place}", nodes, each) for place, each in places]
+        return {key: column for each in own for key, column in each.items()}
     if kind == "date":
         return {name: pyarrow.array(pandas.Series(pandas.to_datetime(plain, utc=True)))}
-    whole = {type(each) for each in plain if each is not None} == {int}
-    if not whole:
+    if kind == "number" and not all(type(each) in (int, type(None)) for each in plain):
         plain = [None if each is None else float(each) for each in plain]
-    return {name: pyarrow.array(plain, pyarrow.int64() if whole else pyarrow.float64())}
+    return {name: pyarrow.array(plain)}
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "nothing": type(None), "text": str, "number": (int, float), "date": datetime.date
+}  # fmt: skip
 
 
 def _plain_values(
@@ -170,7 +165,7 @@ def _plain_values(
 ) -> tuple[str, list[Any]]:
     """Return what kind of values an attribute has, and them as Python has them, None if missing.
 
-    The kinds are `number`, `text`, `date`, `list`, and `nothing` where all are missing.
+    The kinds are those of `_KINDS`, and `list`; `nothing` where all are missing.
 
     Args:
         of: what has the attribute, `node` or `edge`.
@@ -183,10 +178,8 @@ def _plain_values(
     """
 
     def wrong(place: int, said: str) -> ZooError:
-        return ZooError(
-            f"the {of} attribute {name!r} is {described(values[place])} at the {of} "
-            f"{brief(places[place])}{said}"
-        )
+        what = f"the {of} attribute {name!r} is {described(values[place])}"
+        return ZooError(f"{what} at the {of} {brief(places[place])}{said}")
 
     plain = [_plain(each) for each in values]
     first: dict[str, int] = {}
@@ -198,18 +191,16 @@ def _plain_values(
             raise wrong(place, ", of more than 64 bits; write text, or a float.")
         first.setdefault(kind, place)
     first.pop("nothing", None)
-    if not first:
-        return "nothing", plain
-    (kind, begin), *others = first.items()
+    (kind, begin), *others = [*first.items()] or [("nothing", 0)]
     if others:
         place = others[0][1]
         raise wrong(begin, f", and {described(values[place])} at the {of} {brief(places[place])}; "
                            f"write values of one kind at each {of}.")  # fmt: skip
     if kind == "list" and not plain[begin]:
         raise wrong(begin, "; leave it out (`columns` names what is read).")
-    sizes = [0 if each is None else len(each) for each in plain if kind == "list"]
-    if len(set(sizes)) > 1:
-        odd = next(place for place, size in enumerate(sizes) if size != sizes[begin])
+    sizes = [len(each or ()) for each in plain] if kind == "list" else []
+    odd = next((n for n, size in enumerate(sizes) if size != sizes[begin]), None)
+    if odd is not None:
         raise wrong(begin, f", and of {sizes[odd]} at the {of} {brief(places[odd])}; give every "
                            f"{of} as many numbers.")  # fmt: skip
     return kind, plain
@@ -218,9 +209,7 @@ def _plain_values(
 def _kind(value: Any) -> str:
     if isinstance(value, list):
         return "list" if {*map(_kind, value)} <= {"number", "text", "nothing"} else "strange"
-    kinds = ((type(None), "nothing"), (str, "text"), (int | float, "number"))
-    kinds = (*kinds, (datetime.date, "date"))
-    return next((kind for each, kind in kinds if isinstance(value, each)), "strange")
+    return next((kind for kind, each in _KINDS.items() if isinstance(value, each)), "strange")
 
 
 def _plain(value: Any) -> Any:

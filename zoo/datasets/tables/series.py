@@ -19,16 +19,17 @@ from zoo.datasets.files.graph_arrays import (
     check_weights,
     refuse_idle,
 )
-from zoo.datasets.tables.cells import decoded
-from zoo.datasets.tables.frames import Decimal, Written, header, is_text, need, read_table
-from zoo.datasets.tables.tables import id_array, join, read_edges
+from zoo.datasets.files.objects import join
+from zoo.datasets.tables import cells
+from zoo.datasets.tables.read import Decimal, Written, header, need, read_table
+from zoo.datasets.tables.tables import read_edges
 from zoo.datasets.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 from zoo.tasks.labels import alike
 
 if TYPE_CHECKING:
-    import pyarrow
+    from pandas import Series
 
 
 class NodeSeries(NamedTuple):
@@ -116,9 +117,9 @@ def read_series_table(
         raise ZooError(f"{path.name}: {both[0]!r} is a time or an id, and no number of a node.")
     only = [each for each in names if each in (time, id, *told)]
     table = read_table(path, only, only, written)
-    if table.num_rows == 0:
+    if len(table) == 0:
         raise ZooError(f"{path.name} has no rows; write one for each node and time.")
-    when = times_of(table[time].to_pandas(), path.name, time, date_format, step)
+    when = times_of(table[time], path.name, time, date_format, step)
     place, grid, steps = on_grid(when, path.name, step, missing)
     ids, node = None, np.zeros(len(when), np.int64)
     if id is not None:
@@ -147,7 +148,7 @@ def read_series_table(
         if counts is not None:
             counts = check_weights(counts, len(pairs))
         if timed:
-            column = read_table(where, timed, timed, written)[time].to_pandas()
+            column = read_table(where, timed, timed, written)[time]
             of_edges = times_of(column, where.name, time, date_format, steps.size)
             kept, place = _places(of_edges, grid, where.name)
             counts = None if counts is None else counts[kept]
@@ -195,24 +196,26 @@ def _in_time(
 
 
 def _refuse_doubled(place, node, where: str, grid: np.ndarray, ids: np.ndarray | None) -> None:
-    both = place * (1 if ids is None else len(ids)) + node
-    order = np.argsort(both, kind="stable")
-    again = np.flatnonzero(np.diff(both[order]) == 0)
-    if len(again) == 0:
+    import pandas
+
+    both = pandas.DataFrame({"place": place, "node": node})
+    again = both.duplicated().to_numpy()
+    if not again.any():
         return
-    first, second = (int(each) for each in order[again[0] : again[0] + 2])
-    when = time_names(grid[place[first]][None])[0]
+    second = int(again.argmax())
+    first = int((both == both.iloc[second]).all(axis=1).argmax())
     whose = "" if ids is None else f" of {str(ids[node[first]])!r}"
     fix = "name what tells them apart, `id: COLUMN`, or " if ids is None else ""
     raise ZooError(
-        f"{where}: data rows {first + 1} and {second + 1} are both{whose} at {when}"
-        f" ({len(again):,} such rows); {fix}keep one of them, or their sum."
+        f"{where}: data rows {first + 1} and {second + 1} are both{whose} at "
+        f"{time_names(grid[place[first]][None])[0]} ({int(again.sum()):,} such rows); {fix}keep "
+        "one of them, or their sum."
     )
 
 
-def _nodes(column: "pyarrow.ChunkedArray", where: str) -> tuple[np.ndarray, np.ndarray]:
+def _nodes(column: "Series", where: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of nodes (N,), and which of them each row is of (R,)."""
-    ids, node = np.unique(id_array(column, where), return_inverse=True)
+    ids, node = np.unique(cells.ids(column, where), return_inverse=True)
     if told := alike(ids.tolist()) if ids.dtype.kind == "U" else None:
         raise ZooError(
             f"{where} holds {told[0]!r} and {told[1]!r}, which differ in blanks alone and would be "
@@ -221,25 +224,20 @@ def _nodes(column: "pyarrow.ChunkedArray", where: str) -> tuple[np.ndarray, np.n
     return ids, node
 
 
-def _numbers(column: "pyarrow.ChunkedArray", where: str, name: str, decimal: Decimal) -> np.ndarray:
+def _numbers(column: "Series", where: str, name: str, decimal: Decimal) -> np.ndarray:
     """Return a column as fp32, NaN where a cell is empty."""
     import pandas
 
-    column = decoded(column)
-    commas = decimal == "comma" and is_text(column.type)
-    text = column.to_pandas().astype("string").str.strip()
+    text = pandas.Series(cells.texts(column, None)).str.strip()
+    commas = decimal == "comma" and cells.held(column) == "text"
     points = text.str.translate(str.maketrans(".,", ",.")) if commas else text
-    values = pandas.to_numeric(points.mask(text == ""), errors="coerce").to_numpy(
-        np.float64, na_value=np.nan
-    )
-    said = text.fillna("").str.lower().to_numpy(str)
-    wrong = (np.isnan(values) & ~np.isin(said, ("", "nan"))) | (np.abs(values) > 1e30)
+    values = pandas.to_numeric(points.mask(text == ""), errors="coerce").to_numpy(np.float64)
+    wrong = (np.isnan(values) & ~text.str.lower().isin(["", "nan"])) | (np.abs(values) > 1e30)
     if wrong.any():
-        row = int(wrong.argmax())
-        cell = str(text.iloc[row])
-        fix = " Where fractions have a comma write `decimal: comma`." if "," in cell else ""
+        row = int(wrong.to_numpy().argmax())
+        fix = " Where fractions have a comma write `decimal: comma`." if "," in text[row] else ""
         raise ZooError(
-            f"{where}: {name!r} holds {brief(cell)} in data row {row + 1}, which is no number that "
-            f"can be predicted; write numbers, and nothing where none is known.{fix}"
+            f"{where}: {name!r} holds {brief(text[row])} in data row {row + 1}, which is no number "
+            f"that can be predicted; write numbers, and nothing where none is known.{fix}"
         )
     return values.astype(np.float32)

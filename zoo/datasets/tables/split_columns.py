@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.tables.cells import decoded, numbers, texts
-from zoo.datasets.tables.frames import is_list
+from zoo.datasets.tables.cells import held, numbers, texts
+from zoo.datasets.tables.read import frame_of
 from zoo.errors import ZooError, brief, suggestion
 
 if TYPE_CHECKING:
-    import pyarrow
+    from pandas import DataFrame, Series
 
 Masks = dict[str, np.ndarray]  # of each part (S, N) bool
 
 _MASK = re.compile(r"(train|val|valid|validation|test)([_ -]?masks?)?(?:([._])(\d+))?", re.I)
-_PART = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 _TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": False}
 _MOST = 12  # different values of a column that may be a mask: each way of writing one, and nothing
 
@@ -53,31 +52,31 @@ def mask_names(names: Iterable[str], named: Collection[str]) -> dict[str, MaskNa
         names: of the columns.
         named: those that somebody has said to be something else.
     """
-    found = {name: _MASK.fullmatch(name.strip()) for name in names}
-    masks = {
-        name: MaskName(_PART[told[1].lower()], told[2] is not None, told[4] and int(told[4]))
-        for name, told in found.items()
-        if told and (told[2] or told[3] != "_")  # test_1 is one of several scores
-    }
+    masks = {}
+    for name in names:
+        told = _MASK.fullmatch(name.strip())
+        if told and (told[2] or told[3] != "_"):  # test_1 is one of several scores
+            part = next(each for each in PARTS if told[1].lower().startswith(each))
+            masks[name] = MaskName(part, told[2] is not None, told[4] and int(told[4]))
     others = {mask.sure for name, mask in masks.items() if name in named}
     return {name: mask for name, mask in masks.items() if mask.sure not in others}
 
 
 def read_split(
-    columns: Mapping[str, "pyarrow.ChunkedArray"],
+    table: "DataFrame",
     split: str | None,
     masks: Mapping[str, MaskName],
     where: str,
     *,
     needed: bool = True,
 ) -> SplitColumns:
-    """Return the split that the columns of a table say; of masks one line tells which they are.
+    """Return the split that the columns say; of masks one line tells which they are.
 
     What is called `mask` is one. A column `test` may as well be a score: it is a mask where it
     holds nothing but true and false, or 1 and 0, and the other parts have one too.
 
     Args:
-        columns: by name; those of the split at least.
+        table: with the columns of the split at least.
         split: the column that has the words train, val and test; None: there is none.
         masks: the columns that are called like masks, of `mask_names`.
         where: what the table is called in errors.
@@ -86,19 +85,19 @@ def read_split(
     Raises:
         ZooError: the words are others, or there are masks of some of the parts alone.
     """
-    sure = {name: _mask(columns[name], name) for name, mask in masks.items() if mask.sure}
-    like = _plain_masks(columns, masks)
-    taken = [*sure, *(like if _parts(like, masks) == {*PARTS} else ())]
+    sure = {name: _mask(table[name], name) for name, mask in masks.items() if mask.sure}
+    like = _plain_masks(table, masks)
+    taken = [*sure, *(like if {masks[name].part for name in like} == {*PARTS} else ())]
     if split is not None:
-        found = _by_words(columns[split], split, where)
+        found = _by_words(table[split], split, where)
         if taken:
             _tell(f"{where}: the split is that of {split!r}; {_listed(taken)} are no features.")
         return SplitColumns(found, (*taken, split))
-    told = sorted((sure or like).items(), key=lambda each: PARTS.index(masks[each[0]].part))
+    told = dict(sorted((sure or like).items(), key=lambda each: PARTS.index(masks[each[0]].part)))
     if not told:
         return SplitColumns()
     try:
-        found = _together(dict(told), masks, where)
+        found = _together(told, masks, where)
     except ZooError:
         if needed:
             raise
@@ -108,7 +107,7 @@ def read_split(
         count = len(found["train"])
         what = f"are the split, {sizes} nodes," if count == 1 else f"are {count} splits"
         fix = "Where they are features, name all features: `columns: [...]`."
-        _tell(f"{where}: {_listed(dict(told))} {what} and no features. {fix}")
+        _tell(f"{where}: {_listed(told)} {what} and no features. {fix}")
     return SplitColumns(found, (*taken,))
 
 
@@ -129,24 +128,22 @@ def without_split(features: Any, masks: Any, feature_names: Any) -> tuple[Any, A
     if feature_names is not None or not all(isinstance(each, str) for each in names):
         return features, masks
     split, found = "split" if "split" in names else None, mask_names(names, ())
-    if split is None and not found:
+    own = {name: features[name] for name in (*found, *([split] if split else []))}
+    if not own:
         return features, masks
-    columns = {}
-    for name in [*found, *([split] if split else [])]:
-        own = features[name]
-        own = own.to_arrow() if hasattr(own, "to_arrow") else pyarrow.array(own, from_pandas=True)
-        columns[name] = pyarrow.chunked_array([own]) if isinstance(own, pyarrow.Array) else own
-    read = read_split(columns, split, found, "features", needed=masks is None)
+    arrow = {name: each.to_arrow() if hasattr(each, "to_arrow")
+             else pyarrow.array(each, from_pandas=True) for name, each in own.items()}  # fmt: skip
+    table = frame_of(pyarrow.table(arrow))
+    read = read_split(table, split, found, "features", needed=masks is None)
     if not read.columns:
         return features, masks
     return features[[each for each in names if each not in read.columns]], masks or read.masks
 
 
-def _by_words(column: "pyarrow.ChunkedArray", name: str, where: str) -> Masks:
+def _by_words(column: "Series", name: str, where: str) -> Masks:
     """Return what a column of words says; who divides nodes by it refuses empty parts."""
     words = texts(column)
-    other = sorted(set(words.tolist()) - {"", *PARTS})
-    if other:
+    if other := sorted(set(words.tolist()) - {"", *PARTS}):
         masks = ""
         if other[0].lower() in _TRUTH:
             masks = " Masks are three columns, train_mask, val_mask and test_mask, of no option."
@@ -158,66 +155,53 @@ def _by_words(column: "pyarrow.ChunkedArray", name: str, where: str) -> Masks:
     return {part: (words == part)[None] for part in PARTS}
 
 
-def _mask(column: "pyarrow.ChunkedArray", name: str) -> np.ndarray | None:
+def _mask(column: "Series", name: str) -> np.ndarray | None:
     """Return a column of truth values as (N,), of lists of them as (N, S); None of other columns.
 
     What is missing is false.
     """
-    import pyarrow
-    from pyarrow import compute
-
-    column = decoded(column)
-    if is_list(column.type):
+    if held(column) == "list":
         found = numbers(column, name)
-        known = found is not None and bool((np.isnan(found) | (found == 0) | (found == 1)).all())
-        return found == 1 if known else None
-    if pyarrow.types.is_nested(column.type) or len(held := column.unique()) > _MOST:
+        return found == 1 if np.isin(found[~np.isnan(found)], (0, 1)).all() else None
+    if held(column) == "other" or len(values := column.dropna().unique()) > _MOST:
         return None
-    truth = {each: _TRUTH.get(_word(each)) for each in held.to_pylist()}
+    truth = {each: _TRUTH.get(str(each).strip().lower()) for each in values}
     if None in truth.values():
         return None
-    true = pyarrow.array([each for each, told in truth.items() if told], column.type)
-    return compute.is_in(column, value_set=true).to_numpy(zero_copy_only=False)
+    return column.isin([each for each, told in truth.items() if told]).to_numpy(bool)
 
 
-def _word(value: Any) -> str:
-    return "" if value is None or value != value else str(value).strip().lower()
-
-
-def _plain_masks(columns: Mapping, masks: Mapping[str, MaskName]) -> dict[str, np.ndarray]:
+def _plain_masks(table: "DataFrame", masks: Mapping[str, MaskName]) -> dict[str, np.ndarray]:
     """Return the masks that are not called so: of all parts, else those that are hardly features.
 
     These are none where nothing is true; `valid` is a word for much else; and a number behind a
     name is what pandas writes where a name is there twice.
     """
-    found = {name: _mask(columns[name], name) for name, mask in masks.items() if not mask.sure}
+    found = {name: _mask(table[name], name) for name, mask in masks.items() if not mask.sure}
     like = {name: mask for name, mask in found.items() if mask is not None}
     others = {name: mask for name, mask in like.items() if name.lower() != "valid"}
     for each in (others, like):
-        if _parts(each, masks) == {*PARTS}:
+        if {masks[name].part for name in each} == {*PARTS}:
             return each
     return {name: mask for name, mask in others.items() if name.isalpha() and mask.any()}
 
 
-def _parts(names: Iterable[str], masks: Mapping[str, MaskName]) -> set[str]:
-    return {masks[name].part for name in names}
-
-
-def _together(told: Mapping[str, np.ndarray | None], names: Mapping, where: str) -> Masks:
+def _together(
+    told: Mapping[str, np.ndarray | None], names: Mapping[str, MaskName], where: str
+) -> Masks:
     """Return masks (S, N) of the three parts.
 
     Raises:
         ZooError: a part has none or two, or one holds something else than truth values.
     """
     fix = "rename what is a feature, or name all features: `columns: [...]`."
-    for name, mask in told.items():
-        if mask is None:
-            raise ZooError(
-                f"{where}: {name!r} is called like a mask and holds something else than true and "
-                f"false, or 1 and 0; write these, or {fix}"
-            )
+    if strange := next((name for name, mask in told.items() if mask is None), None):
+        raise ZooError(
+            f"{where}: {strange!r} is called like a mask and holds something else than true and "
+            f"false, or 1 and 0; write these, or {fix}"
+        )
     own = {part: [each for each in told if names[each].part == part] for part in PARTS}
-    if lost := [part for part, found in own.items() if not found]:
+    if lost := [part for part in PARTS if not own[part]]:
         ending = "_mask" if all(names[each].sure for each in told) else ""
         others = [name for name, each in names.items() if each.part in lost and name not in told]
         beside = f" ({_listed(others)} holds other values)" if others else ""
@@ -227,11 +211,10 @@ def _together(told: Mapping[str, np.ndarray | None], names: Mapping, where: str)
         )
     found = {}
     for part, columns in own.items():
-        places = [names[each].number for each in columns]
-        if len(set(places)) < len(places):
+        places = [-1 if (number := names[each].number) is None else number for each in columns]
+        if len({*places}) < len(places):
             raise ZooError(f"{where}: {_listed(columns)} are masks of one part; keep one.")
-        ordered = sorted(columns, key=lambda name: -1 if names[name].number is None
-                         else names[name].number)  # fmt: skip
+        ordered = [columns[each] for each in np.argsort(places)]
         found[part] = np.concatenate([np.atleast_2d(told[each].T) for each in ordered])
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.datasets.tables.cells import characters, parsed_dates
+from zoo.datasets.tables.cells import characters, held, moments, parsed_dates, texts, type_of
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -91,56 +91,49 @@ def times_of(
     """
     import pandas
 
-    empty = column.isna() | (column.astype(str).str.strip() == "")
+    words = None if held(column) == "date" else pandas.Series(texts(column, whole=True))
+    empty = (column.isna() if words is None else words.str.strip() == "").to_numpy(bool)
     if empty.any():
         raise ZooError(
             f"{where}: {name!r} is empty in {int(empty.sum()):,} rows, the first of them data row "
-            f"{int(empty.to_numpy().argmax()) + 1}; give every row its time."
+            f"{int(empty.argmax()) + 1}; give every row its time."
         )
-    if column.dtype.kind not in "Mf":
-        plain = pandas.to_numeric(column, errors="coerce")
+    if words is None:
+        dates = moments(column)
+        zone = getattr(type_of(column), "tz", None)
+        clock = None if zone is None else dates.dt.tz_convert(zone).dt.tz_localize(None)
+    else:
+        plain = pandas.to_numeric(words, errors="coerce")
         whole = plain.notna().all() and (plain == plain.round()).all()
         days = whole and plain.between(19000101, 21001231).all()
         if whole and not days and date_format is None:
             return plain.to_numpy(np.int64)
         date_format = date_format or ("%Y%m%d" if days else None)
-        column = _as_text(column, date_format)
-    dates = parsed_dates(column, date_format)
+        if held(column) == "number" and date_format:  # which has lost the zeros in front
+            words = words.str.zfill(characters(date_format))
+        dates, clock = parsed_dates(words, date_format), _own_clock(words, date_format)
     wrong = dates.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
         wanted = "a date such as 2026-03-31 or 31.3.2026, written like the first"
         wanted = f"of the form {date_format}" if date_format else wanted
         raise ZooError(
-            f"{where}: {name!r} holds {brief(str(column.iloc[row]))} in data row {row + 1}, which "
-            f"is not {wanted}, nor are all whole numbers. Write how dates are written, such as "
+            f"{where}: {name!r} holds {brief(words[row])} in data row {row + 1}, which is not "
+            f"{wanted}, nor are all whole numbers. Write how dates are written, such as "
             "`date_format: '%d/%m/%Y'`."
         )
-    clock = None if _within_a_day(step) else _own_clock(column, date_format)
-    if clock is not None and (clock - clock.dt.normalize()).nunique(dropna=False) == 1:
-        dates = clock
+    if clock is not None and not _within_a_day(step):
+        clock = pandas.to_datetime(clock, utc=True)
+        dates = clock if (clock - clock.dt.normalize()).nunique(dropna=False) == 1 else dates
     return _exact(dates.dt.tz_localize(None).to_numpy(), _UNITS)
 
 
-def _as_text(column: "Series", date_format: str | None) -> "Series":
-    """Return times as text: of whole numbers with the zeros in front that a form wants."""
-    written = column.astype(str)
-    if column.dtype.kind in "iu" and date_format:
-        return written.str.zfill(characters(date_format))
-    return written
-
-
-def _own_clock(column: "Series", date_format: str | None) -> "Series | None":
+def _own_clock(words: "Series", date_format: str | None) -> "Series | None":
     """Return times as their own clocks show them, None where some have no zone."""
-    if column.dtype.kind == "M":
-        return None if column.dt.tz is None else column.dt.tz_localize(None)
-    if column.dtype.kind == "f" or (date_format and not date_format.endswith("%z")):
+    plain = words.str.replace(_OFFSET, r"\1", regex=True)
+    if (plain == words).any() or (date_format and not date_format.endswith("%z")):
         return None
-    plain = column.str.replace(_OFFSET, r"\1", regex=True)
-    if (plain == column).any():
-        return None
-    form = date_format and date_format.removesuffix("%z").rstrip()
-    return parsed_dates(plain, form).dt.tz_localize(None)
+    return parsed_dates(plain, date_format and date_format.removesuffix("%z").rstrip())
 
 
 def _within_a_day(step: Any) -> bool:
@@ -159,6 +152,10 @@ def on_grid(
     """Return the place of each row's time among all times (R,), these (T,), and their steps.
 
     A step is one of dates, or the difference of whole numbers, in digits.
+
+    Raises:
+        ZooError: the times do not go on in equal steps, or some have no row and `missing` is
+            `refuse`.
     """
     import pandas
 
@@ -168,40 +165,39 @@ def on_grid(
             f"{where} has one time only; forecasts are learnt from many of them. Add rows, or, "
             "where a trained model reads one time, write the `step` of its training."
         )
-    if when.dtype.kind == "M":
+    dates, first, last = when.dtype.kind == "M", present[0], present[-1]
+    if dates:
         steps = Steps(_named(step) if step else _usual(pandas.DatetimeIndex(present)))
-        dates = _between(present, steps.size, where)
-        grid = _exact(dates.to_numpy(), _UNITS)
+        one = np.diff(pandas.date_range(first, periods=2, freq=steps.size).to_numpy())[0]
     else:
         steps = Steps(_whole(step) if step else int(np.gcd.reduce(np.diff(present))))
-        _refuse_sparse((present[-1] - present[0]) / steps.size, present, where)
-        grid = np.arange(present[0], present[-1] + 1, steps.size)
-    _refuse_uneven(present, grid, steps, where, missing)
-    return np.searchsorted(grid, when), grid, steps
-
-
-def _refuse_uneven(
-    present: np.ndarray, grid: np.ndarray, steps: Steps, where: str, missing: str
-) -> None:
-    """Refuse times that are none of equal steps, and steps without a time."""
-    numbers = isinstance(steps.size, int)
-    strange = present[~np.isin(present, grid)]
+        one = steps.size
+    if (last - first) / one > _SPARSE * len(present) + 1000:
+        raise ZooError(
+            f"{where}: {len(present):,} times lie between {time_names(present[:1])[0]} and "
+            f"{time_names(present[-1:])[0]}, too few for equal steps; sum them up by day or week."
+        )
+    if dates:
+        grid = _exact(pandas.date_range(first, last, freq=steps.size).to_numpy(), _UNITS)
+    else:
+        grid = np.arange(first, last + 1, steps.size)
+    strange, lost = present[~np.isin(present, grid)], grid[~np.isin(grid, present)]
     if len(strange):
-        days = "" if numbers else ", such as D, B (working days), W-MON, MS or h"
+        days = ", such as D, B (working days), W-MON, MS or h" if dates else ""
         raise ZooError(
             f"{where}: times have to go on in equal steps, these seem to be {steps.size!r}, and "
             f"{time_names(strange[:1])[0]} is at none of them ({len(strange):,} such times). Write "
             f"another `step`{days}; or sum up the rows."
         )
-    lost = grid[~np.isin(grid, present)]
     if len(lost) and missing == "refuse":
-        shown = ", ".join(time_names(grid)[each] for each in np.searchsorted(grid, lost[:3]))
-        days = "" if numbers else ", such as B: working days"
+        names = np.array(time_names(grid))[np.isin(grid, lost[:3])]
+        shown, days = ", ".join(names), ", such as B: working days" if dates else ""
         raise ZooError(
             f"{where}: of {len(grid):,} times in steps of {steps.size!r} {len(lost):,} have no row "
             f"({shown}{', ...' if len(lost) > 3 else ''}). Add rows for them, empty where nothing "
             f"is known; or write `missing: unknown`, or another `step`{days}.{_hint(present)}"
         )
+    return np.searchsorted(grid, when), grid, steps
 
 
 def _hint(present: np.ndarray) -> str:
@@ -212,21 +208,18 @@ def _hint(present: np.ndarray) -> str:
     return " Where they are months, write `date_format: '%Y%m'`." if months else ""
 
 
-def _usual(dates: "DatetimeIndex") -> Any:
+def _usual(dates: "DatetimeIndex") -> str:
     """Return the step that most neighbours among dates have, of the calendar or of the clock."""
     import pandas
 
-    some = [dates] if len(dates) > 2 else []
-    some += [dates[place : place + 3] for place in range(min(99, len(dates) - 2))]
+    threes = [dates[place : place + 3] for place in range(min(99, len(dates) - 2))]
     with warnings.catch_warnings(action="ignore"):  # that pandas 4 will return an offset
-        found = [pandas.infer_freq(each) for each in some]
-    if found and found[0] is not None:
-        return found[0]
-    usual = Counter(each for each in found if each is not None).most_common(1)
-    if usual:
-        return usual[0][0]
-    gaps = Counter(np.diff(dates.to_numpy())).most_common(1)
-    return pandas.tseries.frequencies.to_offset(pandas.Timedelta(gaps[0][0])).freqstr
+        whole = pandas.infer_freq(dates) if threes else None
+        counts = Counter(filter(None, map(pandas.infer_freq, threes)))
+    if whole or counts:
+        return whole or counts.most_common(1)[0][0]
+    gap = Counter(np.diff(dates.to_numpy())).most_common(1)[0][0]
+    return pandas.tseries.frequencies.to_offset(pandas.Timedelta(gap)).freqstr
 
 
 def _whole(step: str | int) -> int:
@@ -253,19 +246,3 @@ def _named(step: str | int) -> str:
             f"step: {brief(str(step))} is no step of dates; write D (days), B (working days), "
             "W-MON (weeks of Mondays), MS (months, from their first day), h (hours), or 15min."
         ) from None
-
-
-def _between(present: np.ndarray, size: str, where: str) -> "DatetimeIndex":
-    import pandas
-
-    once = pandas.date_range(present[0], periods=2, freq=size)
-    _refuse_sparse((present[-1] - present[0]) / np.diff(once.to_numpy())[0], present, where)
-    return pandas.date_range(present[0], present[-1], freq=size)
-
-
-def _refuse_sparse(count: float, present: np.ndarray, where: str) -> None:
-    if count > _SPARSE * len(present) + 1000:
-        raise ZooError(
-            f"{where}: {len(present):,} times lie between {time_names(present[:1])[0]} and "
-            f"{time_names(present[-1:])[0]}, too few for equal steps; sum them up by day or week."
-        )

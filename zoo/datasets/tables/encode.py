@@ -1,14 +1,14 @@
 """Features of the columns of a table: what is learnt of them is learnt from training nodes alone.
 
-Numbers stand as they are; of kinds of things, texts, dates and gaps scikit-learn learns what they
-become. What it has learnt is plain data, which weights keep, so that a new table is read alike.
+Numbers are scaled; kinds of things, texts, dates and gaps become numbers as scikit-learn has them.
+What is learnt is plain data, which weights keep, so that a new table is read alike.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,15 +22,14 @@ from zoo.config.learnt_columns import (
     NumberColumn,
     TextColumn,
 )
+from zoo.datasets.tables.columns import Kind, Numbers
 from zoo.errors import ZooError, brief, suggestion
-
-Numbers = Literal["raw", "standard"]
-Kind = Literal["number", "category", "text", "date"]
 
 MOST_VALUES = 256
 """Kinds of things that have a column each; of more, hashes share as many columns."""
 
 _YEAR = 365.2425
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,16 +82,14 @@ class FeatureColumns:
         Raises:
             ZooError: the columns are not those that were learnt of, or of other kinds.
         """
-        blocks, names = [], []
-        for column in learnt:
-            block, own = _APPLY[column.kind](column, self._of(column), self.missing)
-            blocks.append(block)
-            names += own
-        if not any(sparse.issparse(each) for each in blocks):
-            none = np.zeros((self.rows, 0), np.float32)
-            return np.concatenate([none, *blocks], axis=1), tuple(names)
-        found = sparse.hstack([sparse.csr_array(each) for each in blocks], format="csr")
-        return found.astype(np.float32), tuple(names)
+        applied = [_APPLY[each.kind](each, self._of(each), self.missing) for each in learnt]
+        blocks = [block for block, _ in applied]
+        names = tuple(name for _, own in applied for name in own)
+        if any(sparse.issparse(each) for each in blocks):
+            found = sparse.hstack([sparse.csr_array(each) for each in blocks], format="csr")
+            return found.astype(np.float32), names
+        none = np.zeros((self.rows, 0), np.float32)
+        return np.concatenate([none, *blocks], axis=1, dtype=np.float32), names
 
     def unseen(self, learnt: Sequence[LearntColumn]) -> list[str]:
         """Return, for each column of kinds of things, which of them were none that was learnt."""
@@ -115,32 +112,28 @@ class FeatureColumns:
         return told
 
     def _of(self, column: LearntColumn) -> np.ndarray:
-        if column.name not in self.values:
+        name, kind = column.name, "category" if column.kind == "hashed" else column.kind
+        if name not in self.values:
             raise ZooError(
-                f"there is no column {column.name!r}, which the model was trained on; "
-                f"{suggestion(column.name, self.values)}"
+                f"there is no column {name!r}, which the model was trained on; "
+                f"{suggestion(name, self.values)}"
             )
-        kind = "category" if column.kind == "hashed" else column.kind
-        if kind != self.kinds[column.name]:
+        if kind != self.kinds[name]:
             raise ZooError(
-                f"the column {column.name!r} was read as {self.kinds[column.name]}, and the model "
-                f"was trained on {kind} there; write `{_WORDS[kind]}` as for the training."
+                f"the column {name!r} was read as {self.kinds[name]}, and the model was trained on "
+                f"{kind} there; write `{_OPTIONS[kind]}: [...]` as for the training."
             )
-        return self.values[column.name]
+        return self.values[name]
 
 
-_LARGEST = float(np.finfo(np.float32).max)
+_OPTIONS = {"number": "columns", "category": "one_hot", "text": "text", "date": "dates"}
+"""Kind to the option that names columns of it."""
 
-_WORDS = {
-    "number": "columns: [...]",
-    "category": "one_hot: [...]",
-    "text": "text: [...]",
-    "date": "dates: [...]",
-}
+Block = tuple[Any, list[str]]  # features (N, k), dense or sparse, and their names
 
 
 def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberColumn:
-    rows, width = _rows(values), None if values.ndim == 1 else values.shape[1]
+    rows = _rows(values)
     gaps = np.isnan(rows)
     rows = np.where(np.abs(rows) <= _LARGEST, rows, np.nan)  # larger ones are refused in the check
     known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
@@ -152,9 +145,17 @@ def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberC
         told["fill"] = [0.0] * rows.shape[1]
         told["indicator"] = how.missing == "indicator" and bool(gaps.any())
     if how.numbers == "standard":
-        whole = rows if "fill" not in told else np.where(np.isnan(rows), told["fill"], rows)
-        told |= _scale(whole)
+        told |= _scale(rows if "fill" not in told else _filled(rows, told["fill"]))
+    width = None if values.ndim == 1 else values.shape[1]
     return NumberColumn(kind="number", name=name, width=width, **told)
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _filled(rows: np.ndarray, fill: Sequence[float]) -> np.ndarray:
+    return np.where(np.isnan(rows), np.array(fill), rows)
 
 
 def _scale(rows: np.ndarray) -> dict[str, list[float]]:
@@ -163,10 +164,8 @@ def _scale(rows: np.ndarray) -> dict[str, list[float]]:
     Columns of 0 and 1 stay as they are: standardised, a rare yes would be a large number.
     """
     gaps = np.isnan(rows)
-    if gaps.all(axis=0).any():  # refused elsewhere
-        return {}
     told = (gaps | np.isin(rows, (0, 1))).all(axis=0)
-    if told.all():
+    if told.all() or gaps.all(axis=0).any():  # the latter is refused elsewhere
         return {}
     shift = np.where(told, 0.0, np.nanmean(rows, axis=0))
     return {"shift": shift.tolist(), "spread": np.where(told, 1.0, _spread(rows)).tolist()}
@@ -178,13 +177,7 @@ def _spread(values: np.ndarray) -> np.ndarray:
     return np.where(spread > 1e-12 * np.abs(np.nanmean(values, axis=0)), spread, 1.0)
 
 
-def _rows(values: np.ndarray) -> np.ndarray:
-    return values[:, None] if values.ndim == 1 else values
-
-
-def _number(
-    column: NumberColumn, values: np.ndarray, missing: Missing
-) -> tuple[np.ndarray, list[str]]:
+def _number(column: NumberColumn, values: np.ndarray, missing: Missing) -> Block:
     rows = _rows(values)
     if (column.width or 1) != rows.shape[1]:
         raise ZooError(
@@ -192,20 +185,17 @@ def _number(
             f"trained on {column.width or 1}."
         )
     names = [column.name] if column.width is None else _numbered(column.name, column.width)
-    gaps = np.isnan(rows)
-    fill = column.fill
+    gaps, fill = np.isnan(rows), column.fill
     if fill is None:  # nothing was missing in training
         fill = {"mean": column.mean, "zero": [0.0]}.get(missing)
-    if fill is not None:
-        rows = np.where(gaps, np.array(fill), rows)
+    rows = rows if fill is None else _filled(rows, fill)
     if column.shift is not None and column.spread is not None:
         rows = (rows - np.array(column.shift)) / np.array(column.spread)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
-        found = rows.astype(np.float32)
-    if column.indicator:
-        said = gaps.any(axis=1, keepdims=True).astype(np.float32)
-        found, names = np.concatenate([found, said], axis=1), [*names, f"{column.name} missing"]
-    return found, names
+        rows = rows.astype(np.float32)
+    if not column.indicator:
+        return rows, names
+    return np.column_stack([rows, gaps.any(axis=1)]), [*names, f"{column.name} missing"]
 
 
 def _learn_category(name: str, values: np.ndarray, how: FeatureColumns) -> LearntColumn:
@@ -215,14 +205,12 @@ def _learn_category(name: str, values: np.ndarray, how: FeatureColumns) -> Learn
     return CategoryColumn(kind="category", name=name, values=found)
 
 
-def _category(
-    column: CategoryColumn, values: np.ndarray, missing: Missing
-) -> tuple[np.ndarray, list[str]]:
-    found = (values[:, None] == np.array(column.values, str)).astype(np.float32)
+def _category(column: CategoryColumn, values: np.ndarray, missing: Missing) -> Block:
+    found = values[:, None] == np.array(column.values, str)
     return found, [f"{column.name}={each}" for each in column.values]
 
 
-def _hashed(column: HashedColumn, values: np.ndarray, missing: Missing) -> tuple[Any, list[str]]:
+def _hashed(column: HashedColumn, values: np.ndarray, missing: Missing) -> Block:
     from sklearn.feature_extraction import FeatureHasher
 
     hasher = FeatureHasher(column.columns, input_type="string", dtype=np.float32)
@@ -246,7 +234,7 @@ def _learn_text(name: str, values: np.ndarray, how: FeatureColumns) -> TextColum
     return TextColumn(kind="text", name=name, terms=words, weights=learn.idf_.tolist())
 
 
-def _text(column: TextColumn, values: np.ndarray, missing: Missing) -> tuple[Any, list[str]]:
+def _text(column: TextColumn, values: np.ndarray, missing: Missing) -> Block:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if not column.terms:
@@ -264,15 +252,18 @@ def _learn_date(name: str, values: np.ndarray, how: FeatureColumns) -> DateColum
     return DateColumn(kind="date", name=name, **told, missing=how.missing)
 
 
-def _date(column: DateColumn, values: np.ndarray, missing: Missing) -> tuple[np.ndarray, list[str]]:
+def _date(column: DateColumn, values: np.ndarray, missing: Missing) -> Block:
     turn = 2 * np.pi * values / _YEAR
-    found = [(values - column.mean) / column.deviation, np.sin(turn), np.cos(turn)]
+    found = np.stack(
+        [(values - column.mean) / column.deviation, np.sin(turn), np.cos(turn)], axis=1
+    )
     names = [f"{column.name}{end}" for end in ("", " sine of year", " cosine of year")]
-    if column.missing != "refuse" or missing in ("mean", "zero"):  # 0 is the mean
-        found = [np.nan_to_num(each) for each in found]
-    if column.missing == "indicator":
-        found, names = [*found, np.isnan(values)], [*names, f"{column.name} missing"]
-    return np.stack(found, axis=1).astype(np.float32), names
+    if column.missing != "refuse" or missing in ("mean", "zero"):
+        found = np.nan_to_num(found)  # 0 is the mean
+    found = found.astype(np.float32)
+    if column.missing != "indicator":
+        return found, names
+    return np.column_stack([found, np.isnan(values)]), [*names, f"{column.name} missing"]
 
 
 def _need_values(name: str, given: bool, how: FeatureColumns) -> None:
@@ -284,7 +275,7 @@ def _numbered(name: str, width: int) -> list[str]:
     return [f"{name}[{each}]" for each in range(width)]
 
 
-_LEARN: dict[Kind, Callable[..., LearntColumn]] = {
+_LEARN: dict[Kind, Callable[[str, np.ndarray, FeatureColumns], LearntColumn]] = {
     "number": _learn_number,
     "category": _learn_category,
     "text": _learn_text,
@@ -292,7 +283,7 @@ _LEARN: dict[Kind, Callable[..., LearntColumn]] = {
 }
 """Kind to function `(name, values, all of them)`, which learns of a column."""
 
-_APPLY: dict[str, Callable[..., tuple[Any, list[str]]]] = {
+_APPLY: dict[str, Callable[[Any, np.ndarray, Missing], Block]] = {
     "number": _number,
     "category": _category,
     "hashed": _hashed,

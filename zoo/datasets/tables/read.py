@@ -1,0 +1,249 @@
+"""Tables as CSV and Parquet files have them: frames of pandas, whose columns have Arrow's types.
+
+Arrow reads strictly: a row with a cell too few or too many is an error, never a guess.
+"""
+
+import csv
+import io
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from zoo.errors import ZooError, reading, suggestion
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pandas import DataFrame
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+"""The endings of tables."""
+
+Decimal = Literal["point", "comma"]
+Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
+
+_INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
+_MARKS = {
+    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip (unpack it, gunzip)",
+    b"PK": "Excel or zip",
+}  # fmt: skip
+_EXCEL = re.compile(r'("?sep=.?"?)[\r\n]', re.I)
+_FIXES = {
+    "UTF8": "save the table as UTF-8 CSV.",
+    "Expected": "give every row a cell for every column, in quotes where a separator is in it.",
+}
+"""What Arrow says of a CSV, to what is to be done."""
+
+_NOTHING = (
+    "", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "#N/A", "#N/A N/A",
+    "#NA", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+)  # fmt: skip
+
+
+class Written(NamedTuple):
+    """How a CSV is written.
+
+    Attributes:
+        separator: what stands between cells; None: a comma, in a `.tsv` a tab.
+        decimal: what stands before the digits of a fraction.
+    """
+
+    separator: Separator | None = None
+    decimal: Decimal = "point"
+
+    def between(self, path: Path) -> str:
+        """Return what stands between the cells of a file."""
+        usual = "\t" if path.suffix == ".tsv" else ","
+        return "\t" if self.separator == "tab" else self.separator or usual
+
+
+def read_table(
+    path: Path, text: Collection[str], only: Collection[str], written: Written
+) -> "DataFrame":
+    """Read columns of a table.
+
+    Args:
+        path: a `.csv`, `.tsv` or `.parquet`.
+        text: the columns of a CSV that are read as text, just as they stand; others are numbers
+            where all of their cells are, and text where not.
+        only: the columns that are read.
+        written: how a CSV is.
+
+    Raises:
+        ZooError: it cannot be read: what is wrong, and where.
+    """
+    names = header(path, written)
+    with reading(path, "a table"):
+        if path.suffix.lower() == ".parquet":
+            from pyarrow import parquet
+
+            return frame_of(parquet.read_table(path, columns=[*only]))
+        table = _read_csv(path, names, only, written.between(path))
+    comma = written.decimal == "comma"
+    for place, name in enumerate(table.column_names):
+        if name not in text and (found := _as_numbers(table[name], comma)) is not None:
+            table = table.set_column(place, name, found)
+    return frame_of(table)
+
+
+def frame_of(table: "pyarrow.Table") -> "DataFrame":
+    """Return a table of Arrow as a frame whose columns keep its types.
+
+    What is missing is so in one way, NaN included; categories are their values.
+    """
+    import pandas
+
+    plain = {name: _plain(table[name]) for name in table.column_names}
+    columns = {name: pandas.arrays.ArrowExtensionArray(each) for name, each in plain.items()}
+    return pandas.DataFrame(columns, index=range(table.num_rows))
+
+
+def header(path: Path, written: Written) -> list[str]:
+    """Return the names of the columns of a table.
+
+    Raises:
+        ZooError: there is no such file, or it is no table that has one name for each column.
+    """
+    if not path.is_file():
+        raise ZooError(f"there is no file {path}; write the path of a CSV or Parquet table.")
+    if path.suffix.lower() == ".parquet":
+        from pyarrow import parquet
+
+        with reading(path, "Parquet"):
+            names = parquet.read_schema(path).names
+    else:
+        names = _first_line(path, written.between(path))
+    twice = [each for each, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")
+    return names
+
+
+def is_index(name: str) -> bool:
+    """Return whether a column has no name: it is what pandas writes of an index.
+
+    >>> [is_index(each) for each in ("", "Unnamed: 0", "__index_level_0__", "index")]
+    [True, True, True, False]
+    """
+    return _INDEX.fullmatch(name) is not None
+
+
+def need(columns: Collection[str], present: Collection[str], where: str, option: str) -> None:
+    """Refuse a table that lacks one of the columns; `option` is what names another."""
+    for each in columns:
+        if each not in present:
+            raise ZooError(
+                f"{where} has no column {each!r}; it has {', '.join(map(repr, present))}. "
+                f"Write `{option}: COLUMN`, or rename a column; {suggestion(each, present)}"
+            )
+
+
+def _first_line(path: Path, separator: str) -> list[str]:
+    with path.open("rb") as file:
+        first = file.readline()
+    if not first.strip():
+        raise ZooError(f"{path.name} is empty; write a line of column names, then a line per row.")
+    kind = next((kind for mark, kind in _MARKS.items() if first.startswith(mark)), None)
+    kind = kind or ("binary" if b"\x00" in first else None)
+    try:
+        line = first.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        kind = kind or "in another encoding"
+    if kind is not None:
+        raise ZooError(f"{path.name} is {kind}, not UTF-8 text; save the table as UTF-8 CSV.")
+    if excel := _EXCEL.match(line):
+        raise ZooError(
+            f"{path.name} begins with {excel[1]!r}, a word for Excel and no names of columns; "
+            "delete the first line, and write `separator` where no comma stands between cells."
+        )
+    names = next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))
+    if len(names) == 1 and (other := next((each for each in ";\t|," if each in names[0]), None)):
+        other = "tab" if other == "\t" else repr(other)
+        raise ZooError(
+            f"{path.name} has a single column, {names[0][:60]!r}; write `separator: {other}`."
+        )
+    return names
+
+
+def _read_csv(
+    path: Path, names: list[str], only: Collection[str], separator: str
+) -> "pyarrow.Table":
+    """Return columns of a CSV as text."""
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    content = path.read_bytes()
+    _refuse_open_quotes(content, separator, path.name)
+    parse = arrow_csv.ParseOptions(
+        delimiter=separator,
+        newlines_in_values=True,  # where they stand in quotes
+        ignore_empty_lines=len(names) > 1,  # of one column they are rows
+    )
+    types = dict.fromkeys(names, pyarrow.string())
+    try:
+        return arrow_csv.read_csv(
+            pyarrow.BufferReader(content.rstrip(b"\r\n") + b"\n"),
+            arrow_csv.ReadOptions(use_threads=False),  # errors of one thread name the row
+            parse,
+            arrow_csv.ConvertOptions(column_types=types, include_columns=[*only]),
+        )
+    except pyarrow.ArrowInvalid as error:
+        fix = next((fix for said, fix in _FIXES.items() if said in str(error)), None)
+        if fix is None:
+            raise
+        line = " ".join(str(error).split())[:160]
+        raise ZooError(f"{path.name}: it cannot be read as a table ({line}); {fix}") from None
+
+
+def _refuse_open_quotes(content: bytes, separator: str, where: str) -> None:
+    """Refuse a cell that a quote opens and none ends: Arrow reads rows on until the next quote."""
+    if b'"' not in content:
+        return
+    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", errors="replace", newline="")
+    rows, first = csv.reader(text, delimiter=separator, strict=True), 1
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        for _ in rows:
+            first = rows.line_num + 1
+    except csv.Error:
+        raise ZooError(
+            f"{where}: a cell in line {first:,} begins with a quote and does not end with one, as "
+            f"line {rows.line_num:,} shows; write such a cell in quotes, and each quote in it "
+            'twice, "5"" wide".'
+        ) from None
+    finally:
+        csv.field_size_limit(before)
+
+
+def _as_numbers(column: "pyarrow.ChunkedArray", comma: bool) -> "pyarrow.ChunkedArray | None":
+    """Return text as numbers, None where a cell is none; thousands have no mark of their own."""
+    import pyarrow
+    from pyarrow import compute
+
+    cells = compute.ascii_trim_whitespace(column)
+    if comma:
+        if compute.any(compute.match_substring(cells, ".")).as_py():
+            return None
+        cells = compute.replace_substring(cells, ",", ".")
+    nothing = compute.is_in(cells, value_set=pyarrow.array(_NOTHING))
+    try:
+        return compute.if_else(nothing, None, cells).cast(pyarrow.float64())
+    except pyarrow.ArrowInvalid:
+        return None
+
+
+def _plain(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
+    import pyarrow
+    from pyarrow import compute, types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_floating(column.type):
+        return compute.if_else(compute.is_nan(column), None, column)
+    if str(column.type) == "string_view":  # as Polars holds text
+        return column.cast(pyarrow.string())
+    return column
