@@ -198,7 +198,7 @@ FILES = {
     "a matrix of texts that take no room": ("g.npz", no_room, "numbers in .* bytes"),
     "one number as edges": ("g.pt", one_number, "one number written as many"),
     "a pipe": ("g.npz", pipe, "no regular file"),
-    "100,000 columns": ("g", wide_table, "100,000 columns"),
+    "100,000 columns": ("g", wide_table, "no column 'id'; it has 'c0'.* and 99,950 more"),
 }  # fmt: skip
 
 
