@@ -13,8 +13,6 @@ from zoo.datasets.files.prepared import read_prepared, write_prepared
 from zoo.datasets.load import load_graph
 from zoo.dgl import dgl
 
-pytestmark = pytest.mark.usefixtures("preloaded_processes")
-
 ENDS = np.array([[0, 1], [1, 2], [2, 3]])
 ROWS = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]], np.float32)
 EXPECTED = zoo.canonical(ENDS, nodes=4, edge_features=ROWS).edata[FEATURE]
