@@ -13,7 +13,7 @@ from zoo.config.options import Spec, Table
 from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
 from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
-from zoo.datasets.files.prepared import check_member, read_unchecked
+from zoo.datasets.files.prepared import read_unchecked
 from zoo.datasets.files.saved_graphs import graphs_of_dgl, is_list, read_dgl, read_pyg
 from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.load.many_graphs import (
@@ -74,12 +74,8 @@ def read_scipy(
     """
     from scipy import sparse
 
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            check_member(archive, name)
-    return from_scipy(
-        sparse.load_npz(path), _nodes(nodes, label, labels, numbers, task), weights, task
-    )
+    matrix = sparse.load_npz(path)
+    return from_scipy(matrix, _nodes(nodes, label, labels, numbers, task), weights, task)
 
 
 def read_matrix_market(
