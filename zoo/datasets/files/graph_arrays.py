@@ -187,8 +187,7 @@ def check_features(
 ) -> np.ndarray | sparse.csr_array:
     """Return features (N, F) as finite fp32, dense or sparse as they were."""
     check_rows(features, nodes)
-    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
-        features = features.astype(np.float32, copy=False)
+    features = _single(features)
     values = features.data if sparse.issparse(features) else features
     if not np.isfinite(values).all():
         row, column = _place(features, first_true(~np.isfinite(values)))
@@ -204,6 +203,12 @@ def check_features(
             f"`node_features` is not finite at row {row}{node}, column {column}{name}; {fix}"
         )
     return features
+
+
+def _single(numbers: Any) -> Any:
+    """Return numbers as fp32, infinite where they are too large for it, which checks find."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32, copy=False)
 
 
 def check_rows(features: np.ndarray | sparse.csr_array, nodes: int) -> None:
@@ -383,8 +388,7 @@ def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
     check_plain("edge_weights", weights)
     if weights.shape != (edges,):
         raise ZooError(f"`edge_weights` has the shape {weights.shape} and should have ({edges},).")
-    with np.errstate(over="ignore"):
-        weights = weights.astype(np.float32, copy=False)
+    weights = _single(weights)
     wrong = ~np.isfinite(weights) | (weights < 0)
     if wrong.any():
         where = first_true(wrong)[0]
@@ -404,8 +408,7 @@ def check_edge_features(features: np.ndarray, edges: int) -> np.ndarray:
             f"`edge_features` has the shape {features.shape} and should have ({edges}, F): a row "
             "of numbers for each edge."
         )
-    with np.errstate(over="ignore"):
-        features = features.astype(np.float32, copy=False)
+    features = _single(features)
     wrong = ~np.isfinite(features)
     if wrong.any():
         row, column = first_true(wrong)

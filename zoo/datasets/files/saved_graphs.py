@@ -42,7 +42,7 @@ _MAGIC = (0xDD2E4FF046B4A13F).to_bytes(8, "little")
 _COUNT = slice(24, 32)  # the bytes of a file of DGL that say how many graphs it holds
 
 
-def read_dgl(
+def read_graph(
     path: Path,
     task: str | None,
     *,
@@ -52,29 +52,66 @@ def read_dgl(
     weights: Weights = None,
     edge_features: str | list[str] | None = None,
 ) -> GraphArrays:
-    """Read the one graph that `dgl.save_graphs` has written.
+    """Read the one graph that DGL or PyTorch Geometric has saved.
+
+    Of DGL it is what `dgl.save_graphs(path, [graph])` writes; of PyG `torch.save(data, path)`,
+    where PyG is installed, or `torch.save(data.to_dict(), path)`.
 
     Args:
-        path: the `.bin`.
+        path: the `.bin` of DGL; or the `.pt`, a `Data` or a dict of tensors: `edge_index` (2, E),
+            `x`, `y` and masks.
         task: what the labels are for.
         label: the node data that is the label; left out, `label`, `labels` or `y`. Of several kinds
             of nodes that of one, such as `paper.label`.
         feature: the node data that is the features; left out, `feat`, `x` and the like.
-        weight: the edge data that is their weight.
-        weights: `ignore` reads the graph without its edge data.
-        edge_features: the edge data that are features: numbers, one or several for each edge.
+        weight: the edge data that is their weight, such as `edge_weight`.
+        weights: `ignore` reads the graph without weights of edges.
+        edge_features: the edge data that are features, such as `edge_attr`: numbers, one or several
+            for each edge.
     """
-    graphs, labels = read_saved(path)
-    if len(graphs) != 1:
-        raise ZooError(f"the file holds {len(graphs)} graphs; write `task: graph-classification`.")
-    if labels:
-        logging.getLogger(__name__).warning(
-            "%s holds %s beside its graph, not read: labels of nodes are node data, and those of "
-            "whole graphs are read by `task: graph-classification`.",
-            path.name, " and ".join(map(repr, labels)),
-        )  # fmt: skip
     choice = EdgeColumns.of(weight, weights, edge_features)
-    return from_dgl(graphs[0], label, feature, choice, task)
+    if _is_dgl(path):
+        graphs, labels = read_bin(path)
+        if len(graphs) != 1:
+            raise ZooError(
+                f"the file holds {len(graphs)} graphs; write `task: graph-classification`."
+            )
+        if labels:
+            logging.getLogger(__name__).warning(
+                "%s holds %s beside its graph, not read: labels of nodes are node data, and those "
+                "of whole graphs are read by `task: graph-classification`.",
+                path.name, " and ".join(map(repr, labels)),
+            )  # fmt: skip
+        return from_dgl(graphs[0], label, feature, choice, task)
+    held = unpacked(read_pt(path))
+    if isinstance(held, list):
+        if held and not _is_graph(held[0]):
+            raise ZooError(f"this is {described(held)}, and no graph; {_WANTED}")
+        raise ZooError(f"this is a set of {len(held)} graphs; write `task: graph-classification`.")
+    return from_pyg(held, label, feature, choice, task)
+
+
+def read_graphs(
+    path: Path,
+    label: str | None = None,
+    feature: str | None = None,
+    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    degrees: int | None = None,
+) -> GraphSetArrays:
+    """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
+
+    Of DGL it is what `dgl.save_graphs(path, graphs, {"labels": classes})` writes; of PyG a list of
+    `Data`, of their `to_dict()`, or what it keeps in its folder `processed`. Arguments are those of
+    `from_dgl_list` and `from_pyg_list`.
+
+    Raises:
+        ZooError: the file cannot be read, the graphs are unlike, or the labels are no classes.
+    """
+    if _is_dgl(path):
+        return from_dgl_list(*read_bin(path), label, feature, choice, degrees)
+    held = unpacked(read_pt(path))
+    graphs = held if isinstance(held, list) else [held]
+    return from_pyg_list(graphs, label, feature, choice, degrees)
 
 
 def from_dgl(
@@ -86,7 +123,7 @@ def from_dgl(
     left: set[str] | None = None,
     without: Collection[str] = (),
 ) -> GraphArrays:
-    """Return a DGLGraph with its data, of one kind or several, as one graph; see `read_dgl`.
+    """Return a DGLGraph with its data, of one kind or several, as one graph; see `read_graph`.
 
     What of its nodes is not read is told, or kept in `left`; what is called as in `without` does
     not count.
@@ -119,6 +156,10 @@ def _named_openly(data: Mapping[str, Any], without: Collection[str] = ()) -> dic
     return {k: each for k, each in data.items() if not (k.startswith("_") or k in without)}
 
 
+def _is_dgl(path: Path) -> bool:
+    return Path(path.name.removesuffix(".gz")).suffix.lower() == ".bin"
+
+
 def graphs_of_dgl(path: Path) -> int:
     """Return how many graphs a file of DGL says that it holds; 0 of one that is none."""
     try:
@@ -129,7 +170,7 @@ def graphs_of_dgl(path: Path) -> int:
     return int.from_bytes(begins[_COUNT], "little") if begins.startswith(_MAGIC) else 0
 
 
-def read_saved(path: Path) -> tuple[list[DGLGraph], dict[str, torch.Tensor]]:
+def read_bin(path: Path) -> tuple[list[DGLGraph], dict[str, torch.Tensor]]:
     """Return what a file of DGL holds: its graphs, and the labels that were saved with them.
 
     Raises:
@@ -140,28 +181,6 @@ def read_saved(path: Path) -> tuple[list[DGLGraph], dict[str, torch.Tensor]]:
     return dgl.load_graphs(str(path))
 
 
-def read_dgl_set(
-    path: Path,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    degrees: int | None = None,
-) -> GraphSetArrays:
-    """Read the graphs that `dgl.save_graphs(path, graphs, {"labels": classes})` has written.
-
-    Args:
-        path: of the file.
-        label: which of the labels that were saved with the graphs; None: the only ones.
-        feature: the node data that is the features.
-        choice: what is read of edge data.
-        degrees: columns for the degrees of nodes.
-
-    Raises:
-        ZooError: the file cannot be read, the graphs are unlike, or the labels are no classes.
-    """
-    return from_dgl_list(*read_saved(path), label, feature, choice, degrees)
-
-
 def from_dgl_list(
     graphs: Sequence[Any],
     labels: Any = None,
@@ -170,7 +189,7 @@ def from_dgl_list(
     choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
     degrees: int | None = None,
 ) -> GraphSetArrays:
-    """Return a list of DGLGraphs, or of pairs of one and its label; see `read_dgl_set`.
+    """Return a list of DGLGraphs, or of pairs of one and its label; see `read_graphs`.
 
     Args:
         graphs: all of the same kinds of nodes and edges.
@@ -255,37 +274,6 @@ def _set(
 _DICT = "torch.save({'edge_index': edge_index, 'x': x, 'y': y}, path), tensors"
 _WANTED = "write a Data of PyG, its to_dict(), or a dict of tensors: `edge_index` (2, E), `x`, `y`."
 _EDGES = ("edge_weight", "edge_attr")
-
-
-def read_pyg(
-    path: Path,
-    task: str | None,
-    *,
-    label: str | None = None,
-    feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
-    edge_features: str | list[str] | None = None,
-) -> GraphArrays:
-    """Read a PyG graph: `torch.save(data, path)` where PyG is installed, or `data.to_dict()`.
-
-    Args:
-        path: the `.pt`, a `Data` or a dict of tensors: `edge_index` (2, E), `x`, `y` and masks.
-        task: what the labels are for.
-        label: the tensor that is the label; left out, `y` or `label`. Of several kinds of nodes
-            that of one, such as `paper.y`.
-        feature: the tensor that is the features; left out, `x` and the like.
-        weight: the tensor that is the weight of edges, such as `edge_weight`.
-        weights: `ignore` reads the graph without weights of edges.
-        edge_features: the tensor that is features of edges, such as `edge_attr`.
-    """
-    held = unpacked(read_pt(path))
-    if isinstance(held, list):
-        if held and not _is_graph(held[0]):
-            raise ZooError(f"this is {described(held)}, and no graph; {_WANTED}")
-        raise ZooError(f"this is a set of {len(held)} graphs; write `task: graph-classification`.")
-    choice = EdgeColumns.of(weight, weights, edge_features)
-    return from_pyg(held, label, feature, choice, task)
 
 
 def unpacked(held: Any) -> Any:
@@ -397,7 +385,7 @@ def from_pyg(
     task: str | None = None,
     left: set[str] | None = None,
 ) -> GraphArrays:
-    """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_pyg`.
+    """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_graph`.
 
     What of its nodes is not read is told, or kept in `left`.
 
