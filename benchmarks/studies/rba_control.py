@@ -19,8 +19,8 @@ from zoo import MODELS, Recipe, ZooError, list_models, load_recipe
 from zoo.config.options import options_of
 from zoo.config.shipped import recipe_names
 from zoo.errors import unknown
+from zoo.experiments.candidates import candidate
 from zoo.experiments.compare import compare
-from zoo.experiments.contestants import contestant
 from zoo.experiments.resolve import UNTUNED, write_out
 
 DATASETS = ["cora", "chameleon"]
@@ -91,8 +91,7 @@ def _recipe(model: str, dataset: str, changes: list[str]) -> Recipe:
 def _compared(recipe: Recipe, chosen: Variants) -> list[dict[str, Any]]:
     plain = write_out(recipe)
     entries = [
-        contestant(load_recipe(plain, changes), name=_label(*key))
-        for key, changes in chosen.items()
+        candidate(load_recipe(plain, changes), name=_label(*key)) for key, changes in chosen.items()
     ]
     with tempfile.TemporaryDirectory() as folder:
         found = {each["recipe"]: each for each in compare(entries, runs=Path(folder))}

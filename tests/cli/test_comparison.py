@@ -7,7 +7,7 @@ import pytest
 from zoo.cli.console import out, rows
 from zoo.cli.recipes import compare as command_of
 from zoo.cli.result_tables import comparison
-from zoo.experiments.contestants import contestants
+from zoo.experiments.candidates import candidates
 from zoo.experiments.resolve import load_recipe, resolve
 
 BEST, OTHER, FAR = [0.81, 0.84, 0.79, 0.86], [0.80, 0.85, 0.75, 0.84], [0.5, 0.52, 0.51, 0.5]
@@ -215,7 +215,7 @@ def test_the_help_opens_with_what_it_does_and_examples(command):
                 words = words[2:]
             given = [each for each in words if not each.startswith("--")]
             changes = [each for each in given if "=" in each]
-            found = contestants([each for each in given if "=" not in each], changes, **options)
+            found = candidates([each for each in given if "=" not in each], changes, **options)
             assert {"gcn", "mlp"} <= {each.plan.model["name"] for each in found}
 
 

@@ -264,13 +264,13 @@ def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(ended, command, 
 
 def test_a_signal_that_comes_twice_at_once_is_one(monkeypatch):
     monkeypatch.setattr(common, "_came", [])
-    with pytest.raises(KeyboardInterrupt), common.asked_kindly():
+    with pytest.raises(KeyboardInterrupt), common.graceful_shutdown():
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     assert common.exit_code() == 143
-    with common.asked_kindly():
+    with common.graceful_shutdown():
         pass
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

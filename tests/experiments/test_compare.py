@@ -15,12 +15,12 @@ from preloaded import run_preloaded
 from scipy.stats import ttest_rel
 
 from zoo.cli import common
-from zoo.cli.common import asked_kindly
+from zoo.cli.common import graceful_shutdown
 from zoo.errors import ZooError
 from zoo.experiments import compare as comparing
 from zoo.experiments import launch
+from zoo.experiments.candidates import BASELINES, BUDGET, SHARED, Candidate, candidates
 from zoo.experiments.compare import compare, others
-from zoo.experiments.contestants import BASELINES, BUDGET, SHARED, Contestant, contestants
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import run_recipe
@@ -59,7 +59,7 @@ def names(entries):
 
 
 def test_the_baselines_are_always_there(tiny):
-    entries = contestants([str(tiny)])
+    entries = candidates([str(tiny)])
     assert names(entries) == ["tiny", "gcn-sbm", "mlp-sbm"]
     data = [each.plan.plain() for each in entries]
     assert all(each["dataset"] == data[0]["dataset"] for each in data)
@@ -70,12 +70,12 @@ def test_the_baselines_are_always_there(tiny):
 def test_baselines_of_a_file_are_named_without_its_kind(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))
-    entries = contestants(["mlp-cora"], [f"dataset={path}"])
+    entries = candidates(["mlp-cora"], [f"dataset={path}"])
     assert names(entries) == ["mlp-cora", "gcn-sales"]
 
 
 def test_a_baseline_has_the_budget_of_the_first_and_its_own_defaults():
-    entries = contestants(["sgformer-cora", "gat-cora"], ["dataset.split=per-class-20"])
+    entries = candidates(["sgformer-cora", "gat-cora"], ["dataset.split=per-class-20"])
     assert names(entries) == ["sgformer-cora", "gat-cora", "gcn-cora-default", "mlp-cora-default"]
     first, second, *added = (each.plan for each in entries)
     assert (first.train["epochs"], first.train["patience"]) == (500, 200)
@@ -94,27 +94,27 @@ def word_of(plan):
 
 def test_a_baseline_is_the_tuned_recipe_where_that_is_asked_for():
     changes = ["dataset.split=per-class-20", "seeds=[7]"]
-    entries = contestants(["sgformer-cora"], changes, tuned=True)
+    entries = candidates(["sgformer-cora"], changes, tuned=True)
     assert names(entries) == ["sgformer-cora", "gcn-cora", "mlp-cora"]
     gcn, tuned = entries[1].plan.plain(), write_out(load_recipe("gcn-cora"))
     assert gcn["dataset"]["split"] == "per-class-20" and gcn["seeds"] == [7]
     assert gcn["model"] == tuned["model"] and gcn["train"] == tuned["train"]
     assert entries[1].tuned and tuned["train"]["patience"] is None
-    shorter = contestants(["sgformer-cora"], ["train.epochs=50"], tuned=True)[1].plan
+    shorter = candidates(["sgformer-cora"], ["train.epochs=50"], tuned=True)[1].plan
     assert shorter.train == {**tuned["train"], "epochs": 50}
     # Its features are its own as well: a row of the shipped name has the shipped score.
     for changes, features in ([], "raw"), (["dataset.features=row"], "row"):
-        plans = [each.plan for each in contestants(["sgformer-chameleon"], changes, tuned=True)]
+        plans = [each.plan for each in candidates(["sgformer-chameleon"], changes, tuned=True)]
         assert [each.dataset["features"] for each in plans[:2]] == ["row", features]
     # Where none is shipped there is nothing to take.
-    assert names(contestants(["sgformer-sbm-rba"], tuned=True))[1:] == ["gcn-sbm", "mlp-sbm"]
+    assert names(candidates(["sgformer-sbm-rba"], tuned=True))[1:] == ["gcn-sbm", "mlp-sbm"]
 
 
 def test_overrides_reach_the_added_baselines(tiny):
     changes = ["train.epochs=7", "train.lr=0.5", "train.patience=3", "model.dim=5", "model.alpha=1",
                "encoding={name: laplacian, k: 2}", "seeds=[5]", "dataset.nodes=66",
                "graph={name: knn, k: 3}"]  # fmt: skip
-    entries = contestants([str(tiny)], changes)
+    entries = candidates([str(tiny)], changes)
     assert len(entries) == 3
     for plan in (each.plan for each in entries):
         got = [plan.train[key] for key in ("epochs", "lr", "patience")]
@@ -122,9 +122,9 @@ def test_overrides_reach_the_added_baselines(tiny):
         assert plan.recipe.seeds == [5] and plan.dataset["nodes"] == 66 and plan.graph["k"] == 3
     assert entries[0].plan.model["alpha"] == 1
     # An override of the model itself is one of the recipes.
-    changed = contestants([str(tiny)], ["model=nodeformer"])
+    changed = candidates([str(tiny)], ["model=nodeformer"])
     assert [word_of(each.plan) for each in changed] == ["nodeformer", "gcn", "mlp"]
-    renamed = contestants([str(tiny)], ["model.name=nodeformer", "model.dim=6"])
+    renamed = candidates([str(tiny)], ["model.name=nodeformer", "model.dim=6"])
     assert [word_of(each.plan) for each in renamed] == ["nodeformer", "gcn", "mlp"]
 
 
@@ -142,59 +142,59 @@ def test_a_baseline_takes_the_steps_the_evaluation_and_the_edges_of_the_first(ti
     without = tiny.with_name("without.yaml")
     without.write_text(load_recipe(path, ["graph=none"]).text())
     for sources in ([str(path)], [str(without), str(path)]):
-        for plan in (each.plan for each in contestants(sources)[len(sources) :]):
+        for plan in (each.plan for each in candidates(sources)[len(sources) :]):
             shared = [plan.train[key] for key in SHARED]
             assert shared == [2, None, batches, 2, 0, "batches", True, "bf16"]
             assert plan.graph["name"] == "knn" and plan.train["lr"] == 0.01
 
 
 def test_a_baseline_that_is_named_is_not_added_again():
-    assert names(contestants(["gcn-cora", "mlp-cora"])) == ["gcn-cora", "mlp-cora"]
+    assert names(candidates(["gcn-cora", "mlp-cora"])) == ["gcn-cora", "mlp-cora"]
 
 
 def test_a_data_set_brings_every_model_with_a_recipe_for_it():
-    found = names(contestants([], dataset="cora"))
+    found = names(candidates([], dataset="cora"))
     assert {"sgformer-cora", "nodeformer-cora", "difformer-cora", "gcn-cora"} <= set(found)
     assert not [each for each in found if each.endswith("-rba")]
 
 
 def test_a_data_set_without_recipes_brings_every_model_with_its_defaults():
-    entries = contestants([], dataset="sbm")
+    entries = candidates([], dataset="sbm")
     assert {"sgformer-sbm", "polynormer-sbm", "gcn-sbm"} <= set(names(entries))
     assert not any(each.tuned for each in entries)
 
 
 def test_one_row_for_each_attention(tiny):
-    entries = contestants([str(tiny)], attentions=["native", "{name: rba, size: 16}"])
+    entries = candidates([str(tiny)], attentions=["native", "{name: rba, size: 16}"])
     assert names(entries) == ["tiny-native", "tiny-rba-16", "gcn-sbm", "mlp-sbm"]
     chosen = [each.plan.model.get("attention") for each in entries]
     assert chosen[0] == "native" and chosen[1]["size"] == 16 and chosen[2:] == [None, None]
     with pytest.raises(ZooError, match="did you mean 'rba'"):
-        contestants([str(tiny)], attentions=["rbaa"])
+        candidates([str(tiny)], attentions=["rbaa"])
     with pytest.raises(ZooError, match="none of these models has an attention to choose"):
-        contestants(["gcn-cora"], attentions=["rbaa"])
+        candidates(["gcn-cora"], attentions=["rbaa"])
 
 
 def test_what_cannot_be_compared():
     with pytest.raises(ZooError, match="nothing to compare"):
-        contestants([])
+        candidates([])
     with pytest.raises(ZooError, match="compare recipes and runs of one data set"):
-        contestants(["gcn-cora", "gcn-citeseer"])
+        candidates(["gcn-cora", "gcn-citeseer"])
     with pytest.raises(ZooError, match="no dataset is called 'coar'; did you mean 'cora'"):
-        contestants([], dataset="coar")
+        candidates([], dataset="coar")
 
 
 def test_finished_runs_are_read_and_not_repeated(tiny, trained, tmp_path):
     runs = tmp_path / "runs"
-    first = compare(contestants([str(tiny)]), device="cpu", runs=runs)
+    first = compare(candidates([str(tiny)]), device="cpu", runs=runs)
     assert sorted(trained) == ["gcn-sbm", "mlp-sbm", "tiny"]
     trained.clear()
-    again = compare(contestants([str(tiny)]), device="cpu", runs=runs)
+    again = compare(candidates([str(tiny)]), device="cpu", runs=runs)
     assert not trained and all(each["read"] for each in again)
     assert [each["test"] for each in again] == [each["test"] for each in first]
-    compare(contestants([str(tiny)], ["model.alpha=0.3"]), device="cpu", runs=runs)
+    compare(candidates([str(tiny)], ["model.alpha=0.3"]), device="cpu", runs=runs)
     assert trained == ["tiny"]
-    compare(contestants([str(tiny)]), device="cpu", runs=runs, again=True)
+    compare(candidates([str(tiny)]), device="cpu", runs=runs, again=True)
     assert len(trained) == 4
 
 
@@ -207,14 +207,14 @@ def test_what_is_asked_otherwise_is_not_compared(tmp_path):
     with pytest.raises(
         ZooError, match="has node-binary for `dataset.task` and .* has node-regression"
     ):
-        contestants([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")])
+        candidates([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")])
 
 
 def test_a_run_of_data_that_have_changed_since_is_none_of_this_training(trained, tmp_path):
     def entries(odd):
         path, rows = tmp_path / "sales.csv", range(20)
         path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % odd]}\n" for each in rows))
-        return contestants(["mlp-cora"], [f"dataset={path}", "train.epochs=1", "seeds=[0]"])[:1]
+        return candidates(["mlp-cora"], [f"dataset={path}", "train.epochs=1", "seeds=[0]"])[:1]
 
     for odd, anew in ((2, True), (2, False), (1, True)):
         trained.clear()
@@ -233,10 +233,10 @@ def test_runs_of_data_that_have_changed_in_between_are_not_set_against_each_othe
         found = run_recipe({**recipe, "model": model}, runs=tmp_path / model)
         folders.append(found["folder"])
     with pytest.raises(ZooError, match=r"^sales.csv of .*gcn.* is not that of .*mlp"):
-        contestants(folders)
+        candidates(folders)
     with pytest.raises(ZooError, match=r"^sales.csv of .*gcn.* is not that of mlp-sales"):
-        contestants(folders[:1])  # of the baseline, which would learn from the file of now
-    assert names(contestants(folders[1:], baselines=False)) == ["recipe"]
+        candidates(folders[:1])  # of the baseline, which would learn from the file of now
+    assert names(candidates(folders[1:], baselines=False)) == ["recipe"]
 
 
 def test_a_run_that_was_ended_goes_on(tiny, trained, tmp_path):
@@ -246,7 +246,7 @@ def test_a_run_that_was_ended_goes_on(tiny, trained, tmp_path):
 
     ended = run_recipe(tiny, runs=tmp_path, watch=end)
     assert ended["interrupted"]
-    [row] = compare(contestants([str(tiny)], baselines=False), runs=tmp_path, quiet=True)
+    [row] = compare(candidates([str(tiny)], baselines=False), runs=tmp_path, quiet=True)
     assert not trained and row["folder"] == ended["folder"] and row["test"]["runs"] == 2
     assert row["test"] == run_recipe(tiny, runs=tmp_path / "whole")["test"]
 
@@ -256,7 +256,7 @@ def test_what_was_interrupted_is_not_called_finished(tiny, tmp_path):
         raise KeyboardInterrupt
 
     ended = run_recipe(tiny, runs=tmp_path, watch=end)
-    [row] = compare(contestants([ended["folder"]], baselines=False), runs=tmp_path)
+    [row] = compare(candidates([ended["folder"]], baselines=False), runs=tmp_path)
     assert [each.partition(":")[0] for each in others([row]) if "finished" in each.lower()] == []
     assert any(each.startswith("Interrupted, not all seeds") for each in others([row]))
 
@@ -265,28 +265,28 @@ def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):
     folder = Path(run_recipe(tiny, runs=tmp_path)["folder"])
     moved = folder.rename(folder.with_name("first"))
     other = shutil.copytree(moved, moved.with_name("second"))
-    rows = compare(contestants([str(moved), str(other)], baselines=False), runs=tmp_path)
+    rows = compare(candidates([str(moved), str(other)], baselines=False), runs=tmp_path)
     assert sorted(each["recipe"] for each in rows) == ["first", "second"]
 
 
 def test_a_run_that_is_named_twice_is_one_row(tiny, tmp_path):
     folder, told = os.path.relpath(run_recipe(tiny, runs=tmp_path)["folder"]), []
-    entries = contestants([folder, str(tiny)], baselines=False)
+    entries = candidates([folder, str(tiny)], baselines=False)
     [row] = compare(entries, runs=tmp_path, tell=told.append)
     assert row["recipe"] == "tiny" and told == ["tiny is named twice and compared once."]
 
 
 def test_what_is_named_twice_is_compared_once():
-    entries = contestants(["mlp-chameleon"], dataset="chameleon")
+    entries = candidates(["mlp-chameleon"], dataset="chameleon")
     assert len({*names(entries)}) == len(entries) > 2 and names(entries)[0] == "mlp-chameleon"
     alike = ["native", "native", "rba"]
-    entries = contestants(["sgformer-digits-rba"], attentions=alike, baselines=False)
+    entries = candidates(["sgformer-digits-rba"], attentions=alike, baselines=False)
     assert len(entries) == 2
 
 
 def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
     summary = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")
-    entries = contestants([summary["folder"]])
+    entries = candidates([summary["folder"]])
     rows = compare(entries, device="cpu", runs=tmp_path / "runs")
     assert sorted(trained) == ["gcn-sbm", "mlp-sbm"]
     row = next(each for each in rows if each["recipe"] == "tiny")
@@ -296,22 +296,22 @@ def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
 def test_changes_of_finished_runs_are_refused_and_told_where_they_reach_others(tiny, tmp_path):
     folder = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")["folder"]
     with pytest.raises(ZooError, match=r"finished runs are as they are; leave train.lr=1 out"):
-        contestants([folder], ["train.lr=1"])
+        candidates([folder], ["train.lr=1"])
     with pytest.raises(ZooError, match="finished runs keep their attention; leave --attention"):
-        contestants([folder], attentions=["rba"])
-    entries = contestants([folder, str(tiny)], ["train.lr=0.1"])
+        candidates([folder], attentions=["rba"])
+    entries = candidates([folder, str(tiny)], ["train.lr=0.1"])
     assert [each.unreached for each in entries] == [("train.lr=0.1",), (), (), ()]
     assert [each.changes for each in entries] == [(), (), ("train.lr=0.1",), ("train.lr=0.1",)]
     assert [each.added for each in entries] == [False, False, True, True]
-    several = contestants([folder, str(tiny)], attentions=["rba", "native"])
+    several = candidates([folder, str(tiny)], attentions=["rba", "native"])
     assert len(several) == 5  # the run as it is, the recipe twice
 
 
 def test_a_run_of_other_code_is_told(tiny, tmp_path, monkeypatch):
     folder = run_recipe(str(tiny), device="cpu", runs=tmp_path)["folder"]
-    assert contestants([folder], baselines=False)[0].same_code
+    assert candidates([folder], baselines=False)[0].same_code
     monkeypatch.setattr(launch, "code_sha256", lambda: "other")
-    assert not contestants([folder], baselines=False)[0].same_code
+    assert not candidates([folder], baselines=False)[0].same_code
 
 
 def test_a_row_from_weights_that_have_seen_its_nodes_says_so(tiny, trained, tmp_path):
@@ -320,7 +320,7 @@ def test_a_row_from_weights_that_have_seen_its_nodes_says_so(tiny, trained, tmp_
     for seed in (3, 4):  # the split of 3 is that of the weights
         start = f"start_from: {{weights: {weights}}}\n"
         more.write_text(TINY.replace("seeds: [3, 4]", f"seeds: [{seed}]") + start)
-        entries = contestants([str(more)])[:1]
+        entries = candidates([str(more)])[:1]
         row = compare(entries, runs=tmp_path / "runs")[0]
         assert row["starts_from"] == str(weights)
         assert row["seen"] == 0 if seed == 3 else row["seen"] > 0
@@ -337,13 +337,13 @@ def test_what_can_be_done_about_a_run_that_fails_is_said(tiny, monkeypatch, tmp_
     monkeypatch.setattr(comparing, "train_apart", train)
     bad = "tiny"
     with pytest.raises(ZooError) as raised:
-        compare(contestants([str(tiny)], baselines=False), runs=tmp_path / "none")
+        compare(candidates([str(tiny)], baselines=False), runs=tmp_path / "none")
     assert str(raised.value) == "tiny failed (exit code 2). Change it."
     bad = "second"
     second = tmp_path / f"{bad}.yaml"
     second.write_text(TINY)
     with pytest.raises(ZooError, match="or leave it out. What was finished before is in"):
-        compare(contestants([str(tiny), str(second)]), runs=tmp_path / "runs")
+        compare(candidates([str(tiny), str(second)]), runs=tmp_path / "runs")
 
 
 def test_a_baseline_that_fails_is_left_out_of_the_table_and_said(tiny, monkeypatch, tmp_path):
@@ -354,7 +354,7 @@ def test_a_baseline_that_fails_is_left_out_of_the_table_and_said(tiny, monkeypat
 
     monkeypatch.setattr(comparing, "train_apart", train)
     told = []
-    rows = compare(contestants([str(tiny)]), runs=tmp_path, tell=told.append)
+    rows = compare(candidates([str(tiny)]), runs=tmp_path, tell=told.append)
     assert sorted(each["recipe"] for each in rows) == ["mlp-sbm", "tiny"]
     assert told[-1] == (
         "gcn-sbm was killed. The others are compared without it. Name a recipe or a run of gcn in "
@@ -365,7 +365,7 @@ def test_a_baseline_that_fails_is_left_out_of_the_table_and_said(tiny, monkeypat
 def test_runs_and_recipes_of_two_data_sets_are_named_as_they_were_asked_for(tiny, tmp_path):
     folder = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")["folder"]
     with pytest.raises(ZooError) as raised:
-        contestants([folder, "gcn-cora"])
+        candidates([folder, "gcn-cora"])
     assert f"{folder} has sbm for `dataset.name` and gcn-cora has cora" in str(raised.value)
 
 
@@ -390,7 +390,7 @@ def test_a_damaged_run_is_not_finished(tiny, tmp_path):
     path.write_text(path.read_text()[:-20])
     assert finished(resolve(load_recipe(tiny)), tmp_path) is None
     with pytest.raises(ZooError, match="summary.json is damaged .*--resume"):
-        contestants([summary["folder"]])
+        candidates([summary["folder"]])
 
 
 def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):
@@ -411,7 +411,7 @@ def row(tiny):
         ]  # fmt: skip
         mean = {"mean": sum(scores) / len(scores), "std": None, "runs": len(scores)}
         summary = {"recipe": name, "metric": metric, "test": mean, "seeds": seeds, "folder": name}
-        return Contestant(resolve(load_recipe(tiny, changes)), summary)
+        return Candidate(resolve(load_recipe(tiny, changes)), summary)
 
     return make
 
@@ -503,7 +503,7 @@ def test_runs_from_other_weights_are_not_read(tiny, trained, tmp_path):
     for seed in (3, 4, 4):
         shutil.rmtree(weights, ignore_errors=True)
         shutil.copytree(Path(first, f"seed-{seed}"), weights)
-        entries = contestants([str(tmp_path / "more.yaml")])[:1]
+        entries = candidates([str(tmp_path / "more.yaml")])[:1]
         read.append(compare(entries, runs=runs)[0]["read"])
     assert read == [False, False, True] and trained == ["more"] * 2
 
@@ -512,12 +512,12 @@ def test_graphs_that_are_drawn_otherwise_are_other_data(tiny):
     other = tiny.with_name("other.yaml")
     other.write_text(TINY.replace("classes: 3", "classes: 3, homophily: 0.5"))
     with pytest.raises(ZooError, match=r"0\.8 for `dataset.homophily` and .* has 0\.5"):
-        contestants([str(tiny), str(other)])
+        candidates([str(tiny), str(other)])
 
 
 def test_several_runs_of_a_recipe_are_called_by_their_folders(tiny, tmp_path, command):
     folders = [run_recipe(load_recipe(tiny), runs=tmp_path / "runs")["folder"] for _ in "ab"]
-    entries = [each for each in contestants(folders) if each.summary]
+    entries = [each for each in candidates(folders) if each.summary]
     assert {each["recipe"] for each in compare(entries)} == {Path(each).name for each in folders}
     code, _, said = command("compare", *folders, "--dataset", "nothing", "train.nonsense=7")
     assert code == 2 and "nonsense" in said
@@ -543,7 +543,7 @@ def test_a_training_is_asked_to_end_with_what_began_it(tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=ask).start()
-    with pytest.raises(KeyboardInterrupt), asked_kindly():
+    with pytest.raises(KeyboardInterrupt), graceful_shutdown():
         launch._run([sys.executable, "-c", child], dict(os.environ))
     assert kept.read_text() == "kept"
 

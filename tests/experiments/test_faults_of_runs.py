@@ -234,7 +234,7 @@ def test_the_command_under_limits(dim, limit, tmp_path):
 
 def test_what_a_killed_run_was_writing_is_removed(tmp_path):
     folder = Path(run_recipe(recipe(), runs=tmp_path, watch=at(4, 2, end))["folder"])
-    drafts = [each / ".zoo-0123.draft" for each in (folder, folder / "seed-3")]
+    drafts = [each / ".zoo-0123.draft" for each in (folder, folder / "seed-4")]
     for draft in drafts:
         draft.mkdir()
         (draft / "model.safetensors").write_bytes(bytes(1000))

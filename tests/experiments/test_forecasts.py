@@ -15,8 +15,8 @@ from zoo.config.recipe import divide
 from zoo.datasets.load import load_data
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
+from zoo.experiments.candidates import candidates
 from zoo.experiments.compare import compare
-from zoo.experiments.contestants import contestants
 from zoo.experiments.prepare import prepare
 from zoo.experiments.resolve import load_recipe, resolve
 from zoo.experiments.run import resume_run, run_recipe
@@ -401,7 +401,7 @@ def test_the_best_seed_and_the_first_row_have_the_least_error(command, place):
     given = recipe(place, seeds=[0, 1])
     given["train"]["lr"] = 1e-6
     worse = run_recipe(given, runs=place / "runs")
-    found = contestants([worse["folder"], summary["folder"]])
+    found = candidates([worse["folder"], summary["folder"]])
     assert [each.plan.model["name"] for each in found] == ["gru", "gru", "gcn", "mlp"]
     assert all(each.plan.train["batching"]["name"] == "snapshots" for each in found)
     rows = compare(found[:2])

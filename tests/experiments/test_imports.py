@@ -16,8 +16,8 @@ from zoo.cli import doctor
 from zoo.config.recipe import recipe_text
 from zoo.experiments import compare as comparing
 from zoo.experiments import launch
+from zoo.experiments.candidates import candidates
 from zoo.experiments.compare import compare
-from zoo.experiments.contestants import contestants
 from zoo.experiments.launch import finished, train_apart
 from zoo.experiments.resolve import load_recipe, resolve, write_out
 from zoo.experiments.run import resume_run, run_recipe
@@ -156,15 +156,15 @@ def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, mo
     folder = Path(run_recipe(mine, runs=runs)["folder"])
     trained = []
     monkeypatch.setattr(comparing, "train_apart", lambda plan, *_, **__: trained.append(plan))
-    monkeypatch.setattr("zoo.experiments.contestants.BASELINES", ())
+    monkeypatch.setattr("zoo.experiments.candidates.BASELINES", ())
     assert ran() == 1
-    [row] = compare(contestants([str(folder)]), runs=runs)
+    [row] = compare(candidates([str(folder)]), runs=runs)
     assert row["read"] and not trained and ran() == 0
     # Nor if there is nothing to read in it.
     summary = (folder / "summary.json").read_text()
     (folder / "summary.json").write_text("{}")
     with pytest.raises(ZooError, match="summary.json is damaged"):
-        contestants([str(folder)])
+        candidates([str(folder)])
     with pytest.raises(ZooError, match="imports code"):
         train_apart(resolve(load_recipe(folder / "recipe.yaml")), "cpu", runs)
     assert ran() == 0 and not trained
@@ -175,10 +175,10 @@ def test_finished_runs_are_found_and_read_without_running_them(ran, tmp_path, mo
     )
     assert finished(resolve(own), runs) is None and ran() == 0
     # The recipe itself is named to be trained: its code runs, and its run is found.
-    plan = contestants([mine])[0].plan
+    plan = candidates([mine])[0].plan
     assert finished(plan, runs)["folder"] == str(folder) and ran() == 1
     (tmp_path / "code.py").write_text("# changed\n" + (tmp_path / "code.py").read_text())
-    assert finished(contestants([mine])[0].plan, runs) is None
+    assert finished(candidates([mine])[0].plan, runs) is None
 
 
 def test_a_strangers_run_that_is_looked_at_runs_none_of_its_code(ran, command, tmp_path):
@@ -279,12 +279,12 @@ def test_runs_by_other_code_of_the_zoo_are_not_read(tmp_path, monkeypatch, caplo
 def test_baselines_learn_from_data_that_a_recipe_imports(ran, tmp_path):
     ring = {**RECIPE, "dataset": "ring"}
     (tmp_path / "mine.yaml").write_text(recipe_text(ring))
-    entries = contestants([str(tmp_path / "mine.yaml")])
+    entries = candidates([str(tmp_path / "mine.yaml")])
     assert [each.plan.imports for each in entries] == 3 * [[str(tmp_path / "code.py")]]
     folder = Path(run_recipe(tmp_path / "mine.yaml", runs=tmp_path / "runs")["folder"])
     ran()
     with pytest.raises(ZooError, match=r"imports code, .*code.py, which is not run to read a run"):
-        contestants([str(folder)])
+        candidates([str(folder)])
     assert ran() == 0
 
 
@@ -297,7 +297,7 @@ def test_runs_on_data_by_a_path_are_called_by_its_name(tmp_path, monkeypatch):
     for path in ("../graphs/mine", str(tmp_path / "graphs" / "mine")):
         recipe = {"dataset": path, "model": "sage", "train": {"epochs": 1}}
         (tmp_path / "one[1].yaml").write_text(recipe_text(recipe))
-        entries = contestants([str(tmp_path / "one[1].yaml")])
+        entries = candidates([str(tmp_path / "one[1].yaml")])
         assert [each.plan.recipe.name for each in entries] == ["one[1]", "gcn-mine", "mlp-mine"]
     summary = run_recipe(entries[0].plan, runs=tmp_path / "runs")
     assert Path(summary["folder"]).name.startswith("one[1]-")

@@ -19,8 +19,8 @@ from sentences import write_pairs
 import zoo
 from zoo.datasets.splits import split_of
 from zoo.errors import ZooError
+from zoo.experiments.candidates import candidates
 from zoo.experiments.compare import compare
-from zoo.experiments.contestants import contestants
 from zoo.reports.report import write_report
 from zoo.system.files import held
 
@@ -441,7 +441,7 @@ def compared(place, tmp_path_factory):
 
 
 def test_runs_are_compared_as_zoo_compare_does(compared, place):
-    entries = contestants([str(place["mlp"]), str(place["gcn"])])
+    entries = candidates([str(place["mlp"]), str(place["gcn"])])
     found = compare(entries, runs=place["gcn"].parent)
     rows = compared.table("Scores of the runs")
     assert [row[1] for row in rows] == [

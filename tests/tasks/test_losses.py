@@ -136,6 +136,14 @@ def test_weights_that_are_none(asked, kind, said):
         class_weights(asked, kind, torch.tensor([0, 1, 2, 3]), 4)
 
 
+def test_options_hold_though_the_word_is_the_same():
+    task, logits, y = example("classes", "focal")
+    plain = with_loss(task, {"name": "focal", "gamma": 0.0}).loss(logits, y)
+    entropy = with_loss(task, "cross-entropy").loss(logits, y)
+    torch.testing.assert_close(plain, entropy)
+    assert with_loss(task, "focal") is task
+
+
 def test_a_loss_of_other_labels_is_refused():
     with pytest.raises(ZooError, match="the loss huber is of other labels .* choose from cross-"):
         with_loss(pick(TASKS, "node-classification"), "huber")

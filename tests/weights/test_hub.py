@@ -18,6 +18,7 @@ from zoo.datasets.tokenizer import learnt
 from zoo.errors import ZooError
 from zoo.weights import hub
 from zoo.weights import index as weights_index
+from zoo.weights.folder import sha256_of
 from zoo.weights.index import PRETRAINED, locate
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -196,6 +197,24 @@ def test_a_revision_is_what_it_was(stand_in, tmp_path):
     assert locate(f"hub:me/digits@{before.name}").folder == before
     with pytest.raises(ZooError, match="the Hub did not do it"):
         locate("hub:me/digits@v2")
+
+
+def test_a_recipe_starts_from_the_hub_and_its_run_says_the_commit(stand_in, tmp_path):
+    shutil.copytree(PRETRAINED / "gcn-digits", tmp_path / "hub" / "me" / "digits")
+    model = {"name": "gcn", **zoo.load("gcn-digits").config}
+    recipe = {
+        "dataset": "karate",
+        "model": {key: each for key, each in model.items() if not key.endswith("_dim")},
+        "train": {"epochs": 1},
+        "start_from": {"weights": "hub:me/digits"},
+    }
+    run = Path(zoo.run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["folder"])
+    commit = locate("hub:me/digits").folder.name
+    assert f"weights: 'hub:me/digits@{commit}'" in (run / "recipe.yaml").read_text()
+    about = zoo.load(run).about
+    known = about.files[f"digits@{commit}"]
+    assert known == sha256_of(PRETRAINED / "gcn-digits" / "model.safetensors")
+    assert str(tmp_path) not in json.dumps(about.model_dump())
 
 
 def test_what_is_no_folder_of_weights_is_answered(stand_in, tmp_path):

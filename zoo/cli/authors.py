@@ -22,8 +22,8 @@ from zoo.cli.common import (
     Runs,
     Trust,
     Trusted,
-    asked_kindly,
     exit_code,
+    graceful_shutdown,
     spec_of,
     tell_imports,
     typed_path,
@@ -207,7 +207,7 @@ def tune(
         tell_imports(study.recipe.imports, quiet)
         console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
         try:
-            with asked_kindly():
+            with graceful_shutdown():
                 study.run(trials, hours, (lambda *_: None) if quiet else tell_trial)
                 found.append(study.score())
         except (KeyboardInterrupt, ZooError) as error:
@@ -221,10 +221,10 @@ def tune(
     if as_json:
         typer.echo(json.dumps(found))
     elif len(found) > 1:
+        from zoo.experiments.candidates import candidates
         from zoo.experiments.compare import compare
-        from zoo.experiments.contestants import contestants
 
-        entries = contestants([each["folder"] for each in found], baselines=False)
+        entries = candidates([each["folder"] for each in found], baselines=False)
         how = {"device": device.value, "runs": runs, "quiet": quiet}
         result_tables.comparison(compare(entries, **how))  # of what is finished: trains nothing
 

@@ -82,7 +82,7 @@ def exit_code() -> int:
 
 
 @contextlib.contextmanager
-def asked_kindly() -> Iterator[None]:
+def graceful_shutdown() -> Iterator[None]:
     """Take SIGTERM and SIGHUP for Ctrl-C as long as this lasts: raise KeyboardInterrupt.
 
     Who ignores one of them (`nohup`) is left alone. One that comes again after some seconds ends
@@ -154,7 +154,7 @@ def train_plan(
     tell_imports(plan.imports, quiet or silent)
     title = f"{plan.recipe.name}: seeds {seeds}, {plan.train['epochs']} epochs each at most"
     # Several may be in the midst of a message to each other: they are ended by who started them.
-    kindly = asked_kindly() if process_group.count() == 1 else contextlib.nullcontext()
+    kindly = graceful_shutdown() if process_group.count() == 1 else contextlib.nullcontext()
     with kindly, progress_bar(seeds, title=title, quiet=quiet or silent) as watch:
 
         def seen(seed: int, epoch: Any) -> None:

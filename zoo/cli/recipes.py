@@ -17,8 +17,8 @@ from zoo.cli.common import (
     Quiet,
     Runs,
     Track,
-    asked_kindly,
     exit_code,
+    graceful_shutdown,
     spec_of,
     tell,
     train_plan,
@@ -77,15 +77,15 @@ def compare(
 
     What a recipe that is named imports is run; of finished runs nothing is.
     """
+    from zoo.experiments.candidates import candidates
     from zoo.experiments.compare import compare as run_all
-    from zoo.experiments.contestants import contestants
 
     changes = [each for each in words or [] if "=" in each and not os.path.exists(each)]
     sources = [each for each in words or [] if each not in changes]
-    entries = contestants(sources, changes, dataset, attention or [], tuned)
+    entries = candidates(sources, changes, dataset, attention or [], tuned)
     how = {"device": device.value, "again": again, "quiet": quiet, "tell": console.remark}
     try:
-        with asked_kindly():
+        with graceful_shutdown():
             found = run_all(entries, runs=runs, **how)
     except KeyboardInterrupt:
         which = "the same command without --again" if again else "the same command"
@@ -219,7 +219,7 @@ def _reproduce_all(
     given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,
              "tell": console.remark}  # fmt: skip
     try:
-        with asked_kindly():
+        with graceful_shutdown():
             for row in reproductions(hours=hours, only=only, **given):
                 passed, rows = passed and row["state"] not in ("FAIL", "error"), rows + 1
                 if as_json:

@@ -14,7 +14,7 @@ from typing import Any
 
 from zoo.config.scores import beside, gain
 from zoo.errors import ZooError
-from zoo.experiments.contestants import BUDGET, WAYS, Contestant
+from zoo.experiments.candidates import BUDGET, WAYS, Candidate
 from zoo.experiments.launch import NotFinished, begun, finished, resume_apart, train_apart
 from zoo.experiments.resolve import Plan
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def compare(
-    entries: Sequence[Contestant],
+    entries: Sequence[Candidate],
     *,
     device: str = "auto",
     runs: Path = Path("runs"),
@@ -42,7 +42,7 @@ def compare(
     `noise`: None for the best, and where seeds or splits are others.
 
     Args:
-        entries: from `contestants`.
+        entries: from `candidates`.
         device: `auto`, `cpu` or `cuda`.
         runs: where runs are looked for and written.
         again: train recipes anew whose runs are finished.
@@ -103,12 +103,12 @@ def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> d
     return {**resume_apart(folder, device, quiet=quiet), "recipe": plan.recipe.name}
 
 
-def _instead(entry: Contestant) -> str:
+def _instead(entry: Candidate) -> str:
     """Say what to name in the place of a baseline that was added and did not finish."""
     return f"Name a recipe or a run of {entry.plan.model['name']} in its place."
 
 
-def _advice(entries: Sequence[Contestant], runs: Path | None) -> str:
+def _advice(entries: Sequence[Candidate], runs: Path | None) -> str:
     """Say what can be done where one did not finish, and what is kept in `runs`, if any."""
     several = sum(not each.added for each in entries) > 1
     advice = "Change it, or leave it out." if several else "Change it."
@@ -116,7 +116,7 @@ def _advice(entries: Sequence[Contestant], runs: Path | None) -> str:
     return advice + kept
 
 
-def _row(entry: Contestant, summary: dict[str, Any]) -> dict[str, Any]:
+def _row(entry: Candidate, summary: dict[str, Any]) -> dict[str, Any]:
     """Return a summary with what the entry says of it, and the epochs that its seeds have run."""
     train = entry.plan.train
     budget = {key: train.get(key) for key in BUDGET}

@@ -34,7 +34,7 @@ from zoo.experiments.imports import absolute, import_sources
 from zoo.registry import MODELS, discover
 from zoo.training.trainer import fit
 from zoo.weights.folder import CONFIG, read_config
-from zoo.weights.index import PRETRAINED, locate
+from zoo.weights.index import HUB, PRETRAINED, locate
 
 UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
 """Training of a model with its default options, where no recipe of its own is taken."""
@@ -222,8 +222,10 @@ def check_processes(plan: Plan, processes: int) -> None:
 
 
 def _pinned(weights: str) -> str:
-    """Return weights as a recipe in any other folder has to name them: those of one seed."""
+    """Return weights as a recipe in any other folder has to name them: of one seed or commit."""
     folder = locate(weights).folder
+    if weights.startswith(HUB):
+        return f"{weights.partition('@')[0]}@{folder.name}"
     return folder.name if folder.parent == PRETRAINED else str(folder.resolve())
 
 

@@ -142,7 +142,6 @@ def resume_run(
     with using_threads(threads_of(begun, str(choose_device(device)))):
         if first:
             process_group.wait()  # the others have read what is there
-            record.clean()
             for each in differences(begun, last_digits(choose_device(device)), plan.code):
                 tell(each)
             return _run(plan, device, lambda: record, watch, begin, track)

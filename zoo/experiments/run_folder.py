@@ -34,7 +34,7 @@ from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.system.environment import of_one_kind
-from zoo.system.files import held, remove_drafts, write_whole, writing
+from zoo.system.files import held, write_whole, writing
 from zoo.system.memory import peak_memory
 from zoo.trackers import Trackers
 from zoo.training.checkpoint import Checkpoint
@@ -185,11 +185,6 @@ class Record:
         """
         path, self.recipe_sha256 = read_recipe(self.folder, sha256)
         return path
-
-    def clean(self) -> None:
-        """Remove what was being written when the run was killed."""
-        for folder in (self.folder, *self.folder.glob("seed-*/")):
-            remove_drafts(folder)
 
     def checkpoint(self, seed: int) -> Checkpoint:
         """Return where the training of a seed stands."""

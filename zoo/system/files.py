@@ -72,10 +72,11 @@ def write_whole(path: Path, write: Callable[[Path], None], follow: bool = False)
                 raise
             except Exception as error:  # writers raise nearly anything when a disk is full
                 raise disk_error(error, draft) or error from None
-            draft.chmod(_rights(path, draft.parent))
             _to_disk(draft)
+            draft.chmod(_rights(path, draft.parent))
             draft.replace(path)
-            _to_disk(path.parent)
+            with contextlib.suppress(OSError):  # some disks know no such thing of a folder
+                _to_disk(path.parent)
     except WriteError as error:
         kept = " What it held before is kept." if path.is_file() else ""
         raise WriteError(f"{error}{kept}") from None
@@ -172,8 +173,8 @@ def _draft(path: Path) -> Iterator[Path]:
         contextlib.ExitStack() as stack,
     ):
         with contextlib.suppress(OSError):  # a disk without locks
-            stack.enter_context(held(folder := Path(name)))
-        yield folder / path.name
+            stack.enter_context(held(Path(name)))
+        yield Path(name, path.name)
 
 
 @contextlib.contextmanager

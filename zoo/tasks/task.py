@@ -195,7 +195,7 @@ def with_metric(task: Task, spec: Spec) -> Task:
         ZooError: the metric is none of such labels.
     """
     name = word(spec)
-    if name in (OWN, task.metric_name):
+    if spec in (OWN, task.metric_name):
         return task
     _check_kind("metric", name, task, METRICS_OF)
     return dataclasses.replace(task, metric_name=name, metric=_measure(task, spec))
@@ -239,7 +239,7 @@ def with_loss(
             f"labels are smoothed in the cross entropy over several classes, which is not the loss "
             f"here, of {task.name}; leave `label_smoothing` out, or write `loss: cross-entropy`."
         )
-    if name == task.loss_name and weights is None and not label_smoothing:
+    if spec == task.loss_name and weights is None and not label_smoothing:
         return task
     if name in _FUSED and weights is None:
         loss = _FUSED[name]

@@ -1,27 +1,23 @@
 """Models by name, new or from weights, and which there are."""
 
-import contextlib
 import fnmatch
-import re
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from zoo.config.options import Count, Few, Table, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, check_head, check_parts, discover
-from zoo.system.memory import available_memory, out_of_memory
+from zoo.system.memory import available_memory
 from zoo.weights.folder import Stored, read_folder
 from zoo.weights.index import index, locate
 from zoo.weights.transfer import rebuild
 
-WIDE = 512
-"""A size from which the weights of a model are counted before any is made."""
-
-_TOO_LARGE = re.compile(r"overflow|too large|exceed|unpack long|invalid size|negative dimension")
+WIDE = 2**12
+"""A number of a model from which its weights are counted, without memory, before any is made."""
 
 
 def create_model(
@@ -88,42 +84,33 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
     if wrong:
         raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
-    largest = max(each for each in (in_dim, out_dim, *options.values()) if type(each) is int)
+    numbers = [each for each in (in_dim, out_dim, *options.values()) if type(each) is int]
 
     def make() -> Model:
         return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
 
-    fix = "Write a smaller width, fewer heads or fewer layers."
-    try:
-        if largest >= WIDE:
-            _check_size(name, make, fix)
-        model = make()
-    except (RuntimeError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
-        if out_of_memory(error) or _TOO_LARGE.search(str(error).lower()):
-            raise ZooError(f"{name} is too large to be built. {fix}") from error
-        raise
+    if max(numbers) >= WIDE:
+        _check_memory(name, make)
+    model = make()
     check_parts(model)
     check_head(model, out_dim)
     return model
 
 
-def _check_size(name: str, make: Callable[[], Model], fix: str) -> None:
-    """Refuse a model whose weights, and their gradients, memory has no room for.
-
-    They are counted on the meta device: what a system gives more than it has ends the process.
-    """
-    weights: list[Tensor] = []
-    with (
-        contextlib.suppress(NotImplementedError),  # some draw numbers, which need real ones
-        torch.random.fork_rng(devices=[]),
-        torch.device("meta"),
-    ):
-        weights = list(make().parameters())
-    size, free = sum(each.nbytes for each in weights), available_memory()
-    if size > free / 2:
+def _check_memory(name: str, make: Callable[[], Model]) -> None:
+    """Refuse a model that memory cannot hold twice: it has gradients, or weights that were read."""
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            needed = sum(each.nbytes for each in make().state_dict().values())
+    except RuntimeError as error:
+        if "overflow" not in str(error):
+            return  # it reads its own weights when it is made, and the meta device has none
+        needed = math.inf
+    if 2 * needed > (free := available_memory()):
         raise ZooError(
-            f"the weights of {name} would take {size / 2**30:,.1f} GiB, their gradients as much "
-            f"again, and {free / 2**30:,.1f} GiB of memory are free. {fix}"
+            f"the weights of {name} would take {needed / 2**30:,.1f} GiB, their gradients as much "
+            f"again, and {free / 2**30:,.1f} GiB of memory are free. Write a smaller width, fewer "
+            "heads or fewer layers."
         )
 
 

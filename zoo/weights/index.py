@@ -36,7 +36,8 @@ INDEX = "index.json"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The weights that come with the zoo: a folder for each, and `index.json`."""
 
-_HUB = "hub:"
+HUB = "hub:"
+"""What the names of repositories of the Hub begin with."""
 
 
 def _whole(files: dict[str, str]) -> dict[str, str]:
@@ -142,8 +143,8 @@ def locate(source: Path | str) -> Located:
     name = str(source)
     if name in index():
         return Located(_checked(PRETRAINED / name, index()[name]), "")
-    if name.startswith(_HUB):
-        return Located(_of_hub(name.removeprefix(_HUB)), f"of {name}")
+    if name.startswith(HUB):
+        return Located(_of_hub(name.removeprefix(HUB)), f"of {name}")
     known = _elsewhere()
     if name in known:
         source = os.environ["ZOO_WEIGHTS"]

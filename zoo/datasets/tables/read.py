@@ -137,7 +137,7 @@ def need(columns: Collection[str], present: Collection[str], where: str, option:
     for each in columns:
         if each not in present:
             raise ZooError(
-                f"{where} has no column {each!r}; it has {', '.join(map(repr, present))}. "
+                f"{where} has no column {each!r}; it has {_named(present)}. "
                 f"Write `{option}: COLUMN`, or rename a column; {suggestion(each, present)}"
             )
 
@@ -247,3 +247,9 @@ def _plain(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
     if str(column.type) == "string_view":  # as Polars holds text
         return column.cast(pyarrow.string())
     return column
+
+
+def _named(columns: Collection[str], most: int = 50) -> str:
+    """Return the names of columns, the first ones where there are many."""
+    first = ", ".join(map(repr, [*columns][:most]))
+    return first if len(columns) <= most else f"{first} and {len(columns) - most:,} more"

@@ -38,7 +38,7 @@ SHARED = (*BUDGET, *WAYS, "precision")
 """What an added baseline takes over from the training of the first recipe: all but its tuning."""
 
 
-class Contestant(NamedTuple):
+class Candidate(NamedTuple):
     """A plan to compare.
 
     Attributes:
@@ -60,14 +60,14 @@ class Contestant(NamedTuple):
     same_code: bool = True
 
 
-def contestants(
+def candidates(
     sources: Sequence[str],
     overrides: Sequence[str] = (),
     dataset: str | None = None,
     attentions: Sequence[str] = (),
     tuned: bool = False,
     baselines: bool = True,
-) -> list[Contestant]:
+) -> list[Candidate]:
     """Return what is compared: recipes, finished runs, and the baselines among or after them.
 
     A baseline that is added has its default options and the budget, seeds and splits of the first.
@@ -118,24 +118,24 @@ def contestants(
     return found
 
 
-def contestant(recipe: Recipe, *, name: str | None = None, **options: Any) -> Contestant:
-    """Return the contestant of a recipe that may be trained, under another name if one is given."""
+def candidate(recipe: Recipe, *, name: str | None = None, **options: Any) -> Candidate:
+    """Return the candidate of a recipe that may be trained, under another name if one is given."""
     renamed = recipe if name is None else recipe.model_copy(update={"name": name})
-    return Contestant(resolve(renamed, trust=True), **options)
+    return Candidate(resolve(renamed, trust=True), **options)
 
 
-def _read(source: str, overrides: Sequence[str]) -> Contestant:
+def _read(source: str, overrides: Sequence[str]) -> Candidate:
     path = Path(source) / "summary.json"
     if not os.path.isfile(path):
-        return contestant(load_recipe(source, overrides, trust=True))
+        return candidate(load_recipe(source, overrides, trust=True))
     recipe = load_recipe(read_recipe(path.parent)[0])
     summary = {**read_summary(path.parent), "folder": str(path.parent)}  # it may have been moved
     same = is_of_this_code(read_environment(path.parent))
-    return Contestant(resolve(recipe), summary, unreached=tuple(overrides), same_code=same)
+    return Candidate(resolve(recipe), summary, unreached=tuple(overrides), same_code=same)
 
 
 def _check_changes(
-    found: Sequence[Contestant], overrides: Sequence[str], attentions: Sequence[str]
+    found: Sequence[Candidate], overrides: Sequence[str], attentions: Sequence[str]
 ) -> None:
     """Refuse changes where there are finished runs alone, which stay as they are."""
     free = [each for each in found if each.summary is None]
@@ -150,7 +150,7 @@ def _check_changes(
         raise ZooError(f"{which}; leave --attention out, or name a recipe of one that has.")
 
 
-def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> None:
+def _check_one_dataset(names: Sequence[str], found: Sequence[Candidate]) -> None:
     """Refuse several data sets; recipes and runs are named as they were asked for."""
     first = found[0].plan.dataset
     for name, each in zip(names, found, strict=True):
@@ -160,7 +160,7 @@ def _check_one_dataset(names: Sequence[str], found: Sequence[Contestant]) -> Non
             raise ZooError(f"{said}; compare recipes and runs of one data set.")
 
 
-def _check_same_files(found: Sequence[Contestant]) -> None:
+def _check_same_files(found: Sequence[Candidate]) -> None:
     """Refuse one's own data that have changed between one run and another, or since a run."""
     known: dict[str, tuple[str, str]] = {}
     for each in found:
@@ -178,18 +178,18 @@ def _check_same_files(found: Sequence[Contestant]) -> None:
                 )
 
 
-def _all_of(dataset: str, overrides: Sequence[str]) -> list[Contestant]:
+def _all_of(dataset: str, overrides: Sequence[str]) -> list[Candidate]:
     names = [f"{model}-{dataset}" for model in list_models()]
     shipped = [each for each in names if each in recipe_names()]
     if shipped:
-        return [contestant(load_recipe(each, overrides)) for each in shipped]
+        return [candidate(load_recipe(each, overrides)) for each in shipped]
     return [
         _untuned(model, {"dataset": dataset}, UNTUNED, overrides)
         for model in list_models(task="node-classification")
     ]
 
 
-def _with_splits(entries: Sequence[Contestant]) -> list[Contestant]:
+def _with_splits(entries: Sequence[Candidate]) -> list[Candidate]:
     """Name the split of every plan; what has to be read for that is read once."""
     known: dict[str, Spec] = {}
     found = []
@@ -202,7 +202,7 @@ def _with_splits(entries: Sequence[Contestant]) -> list[Contestant]:
     return found
 
 
-def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Contestant]:
+def _with_attentions(entry: Candidate, attentions: Sequence[str]) -> list[Candidate]:
     """Return an entry once with each attention, as it is where it has no choice or has been run."""
     plan = entry.plan
     if entry.summary is not None or "attention" not in plan.model:
@@ -210,11 +210,11 @@ def _with_attentions(entry: Contestant, attentions: Sequence[str]) -> list[Conte
     given = ([f"model.attention={each}"] for each in attentions)
     found = [load_recipe(plan.plain(), each, trust=True) for each in given]
     names = [f"{plan.recipe.name}-{_label(each.model['attention'])}" for each in found]
-    of = functools.partial(contestant, tuned=entry.tuned)
+    of = functools.partial(candidate, tuned=entry.tuned)
     return [of(each, name=name) for each, name in zip(found, names, strict=True)] or [entry]
 
 
-def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Contestant:
+def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Candidate:
     """Return a baseline on the data, the seeds and the splits of the first plan."""
     name = f"{model}-{stem_of(first.dataset['name'])}"
     data = first.plain()
@@ -225,7 +225,7 @@ def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) ->
         if "features" in own["dataset"] and not any(map(_of_features, overrides)):
             features = own["dataset"]["features"]
             given["dataset"] = {**given["dataset"], "features": features}
-        return contestant(load_recipe({**own, **given}), name=name)
+        return candidate(load_recipe({**own, **given}), name=name)
     given |= {key: data[key] for key in ("graph",) if key in data}
     given |= {"imports": first.imports} if first.code else {}
     train = {key: first.train[key] for key in SHARED if key in first.train}
@@ -258,12 +258,12 @@ def _reaches(model: str, override: str) -> bool:
 
 def _untuned(
     model: str, data: dict[str, Any], train: dict[str, Any], overrides: Sequence[str]
-) -> Contestant:
+) -> Candidate:
     """Return a model with its default options, under a name that no shipped recipe has."""
     recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
     name = f"{model}-{stem_of(word(recipe.dataset))}"
     name = f"{name}-default" if name in recipe_names() else name
-    return contestant(recipe, name=name, tuned=False, changes=tuple(overrides))
+    return candidate(recipe, name=name, tuned=False, changes=tuple(overrides))
 
 
 def _label(spec: str | dict[str, Any]) -> str:
