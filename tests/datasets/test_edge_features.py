@@ -46,7 +46,7 @@ def test_columns_of_a_table(tmp_path):
         ("kmm", "the edges have no 'kmm'; did you mean 'km'"),
         ("kind", "'kind' holds text, and edges have numbers"),
         ("hole", "'hole' is empty in data row 2"),
-        ("far", "is inf at row 2"),
+        ("far", "is not finite at row 2.*infinite"),
     ],
 )
 def test_what_is_wrong_with_a_column_is_said(tmp_path, option, said):
