@@ -234,3 +234,10 @@ def test_what_is_no_folder_of_weights_is_answered(stand_in, tmp_path):
         zoo.load("hub:me/nowhere")
     with pytest.raises(ZooError, match="OWNER/NAME"):
         zoo.load("hub:me/../digits")
+
+
+def test_a_recipe_that_is_looked_at_asks_no_network(tmp_path, command):
+    path = tmp_path / "starts.yaml"
+    path.write_text("dataset: digits\nmodel: gcn\nstart_from: {weights: 'hub:no/such'}\n")
+    code, out, _ = command("show", str(path))
+    assert code == 0 and "weights: 'hub:no/such'" in out

@@ -158,7 +158,7 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
     train = {"batching": usual, **recipe.train} if usual else recipe.train
     start = recipe.start_from and {
         **recipe.start_from.model_dump(),
-        "weights": _pinned(recipe.start_from.weights),
+        "weights": _pinned(recipe.start_from.weights, trust),
     }
     return Plan(
         recipe=recipe,
@@ -221,8 +221,13 @@ def check_processes(plan: Plan, processes: int) -> None:
         )
 
 
-def _pinned(weights: str) -> str:
-    """Return weights as a recipe in any other folder has to name them: of one seed or commit."""
+def _pinned(weights: str, trust: bool) -> str:
+    """Return weights as a recipe in any other folder has to name them: of one seed or commit.
+
+    A recipe that is only looked at asks no network for them.
+    """
+    if weights.startswith(HUB) and not trust:
+        return weights
     folder = locate(weights).folder
     if weights.startswith(HUB):
         return f"{weights.partition('@')[0]}@{folder.name}"
@@ -233,13 +238,13 @@ def _problems(data: dict[str, Any], folder: Path, trust: bool) -> list[Problem]:
     """Return what is wrong with a recipe's raw data, but for words that are not imported yet."""
     imports = data.get("imports")
     if imports and not trust:
-        return _start_problems(data.get("start_from"))
+        return _start_problems(data.get("start_from"), trust)
     if isinstance(imports, list) and all(isinstance(each, str) for each in imports):
         try:
             import_sources(imports, folder)
         except ZooError as error:
             return [Problem(("imports",), str(error).removeprefix("imports: "))]
-    return _word_problems(data) + _start_problems(data.get("start_from"))
+    return _word_problems(data) + _start_problems(data.get("start_from"), trust)
 
 
 def _word_problems(data: dict[str, Any]) -> list[Problem]:
@@ -281,9 +286,11 @@ def _direction_problems(data: dict[str, Any]) -> list[Problem]:
     return [Problem(("dataset", "direction"), message)]
 
 
-def _start_problems(start: Any) -> list[Problem]:
+def _start_problems(start: Any, trust: bool) -> list[Problem]:
     if not isinstance(start, dict) or not isinstance(start.get("weights"), str):
         return []  # the structure is looked at elsewhere
+    if start["weights"].startswith(HUB) and not trust:
+        return []  # no network is asked
     try:
         read_config(locate(start["weights"]).folder / CONFIG)
     except ZooError as error:
