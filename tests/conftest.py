@@ -5,7 +5,6 @@ import resource
 import shutil
 import signal
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,12 @@ def quiet_folders(tmp_path, monkeypatch):
 
 @pytest.fixture
 def preloaded_processes(monkeypatch):
-    """Read files of DGL and train apart in processes of their own that have imported torch."""
-    from zoo.datasets.files import saved_graphs
+    """Train apart in processes of their own that have imported torch."""
     from zoo.experiments import launch
 
     def run(command, environment=None, **_):
         return run_preloaded(command[command.index("-P") + 1 :], Path.cwd(), **environment or {})
 
-    monkeypatch.setattr(saved_graphs, "subprocess", types.SimpleNamespace(run=run))
     monkeypatch.setattr(launch, "_run", run)
 
 

@@ -38,7 +38,7 @@ FLOORS = [
 ]
 """From the roof down: a file may import from the floors below its own, and from its own room."""
 
-WITH_DGL = {"dgl", "graphs", "datasets", "datasets.mapped"}
+WITH_DGL = {"dgl", "graphs", "datasets", "datasets.files", "datasets.mapped"}
 
 
 def files_of(root):

@@ -290,7 +290,7 @@ def test_what_is_no_npz_is_answered(parts, tmp_path):
     damaged = bytearray(whole)
     damaged[whole.index(b"edges.npy") + 200] ^= 255
     path.write_bytes(damaged)
-    refused(path, "`edges`", "damaged")
+    refused(path, "`edges`", "Fetch it again")
     path.write_text("edges: 0 1\n")
     refused(path, "never unpickled")
     with path.open("wb") as file:

@@ -19,8 +19,6 @@ from zoo.experiments.run import run_recipe
 from zoo.inference.training_data import new_nodes
 from zoo.weights.create import create_model
 
-pytestmark = pytest.mark.usefixtures("preloaded_processes")
-
 
 def write(folder, seed=0):
     papers, authors, subjects, writes, on = acm(seed)

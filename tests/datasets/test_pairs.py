@@ -216,12 +216,6 @@ def test_an_encoding_is_refused(folder):
         data.encoded(lambda graph: torch.zeros(graph.num_nodes(), 2))
 
 
-def test_a_line_that_nobody_writes_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(files, "LONGEST_LINE", 30)
-    with pytest.raises(ZooError, match=r"train.en.gz, line \d+, is far too long"):
-        read_pairs(folder)
-
-
 def test_one_language_says_the_other(folder):
     wanted = read_pairs(folder, source="de", target="en").references(torch.tensor([0]))
     assert read_pairs(folder, source="de").references(torch.tensor([0])) == wanted

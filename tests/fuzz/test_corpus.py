@@ -161,11 +161,6 @@ def dia(path):
     return path
 
 
-def no_room(path):
-    parts = {"format": np.array(b"dia"), "shape": np.array([3, 3]), "offsets": np.arange(1)}
-    return npz(path, **parts, data=of_shape("<U0", f"({10**9},)"))
-
-
 def one_number(path):
     ends = torch.zeros(1, dtype=torch.int64).expand(2, 10**12)
     torch.save({"edge_index": ends, "x": torch.zeros(3, 2)}, path)
@@ -192,10 +187,6 @@ FILES = {
     "a shape beyond all memory": (
         "g.npz", lambda path: npz(path, node_features=of_shape("<f4", f"(2, {2**61})")),
         "node_features"),
-    "names that take no room": (
-        "g.npz", lambda path: npz(path, label_names=of_shape("<U0", f"({10**10},)")),
-        "10000000000,. numbers in"),
-    "a matrix of texts that take no room": ("g.npz", no_room, "numbers in .* bytes"),
     "one number as edges": ("g.pt", one_number, "one number written as many"),
     "a pipe": ("g.npz", pipe, "no regular file"),
     "100,000 columns": ("g", wide_table, "no column 'id'; it has 'c0'.* and 99,950 more"),

@@ -412,20 +412,3 @@ def test_mutated_pickles_are_refused_as_not_as_published(attempts, tmp_path):
     attempts(convert, -1, [])
     assert attempts.counts["accepted"] == 1
     attempts.draw(60, convert, st.integers(0, 7), byte_edits())
-
-
-@pytest.mark.slow
-def test_mutated_files_of_dgl_are_read_or_refused(attempts, tmp_path):
-    from zoo.dgl import dgl
-
-    graph = dgl.graph(tuple(torch.from_numpy(EDGES.T.copy())), num_nodes=N)
-    graph.ndata.update(label=torch.from_numpy(Y), feat=torch.from_numpy(X))
-    dgl.save_graphs(str(tmp_path / "g.bin"), [graph])
-    raw = (tmp_path / "g.bin").read_bytes()
-
-    def call(edits):
-        (tmp_path / "m.bin").write_bytes(raw[:8] + mutated(raw[8:], edits))
-        return looked_at({"name": tmp_path / "m.bin"})
-
-    attempts.seconds = 60  # a process of its own imports DGL
-    attempts.draw(max(20, attempts.many // 200), call, byte_edits())

@@ -16,8 +16,6 @@ from zoo.nn.propagation import GraphAttention, Isomorphism
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
-pytestmark = pytest.mark.usefixtures("preloaded_processes")
-
 N, F = 9, 3
 EDGES = [[0, 1], [1, 2], [2, 0], [3, 1], [3, 4], [5, 3], [6, 5], [0, 6], [4, 0], [1, 0], [7, 7]]
 

@@ -19,8 +19,6 @@ from zoo.nn.propagation import GraphAttention, Separate, gcn, mean
 from zoo.registry import MODELS
 from zoo.weights.create import create_model, list_models
 
-pytestmark = pytest.mark.usefixtures("preloaded_processes")
-
 N = 9
 EDGES = [[0, 1], [1, 2], [2, 0], [3, 1], [3, 4], [5, 3], [6, 5], [0, 6], [4, 0], [1, 0]]
 

@@ -225,7 +225,7 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_dgl`.
+        """Make a data set of a DGLGraph; see `zoo.datasets.files.saved_graphs.read_graph`.
 
         Of a list of them, or a data set of DGL, it is a `zoo.datasets.samples.Samples`: `labels`
         are the classes of the graphs, `degrees` makes columns for the degrees of their nodes.
@@ -265,7 +265,7 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_pyg`.
+        """Make a data set of a PyG `Data`; see `zoo.datasets.files.saved_graphs.read_graph`.
 
         Of a list of them, or a data set of PyG, each with a label such as `y`, it is a
         `zoo.datasets.samples.Samples`; `degrees` makes columns for the degrees of their nodes.

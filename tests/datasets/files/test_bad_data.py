@@ -295,15 +295,14 @@ def test_what_is_no_graph_is_answered(case, tmp_path, zoo):
     assert hashes(tmp_path) == before
 
 
-def test_a_damaged_file_of_dgl_ends_only_its_own_process(tmp_path):
+def test_a_file_of_dgl_that_is_cut_short_is_told_so_by_dgl(tmp_path):
     from zoo.dgl import dgl
 
     path = tmp_path / "g.bin"
     dgl.save_graphs(str(path), [dgl.rand_graph(9, 20)])
-    raw = bytearray(path.read_bytes())
-    raw[24:32] = (2**60).to_bytes(8, "little")  # how many graphs there are: DGL gives up the ghost
-    path.write_bytes(raw)
-    with pytest.raises(ZooError, match="DGL cannot read it.*save_graphs"):
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(ZooError, match="g.bin: it cannot be read as .*DGLError"):
         load_data(str(path))
 
 

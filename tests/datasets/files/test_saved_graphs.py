@@ -1,9 +1,7 @@
 """Files of PyTorch and of DGL: one graph or several, and what is no graph at all."""
 
 import collections
-import functools
 import zipfile
-from pathlib import Path
 
 import networkx
 import numpy as np
@@ -12,7 +10,6 @@ import torch
 
 from zoo import Dataset, ZooError, load_data, load_graph
 from zoo.canonical_form import FEATURE, WEIGHT
-from zoo.datasets.files import saved_graphs
 from zoo.datasets.files.saved_graphs import is_list
 from zoo.dgl import dgl
 
@@ -306,9 +303,6 @@ def test_the_first_bytes_tell_a_list(tmp_path):
 
 def test_sets_in_files_of_dgl(tmp_path, monkeypatch, zoo, caplog):
     monkeypatch.chdir(tmp_path)
-    # Each file is read once, by a process that has to import DGL first.
-    read = functools.cache(saved_graphs.read_saved)
-    monkeypatch.setattr(saved_graphs, "read_saved", lambda path: read(Path(path)))
     graphs = []
     for each in GIVEN:
         graph = dgl.graph(tuple(EDGES), num_nodes=len(each["x"]))
@@ -328,9 +322,7 @@ def test_sets_in_files_of_dgl(tmp_path, monkeypatch, zoo, caplog):
     code, said = zoo("data", "check", "set.bin", "label=a", "weights=ignore")
     assert code == 0 and "6 of 6 samples" in said.out
     caplog.clear()
-    dgl.save_graphs("one.bin", graphs[:1])
-    held = read(Path("set.bin"))[0][:1], {"a": labels[:1]}
-    monkeypatch.setattr(saved_graphs, "read_saved", lambda _: held)
+    dgl.save_graphs("one.bin", graphs[:1], {"a": labels[:1]})
     assert len(load_graph("one.bin", weights="ignore").x) == 3
     assert "one.bin holds 'a' beside its graph, not read" in caplog.text
     assert load_data("one.bin", task=GRAPHS, weights="ignore").y.tolist() == [0]

@@ -19,8 +19,6 @@ from zoo.datasets.load.check import check
 from zoo.dgl import dgl
 from zoo.experiments.run import run_recipe
 
-pytestmark = pytest.mark.usefixtures("preloaded_processes")
-
 EDGES = [("ann", "bob"), ("bob", "cid"), ("cid", "dan"), ("dan", "eve"), ("eve", "ann")]
 IDS = ["ann", "bob", "cid", "dan", "eve"]
 PLACES = [(IDS.index(a), IDS.index(b)) for a, b in EDGES]

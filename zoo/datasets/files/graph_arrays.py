@@ -187,23 +187,38 @@ def check_features(
 ) -> np.ndarray | sparse.csr_array:
     """Return features (N, F) as finite fp32, dense or sparse as they were."""
     check_rows(features, nodes)
-    with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
-        features = features.astype(np.float32, copy=False)
+    return _finite(
+        "node_features", features, ids if ids is not None and len(ids) == nodes else None, names
+    )
+
+
+def _finite(
+    key: str,
+    features: np.ndarray | sparse.csr_array,
+    ids: np.ndarray | None = None,
+    names: tuple[str, ...] | None = None,
+) -> np.ndarray | sparse.csr_array:
+    """Return features (R, F) as fp32; raise ZooError with the place of the first not finite."""
+    features = _single(features)
     values = features.data if sparse.issparse(features) else features
-    if not np.isfinite(values).all():
-        row, column = _place(features, first_true(~np.isfinite(values)))
-        node = "" if ids is None or len(ids) != nodes else f" (the node {ids[row]})"
-        name = "" if names is None else f" ({names[column]!r})"
-        fix = (
-            "fill in what is missing (of a table `missing: mean` or frame.fillna(0), of an array "
-            "np.nan_to_num(features))."
-            if np.isnan(features[row, column])
-            else "replace what is infinite, or too large for float32."
-        )
-        raise ZooError(
-            f"`node_features` is not finite at row {row}{node}, column {column}{name}; {fix}"
-        )
-    return features
+    if np.isfinite(values).all():
+        return features
+    row, column = _place(features, first_true(~np.isfinite(values)))
+    node = "" if ids is None else f" (the node {ids[row]})"
+    name = "" if names is None else f" ({names[column]!r})"
+    fix = (
+        "fill in what is missing (of a table `missing: mean` or frame.fillna(0), of an array "
+        "np.nan_to_num(features))."
+        if np.isnan(features[row, column])
+        else "replace what is infinite, or too large for float32."
+    )
+    raise ZooError(f"`{key}` is not finite at row {row}{node}, column {column}{name}; {fix}")
+
+
+def _single(numbers: Any) -> Any:
+    """Return numbers as fp32, infinite where they are too large for it, which checks find."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32, copy=False)
 
 
 def check_rows(features: np.ndarray | sparse.csr_array, nodes: int) -> None:
@@ -225,12 +240,7 @@ def check_rows(features: np.ndarray | sparse.csr_array, nodes: int) -> None:
 
 def check_room(shape: tuple[int, int]) -> None:
     """Refuse features (N, F) that do not fit into memory as a dense array."""
-    size = 4 * shape[0] * shape[1]
-    if size > available_memory():
-        raise ZooError(
-            f"the features take {size / 1e9:,.0f} GB as a dense array, more than there is memory; "
-            "keep fewer columns."
-        )
+    _check_fits(4 * shape[0] * shape[1], "the features as a dense array", "keep fewer columns")
 
 
 def _place(features: np.ndarray | sparse.csr_array, where: tuple[int, ...]) -> tuple[int, int]:
@@ -383,8 +393,7 @@ def check_weights(weights: np.ndarray, edges: int) -> np.ndarray:
     check_plain("edge_weights", weights)
     if weights.shape != (edges,):
         raise ZooError(f"`edge_weights` has the shape {weights.shape} and should have ({edges},).")
-    with np.errstate(over="ignore"):
-        weights = weights.astype(np.float32, copy=False)
+    weights = _single(weights)
     wrong = ~np.isfinite(weights) | (weights < 0)
     if wrong.any():
         where = first_true(wrong)[0]
@@ -404,16 +413,7 @@ def check_edge_features(features: np.ndarray, edges: int) -> np.ndarray:
             f"`edge_features` has the shape {features.shape} and should have ({edges}, F): a row "
             "of numbers for each edge."
         )
-    with np.errstate(over="ignore"):
-        features = features.astype(np.float32, copy=False)
-    wrong = ~np.isfinite(features)
-    if wrong.any():
-        row, column = first_true(wrong)
-        raise ZooError(
-            f"`edge_features` is {features[row, column]:g} at row {row}, column {column} "
-            f"({wrong.sum():,} such numbers); fill in what is missing."
-        )
-    return features
+    return _finite("edge_features", features)
 
 
 Weights = Literal["use", "ignore"] | None
@@ -646,6 +646,7 @@ def _is_short(kind: str) -> bool:
     return kind.removeprefix("torch.").startswith(("bfloat16", "float16", "float8"))
 
 
-def _check_fits(size: int, what: str) -> None:
+def _check_fits(size: int, what: str, fix: str = "") -> None:
     if size > available_memory():
-        raise ZooError(f"{what} would take {size / 1e9:,.0f} GB, more than there is memory.")
+        more = fix and f"; {fix}"
+        raise ZooError(f"{what} would take {size / 1e9:,.0f} GB, more than there is memory{more}.")

@@ -1,20 +1,15 @@
 """Read graphs that DGL and PyTorch Geometric have saved, neither of which need be trusted.
 
-DGL's reader trusts what it reads: a damaged file may end the whole process. So it runs in a
-subprocess, and what that leaves is read like any other `.pt`. What PyG saves whole are objects of
-its classes: they are read where PyG is installed, with those classes allowed and no others, and
-never unpickled freely. A dict of tensors needs no PyG.
+What PyG saves whole are objects of its classes: they are read where PyG is installed, with those
+classes allowed and no others, and never unpickled freely. A dict of tensors needs no PyG.
 """
 
 import logging
 import pickletools
-import subprocess
-import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +24,7 @@ from zoo.datasets.files.graph_arrays import (
     entries_of,
 )
 from zoo.datasets.files.graph_set_arrays import GraphSetArrays, set_of_graphs
-from zoo.datasets.files.node_kinds import Relation, of_tensors
+from zoo.datasets.files.node_kinds import of_tensors
 from zoo.datasets.files.objects import (
     FEATURES,
     LABELS,
@@ -40,45 +35,14 @@ from zoo.datasets.files.objects import (
     tell_unread,
     unread,
 )
+from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError, cause, suggestion
 
-_HOME = str(Path(__file__).parents[3])  # of the zoo, installed or not
 _MAGIC = (0xDD2E4FF046B4A13F).to_bytes(8, "little")
 _COUNT = slice(24, 32)  # the bytes of a file of DGL that say how many graphs it holds
-# A damaged size must not take all memory of the machine either.
-_CODE = """
-import os, resource, sys
-os.environ.setdefault("DGLBACKEND", "pytorch")
-sys.path.append(sys.argv[3])
-import torch
-from zoo.dgl import dgl
-most = 2**34 + 4 * os.path.getsize(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-graphs, labels = dgl.load_graphs(sys.argv[1])
-found = [
-    (
-        {kind: dict(each.nodes[kind].data) for kind in each.ntypes},
-        {kind: each.num_nodes(kind) for kind in each.ntypes},
-        {
-            kind: (torch.stack(each.edges(etype=kind), dim=1), dict(each.edges[kind].data))
-            for kind in each.canonical_etypes
-        },
-    )
-    for each in graphs
-]
-torch.save((found, labels), sys.argv[2])
-"""
 
 
-class Saved(NamedTuple):
-    """What a graph of DGL holds: by kind the data of nodes and of edges, and how many there are."""
-
-    nodes: dict[str, dict[str, torch.Tensor]]
-    counts: dict[str, int]
-    edges: dict[Relation, tuple[torch.Tensor, dict[str, torch.Tensor]]]
-
-
-def read_dgl(
+def read_graph(
     path: Path,
     task: str | None,
     *,
@@ -88,83 +52,112 @@ def read_dgl(
     weights: Weights = None,
     edge_features: str | list[str] | None = None,
 ) -> GraphArrays:
-    """Read the one graph that `dgl.save_graphs` has written.
+    """Read the one graph that DGL or PyTorch Geometric has saved.
+
+    Of DGL it is what `dgl.save_graphs(path, [graph])` writes; of PyG `torch.save(data, path)`,
+    where PyG is installed, or `torch.save(data.to_dict(), path)`.
 
     Args:
-        path: the `.bin`.
+        path: the `.bin` of DGL; or the `.pt`, a `Data` or a dict of tensors: `edge_index` (2, E),
+            `x`, `y` and masks.
         task: what the labels are for.
         label: the node data that is the label; left out, `label`, `labels` or `y`. Of several kinds
             of nodes that of one, such as `paper.label`.
         feature: the node data that is the features; left out, `feat`, `x` and the like.
-        weight: the edge data that is their weight.
-        weights: `ignore` reads the graph without its edge data.
-        edge_features: the edge data that are features: numbers, one or several for each edge.
+        weight: the edge data that is their weight, such as `edge_weight`.
+        weights: `ignore` reads the graph without weights of edges.
+        edge_features: the edge data that are features, such as `edge_attr`: numbers, one or several
+            for each edge.
     """
-    graphs, labels = read_saved(path)
-    if len(graphs) != 1:
-        raise ZooError(f"the file holds {len(graphs)} graphs; write `task: graph-classification`.")
-    if labels:
-        logging.getLogger(__name__).warning(
-            "%s holds %s beside its graph, not read: labels of nodes are node data, and those of "
-            "whole graphs are read by `task: graph-classification`.",
-            path.name, " and ".join(map(repr, labels)),
-        )  # fmt: skip
     choice = EdgeColumns.of(weight, weights, edge_features)
-    return _of_saved(graphs[0], label, feature, choice, task)
+    if _is_dgl(path):
+        graphs, labels = read_bin(path)
+        if len(graphs) != 1:
+            raise ZooError(
+                f"the file holds {len(graphs)} graphs; write `task: graph-classification`."
+            )
+        if labels:
+            logging.getLogger(__name__).warning(
+                "%s holds %s beside its graph, not read: labels of nodes are node data, and those "
+                "of whole graphs are read by `task: graph-classification`.",
+                path.name, " and ".join(map(repr, labels)),
+            )  # fmt: skip
+        return from_dgl(graphs[0], label, feature, choice, task)
+    held = unpacked(read_pt(path))
+    if isinstance(held, list):
+        if held and not _is_graph(held[0]):
+            raise ZooError(f"this is {described(held)}, and no graph; {_WANTED}")
+        raise ZooError(f"this is a set of {len(held)} graphs; write `task: graph-classification`.")
+    return from_pyg(held, label, feature, choice, task)
+
+
+def read_graphs(
+    path: Path,
+    label: str | None = None,
+    feature: str | None = None,
+    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    degrees: int | None = None,
+) -> GraphSetArrays:
+    """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
+
+    Of DGL it is what `dgl.save_graphs(path, graphs, {"labels": classes})` writes; of PyG a list of
+    `Data`, of their `to_dict()`, or what it keeps in its folder `processed`. Arguments are those of
+    `from_dgl_list` and `from_pyg_list`.
+
+    Raises:
+        ZooError: the file cannot be read, the graphs are unlike, or the labels are no classes.
+    """
+    if _is_dgl(path):
+        return from_dgl_list(*read_bin(path), label, feature, choice, degrees)
+    held = unpacked(read_pt(path))
+    graphs = held if isinstance(held, list) else [held]
+    return from_pyg_list(graphs, label, feature, choice, degrees)
 
 
 def from_dgl(
-    graph: Any,
+    graph: DGLGraph,
     label: str | None = None,
     feature: str | None = None,
     choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
     task: str | None = None,
+    left: set[str] | None = None,
+    without: Collection[str] = (),
 ) -> GraphArrays:
-    """Return a DGLGraph with its data, of one kind or several, as one graph; see `read_dgl`.
+    """Return a DGLGraph with its data, of one kind or several, as one graph; see `read_graph`.
+
+    What of its nodes is not read is told, or kept in `left`; what is called as in `without` does
+    not count.
 
     Raises:
         ZooError: edge data that nobody named, no such node data, or several that may be meant.
     """
-    return _of_saved(_held_by(graph), label, feature, choice, task)
-
-
-def _held_by(graph: Any) -> Saved:
     edges = {
-        kind: (torch.stack(graph.edges(etype=kind), dim=1), dict(graph.edges[kind].data))
+        kind: (
+            array_of(torch.stack(graph.edges(etype=kind), dim=1), "edges"),
+            _named_openly(graph.edges[kind].data),
+        )
         for kind in graph.canonical_etypes
     }
-    nodes = {kind: dict(graph.nodes[kind].data) for kind in graph.ntypes}
-    return Saved(nodes, {kind: graph.num_nodes(kind) for kind in graph.ntypes}, edges)
-
-
-def _of_saved(
-    saved: Saved,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None = None,
-    left: set[str] | None = None,
-) -> GraphArrays:
-    """Return a graph of DGL as arrays; what of its nodes is not read is told, or kept in `left`."""
-    edges = {
-        kind: (array_of(ends, "edges"), _named_openly(data))
-        for kind, (ends, data) in saved.edges.items()
-    }
-    nodes = {kind: _named_openly(data) for kind, data in saved.nodes.items()}
+    nodes = {kind: _named_openly(graph.nodes[kind].data, without) for kind in graph.ntypes}
+    counts = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
     if len(nodes) > 1 or len(edges) > 1:
-        return of_tensors(nodes, saved.counts, edges, label, feature, choice, task, left)
+        return of_tensors(nodes, counts, edges, label, feature, choice, task, left)
     ((kind, data),) = nodes.items()
     ((ends, edge_data),) = edges.values()
     found = choice.read(edge_data)
     tell_unread(unread(data, *chosen(data, label, feature)), left)
-    arrays = from_tensors(data, ends, saved.counts[kind], label, feature, task)._replace(**found)
-    known = arrays.weights is not None and are_canonical(ends, saved.counts[kind])
+    arrays = from_tensors(data, ends, counts[kind], label, feature, task)._replace(**found)
+    known = arrays.weights is not None and are_canonical(ends, counts[kind])
     return arrays._replace(form="canonical") if known else arrays  # as the zoo's own are
 
 
-def _named_openly(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return data without what DGL keeps for itself, such as `_ID`."""
-    return {key: each for key, each in data.items() if not key.startswith("_")}
+def _named_openly(data: Mapping[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
+    """Return data without what DGL keeps for itself, such as `_ID`, and without some names."""
+    return {k: each for k, each in data.items() if not (k.startswith("_") or k in without)}
+
+
+def _is_dgl(path: Path) -> bool:
+    return Path(path.name.removesuffix(".gz")).suffix.lower() == ".bin"
 
 
 def graphs_of_dgl(path: Path) -> int:
@@ -177,49 +170,15 @@ def graphs_of_dgl(path: Path) -> int:
     return int.from_bytes(begins[_COUNT], "little") if begins.startswith(_MAGIC) else 0
 
 
-def read_saved(path: Path) -> tuple[list[Saved], dict[str, torch.Tensor]]:
+def read_bin(path: Path) -> tuple[list[DGLGraph], dict[str, torch.Tensor]]:
     """Return what a file of DGL holds: its graphs, and the labels that were saved with them.
 
     Raises:
-        ZooError: it is not DGL's, or DGL cannot read it.
+        ZooError: it is not DGL's.
     """
     if not graphs_of_dgl(path):
         raise ZooError("this is no file of DGL; write it with dgl.save_graphs(path, [graph]).")
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "graphs.pt"
-        command = [sys.executable, "-P", "-c", _CODE, str(path), str(written), _HOME]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["the system has ended it"])[-1][:160]
-            raise ZooError(
-                f"DGL cannot read it ({said}). It may be cut short: write it again with "
-                "dgl.save_graphs(path, [graph])."
-            )
-        graphs, labels = torch.load(written, map_location="cpu", weights_only=True)
-    return [Saved(*each) for each in graphs], labels
-
-
-def read_dgl_set(
-    path: Path,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    degrees: int | None = None,
-) -> GraphSetArrays:
-    """Read the graphs that `dgl.save_graphs(path, graphs, {"labels": classes})` has written.
-
-    Args:
-        path: of the file.
-        label: which of the labels that were saved with the graphs; None: the only ones.
-        feature: the node data that is the features.
-        choice: what is read of edge data.
-        degrees: columns for the degrees of nodes.
-
-    Raises:
-        ZooError: the file cannot be read, the graphs are unlike, or the labels are no classes.
-    """
-    graphs, labels = read_saved(path)
-    return _set_of_saved(graphs, labels, label, feature, choice, degrees)
+    return dgl.load_graphs(str(path))
 
 
 def from_dgl_list(
@@ -230,7 +189,7 @@ def from_dgl_list(
     choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
     degrees: int | None = None,
 ) -> GraphSetArrays:
-    """Return a list of DGLGraphs, or of pairs of one and its label; see `read_dgl_set`.
+    """Return a list of DGLGraphs, or of pairs of one and its label; see `read_graphs`.
 
     Args:
         graphs: all of the same kinds of nodes and edges.
@@ -253,18 +212,6 @@ def from_dgl_list(
         if not hasattr(each, "canonical_etypes"):
             raise ZooError(f"number {number} of the list is {described(each)}, and no DGLGraph.")
     labels = labels if isinstance(labels, Mapping) else {} if labels is None else {"labels": labels}
-    return _set_of_saved([*map(_held_by, graphs)], labels, label, feature, choice, degrees)
-
-
-def _set_of_saved(
-    graphs: Sequence[Saved],
-    labels: Mapping[str, Any],
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-) -> GraphSetArrays:
-    """Return graphs of DGL, and the labels that are with them, as a set."""
     if label is not None and label not in labels:
         fix = (
             suggestion(label, labels) if labels else "write `labels` of a list, in a file with it."
@@ -274,18 +221,14 @@ def _set_of_saved(
         held = ", ".join(map(repr, labels))
         raise ZooError(f"there are several labels, {held}; write which, `label: {min(labels)}`.")
     called = label or next(iter(labels), "labels")
-    left = {each for own in graphs for data in own.nodes.values() for each in data} & {*LABELS}
-    bare = [
-        each._replace(nodes={
-            kind: {key: x for key, x in data.items() if key not in LABELS}
-            for kind, data in each.nodes.items()
-        })
-        for each in graphs
-    ]  # fmt: skip
-    held = {key for each in graphs for _, data in each.edges.values() for key in data}
+    left = {key for each in graphs for kind in each.ntypes for key in each.nodes[kind].data}
+    left &= {*LABELS}
+    held = {
+        key for each in graphs for kind in each.canonical_etypes for key in each.edges[kind].data
+    }
     return _set(
-        lambda each, own: _of_saved(each, None, feature, own, None, left),
-        bare, [*labels.get(called, [None] * len(graphs))], called, choice, degrees, held, left,
+        lambda each, own: from_dgl(each, None, feature, own, None, left, LABELS),
+        graphs, [*labels.get(called, [None] * len(graphs))], called, choice, degrees, held, left,
     )  # fmt: skip
 
 
@@ -331,37 +274,6 @@ def _set(
 _DICT = "torch.save({'edge_index': edge_index, 'x': x, 'y': y}, path), tensors"
 _WANTED = "write a Data of PyG, its to_dict(), or a dict of tensors: `edge_index` (2, E), `x`, `y`."
 _EDGES = ("edge_weight", "edge_attr")
-
-
-def read_pyg(
-    path: Path,
-    task: str | None,
-    *,
-    label: str | None = None,
-    feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
-    edge_features: str | list[str] | None = None,
-) -> GraphArrays:
-    """Read a PyG graph: `torch.save(data, path)` where PyG is installed, or `data.to_dict()`.
-
-    Args:
-        path: the `.pt`, a `Data` or a dict of tensors: `edge_index` (2, E), `x`, `y` and masks.
-        task: what the labels are for.
-        label: the tensor that is the label; left out, `y` or `label`. Of several kinds of nodes
-            that of one, such as `paper.y`.
-        feature: the tensor that is the features; left out, `x` and the like.
-        weight: the tensor that is the weight of edges, such as `edge_weight`.
-        weights: `ignore` reads the graph without weights of edges.
-        edge_features: the tensor that is features of edges, such as `edge_attr`.
-    """
-    held = unpacked(read_pt(path))
-    if isinstance(held, list):
-        if held and not _is_graph(held[0]):
-            raise ZooError(f"this is {described(held)}, and no graph; {_WANTED}")
-        raise ZooError(f"this is a set of {len(held)} graphs; write `task: graph-classification`.")
-    choice = EdgeColumns.of(weight, weights, edge_features)
-    return from_pyg(held, label, feature, choice, task)
 
 
 def unpacked(held: Any) -> Any:
@@ -473,7 +385,7 @@ def from_pyg(
     task: str | None = None,
     left: set[str] | None = None,
 ) -> GraphArrays:
-    """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_pyg`.
+    """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_graph`.
 
     What of its nodes is not read is told, or kept in `left`.
 

@@ -27,9 +27,6 @@ from zoo.tasks.labels import REGRESSION, doubtful, encode_text
 LARGEST = 2**31
 """The largest file of texts that is read, in bytes."""
 
-MOST_LINES, LONGEST_LINE = 10**7, 2**20
-"""Sentences of a file, and bytes of each, at most."""
-
 HELD_OUT = 10
 """Percent of the training texts that are for validation, where a file has no part for it."""
 
@@ -56,27 +53,18 @@ def sentences_of(path: Path) -> list[str]:
     Raises:
         ZooError: it cannot be read, is not UTF-8, or larger than anyone writes.
     """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ZooError(f"{path} cannot be read ({cause(error)}).") from None
+    content = _content(path, str(path))
     if kind := next((kind for mark, kind in _BINARY.items() if content.startswith(mark)), None):
         raise ZooError(
             f"{path} is {kind}, and no text; write a line each, such as by "
             "numpy.savetxt('file.txt', array, fmt='%s')."
         )
-    if len(content) > LARGEST or content.count(b"\n") > MOST_LINES:
-        raise ZooError(f"{path} holds more than {LARGEST:,} bytes or {MOST_LINES:,} lines.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ZooError(f"{path}, line {line:,}, {_NO_UTF8}") from None
     lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_LINE:
-            raise ZooError(f"{path}, line {number:,}, is far too long; write a sentence a line.")
     return [each.strip() for each in (lines if lines[-1] else lines[:-1])]
 
 
@@ -257,15 +245,9 @@ def _masks(parts: list[str | None]) -> Masks:
 
 def _lines(path: Path, task: str | None) -> list[dict[str, Any]]:
     """Return what the lines of a file say, checked."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except FileNotFoundError:
-        raise ZooError("there is no such file; write the path of one of texts.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise ZooError(f"it cannot be read ({cause(error)}).") from None
-    if len(content) > LARGEST:
-        raise ZooError(f"it holds more than {LARGEST:,} bytes of text; write fewer lines.")
+    if not path.exists():
+        raise ZooError("there is no such file; write the path of one of texts.")
+    content = _content(path, "it")
     lines = enumerate(content.split(b"\n"), 1)
     found = {number: _line(number, line, task) for number, line in lines if line.strip()}
     if not found:
@@ -277,6 +259,23 @@ def _lines(path: Path, task: str | None) -> list[dict[str, Any]]:
             "write one in each line, or in none."
         )
     return list(found.values())
+
+
+def _content(path: Path, called: str) -> bytes:
+    """Return what a file holds, unpacked where it ends in `.gz`.
+
+    Raises:
+        ZooError: it cannot be read, or is larger than anyone writes, in words that begin as
+            `called` says.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ZooError(f"{called} cannot be read ({cause(error)}).") from None
+    if len(content) > LARGEST:
+        raise ZooError(f"{called} holds more than {LARGEST:,} bytes of text; write fewer lines.")
+    return content
 
 
 def _line(number: int, line: bytes, task: str | None) -> dict[str, Any]:

@@ -10,12 +10,7 @@ from pydantic import Field
 from zoo.config.options import Count, Table
 from zoo.datasets.files.graph_arrays import Direction, Duplicates, EdgeColumns, Weights
 from zoo.datasets.files.graph_set_arrays import read_tu_folder
-from zoo.datasets.files.saved_graphs import (
-    from_pyg_list,
-    read_dgl_set,
-    read_pt,
-    unpacked,
-)
+from zoo.datasets.files.saved_graphs import read_graphs
 from zoo.datasets.load.obtain import obtain_set
 from zoo.datasets.samples import Samples
 from zoo.datasets.snapshots import Scale, Snapshots
@@ -204,13 +199,9 @@ def read_list(
         readout: what is read of a graph: the `mean` of its nodes.
         task: what for; there is one word for it.
     """
-    own = (label, feature, EdgeColumns.of(weight, weights, edge_features), degrees)
+    choice = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a list of graphs"):
-        if path.suffix.lower() == ".bin":
-            arrays = read_dgl_set(path, *own)
-        else:
-            held = unpacked(read_pt(path))
-            arrays = from_pyg_list(held if isinstance(held, list) else [held], *own)
+        arrays = read_graphs(path, label, feature, choice, degrees)
         return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
 
 

@@ -13,8 +13,8 @@ from zoo.config.options import Spec, Table
 from zoo.datasets.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
 from zoo.datasets.files.graph_set_arrays import tu_folder
 from zoo.datasets.files.matrices import from_scipy, read_coordinates
-from zoo.datasets.files.prepared import check_member, read_unchecked
-from zoo.datasets.files.saved_graphs import graphs_of_dgl, is_list, read_dgl, read_pyg
+from zoo.datasets.files.prepared import read_unchecked
+from zoo.datasets.files.saved_graphs import graphs_of_dgl, is_list, read_graph
 from zoo.datasets.files.text_lines import read_terms
 from zoo.datasets.load.many_graphs import (
     read_list,
@@ -50,7 +50,7 @@ def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphA
     return arrays._replace(weights=None) if weights == "ignore" else arrays
 
 
-def read_scipy(
+def read_matrix(
     path: Path,
     task: str | None,
     *,
@@ -60,10 +60,10 @@ def read_scipy(
     numbers: Numbers = "standard",
     weights: Weights = None,
 ) -> GraphArrays:
-    """Read an adjacency matrix that `scipy.sparse.save_npz` has written.
+    """Read an adjacency matrix: of `scipy.sparse.save_npz`, or in the Matrix Market format.
 
     Args:
-        path: the `.npz`.
+        path: the `.npz` or `.mtx`.
         task: what the labels are for.
         nodes: a table with labels and features, a row per node in the order of the matrix.
         label: its column, or columns, of labels; left out, `label`.
@@ -74,37 +74,8 @@ def read_scipy(
     """
     from scipy import sparse
 
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            check_member(archive, name)
-    return from_scipy(
-        sparse.load_npz(path), _nodes(nodes, label, labels, numbers, task), weights, task
-    )
-
-
-def read_matrix_market(
-    path: Path,
-    task: str | None,
-    *,
-    nodes: str | None = None,
-    label: Names | None = None,
-    labels: Labels = "use",
-    numbers: Numbers = "standard",
-    weights: Weights = None,
-) -> GraphArrays:
-    """Read an adjacency matrix in the Matrix Market format.
-
-    Args:
-        path: the `.mtx`.
-        task: what the labels are for.
-        nodes: a table with labels and features, a row per node in the order of the matrix.
-        label: its column, or columns, of labels; left out, `label`.
-        labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
-        numbers: of the table: `standard` gives them mean 0 and deviation 1, by the training nodes;
-            `raw` leaves them as they are.
-        weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
-    """
-    adjacency, symmetric = read_coordinates(path)
+    of_scipy = path.suffix.lower() == ".npz"
+    adjacency, symmetric = (sparse.load_npz(path), False) if of_scipy else read_coordinates(path)
     arrays = from_scipy(adjacency, _nodes(nodes, label, labels, numbers, task), weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
 
@@ -232,11 +203,11 @@ READERS = Table(
         ".tsv": read_tables,
         ".parquet": read_tables,
         ".npz": read_npz,
-        "scipy .npz": read_scipy,
+        "scipy .npz": read_matrix,
         ".jsonl": read_terms,
-        ".mtx": read_matrix_market,
-        ".bin": read_dgl,
-        ".pt": read_pyg,
+        ".mtx": read_matrix,
+        ".bin": read_graph,
+        ".pt": read_graph,
         ".graphml": read_attributed,
         ".gml": read_attributed,
     },

@@ -10,7 +10,6 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from zoo.datasets.files.prepared import BROKEN, header_of
 from zoo.errors import ZooError
 from zoo.system.files import writing
 from zoo.system.memory import available_memory
@@ -107,7 +106,7 @@ class Stored(NamedTuple):
 
 
 def open_mapped(path: Path) -> np.ndarray:
-    """Map an array file for reading; of what is none, raise one of `BROKEN`, or return no array."""
+    """Map an array file for reading; of what is none, raise what numpy does, or return no array."""
     if path.exists() and not path.is_file():
         raise ValueError("no regular file")
     with path.open("rb") as file:
@@ -135,7 +134,9 @@ def stored(path: Path, member: str | None = None) -> Stored:
                 raise ZooError(f"{path} is cut short; fetch or write it again.")
     except FileNotFoundError:
         raise ZooError(f"there is no file {path}; write the path of an .npy.") from None
-    except BROKEN as error:
+    except ZooError:
+        raise
+    except Exception as error:  # numpy and zipfile raise what the bytes suggest
         cause = " ".join(str(error).split())[:100]
         raise ZooError(f"{path} is no plain array in a file of numpy ({cause}).") from None
     if kind.kind not in "iufb":
@@ -145,6 +146,16 @@ def stored(path: Path, member: str | None = None) -> Stored:
     if not shape:
         raise ZooError(f"{path} holds one number; write an array.")
     return Stored(path, member, shape[::-1] if turned else shape, kind, turned)
+
+
+def header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return the shape of an array file, whether it lies column by column, and its type."""
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(file)
+    if version not in readers:
+        raise ValueError(f"format {version} of numpy")
+    shape, turned, kind = readers[version](file)
+    return tuple(map(int, shape)), turned, kind
 
 
 def _opened(path: Path, member: str | None) -> IO[bytes]:

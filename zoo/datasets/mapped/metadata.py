@@ -24,7 +24,6 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
 from zoo.datasets.files.graph_arrays import PARTS
-from zoo.datasets.files.prepared import BROKEN
 from zoo.datasets.mapped.array_file import open_mapped
 from zoo.datasets.tables.read import SUFFIXES
 from zoo.errors import ZooError
@@ -155,7 +154,7 @@ def mapped(folder: Path, name: str, meta: Meta) -> np.ndarray:
         raise ZooError(f"{path.name} is missing. {again}") from None
     except (OSError, MemoryError):  # which say nothing of the file
         raise
-    except BROKEN as error:
+    except Exception as error:  # numpy raises what the bytes suggest
         cause = " ".join(str(error).split())[:100]
         raise ZooError(f"{path.name} is damaged, or cut short ({cause}). {again}") from None
     if not isinstance(array, np.ndarray):
