@@ -47,7 +47,7 @@ def test_of_an_edge_that_is_there_more_than_once_they_are_averaged():
 @pytest.mark.parametrize(
     ("features", "said"),
     [
-        ([[1.0], [float("nan")]], "is nan at row 1, column 0"),
+        ([[1.0], [float("nan")]], "is not finite at row 1, column 0"),
         ([1.0, 2.0], r"shape \(2,\) and should have \(2, F\)"),
         ([[1.0]], r"shape \(1, 1\) and should have \(2, F\)"),
         ([["a"], ["b"]], "edge_features"),
