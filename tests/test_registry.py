@@ -255,6 +255,7 @@ for use in USES:
 """
 
 
+@pytest.mark.slow
 def test_models_and_parts_of_an_installed_package_appear(installed):
     done = run_preloaded(["-c", f"USES = {USES}{FIRST}"], installed)
     assert done.returncode == 0, done.stderr

@@ -44,6 +44,7 @@ def trained(command, tmp_path, monkeypatch):
     return train
 
 
+@pytest.mark.slow
 def kept(runs):
     """Return the lines of metrics of the run in a folder, without times, and its weights' bytes."""
     [folder] = Path(runs).iterdir()

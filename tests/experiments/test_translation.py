@@ -56,7 +56,8 @@ def data(tmp_path_factory):
 OPTIONS = {"adamw": {}, "lamb": {"optimizer": "lamb", "precision": "bf16"}}
 
 
-@pytest.mark.parametrize("words", ["adamw", pytest.param("lamb", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("words", OPTIONS)
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(words, data, tmp_path):
     left = run_preloaded([__file__, words, str(data), str(tmp_path / "killed")], Path.cwd())
     assert left.returncode == -signal.SIGKILL

@@ -127,6 +127,7 @@ def stream(weights, *words):
                             stderr=subprocess.PIPE)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_typed_is_answered_at_once(weights):
     """Each line is answered before the next is written; what is at hand goes through in order."""
     process = stream(weights, "--beams", "1")

@@ -151,7 +151,7 @@ SCRIPTS = Path(study.__file__).parent
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("rba_theory", "transfer") else pytest.param(name, marks=pytest.mark.slow)
+        name if name == "rba_theory" else pytest.param(name, marks=pytest.mark.slow)
         for name in SMALLEST
     ],
 )
@@ -275,6 +275,7 @@ def test_two_processes_hold_half_of_the_attention_each():
     assert alone.sent == 0 and local.sent > 0
 
 
+@pytest.mark.slow
 def test_a_gain_is_that_of_the_pairs():
     pair = transfer.Pair([0.5, 0.6, 0.7], [0.6, 0.72, 0.78])
     assert abs(pair.gain - 0.1) < 1e-12

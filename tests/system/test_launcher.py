@@ -98,7 +98,8 @@ def test_whatever_ends_the_launcher_ends_all(number, tmp_path):
     assert len(list(tmp_path.glob("zoo-*"))) == (number == signal.SIGKILL)
 
 
-@pytest.mark.parametrize("twice", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("twice", [False, True])
 def test_ctrl_c_interrupts_each_once(twice, tmp_path):
     """A terminal sends Ctrl-C to all of them; `kill -INT` to the launcher alone."""
     begun = begin(tmp_path, preexec_fn=hear_ctrl_c, stderr=subprocess.DEVNULL)

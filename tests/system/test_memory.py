@@ -34,6 +34,7 @@ def run(code, **variables):
     return subprocess.run(call, **words).stdout.split()
 
 
+@pytest.mark.slow
 def test_the_peak_of_memory_is_that_of_the_call():
     code = """
 import torch

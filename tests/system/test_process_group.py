@@ -339,6 +339,7 @@ def report(tmp_path_factory):
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CHECKS, "leave"])
 def test_two_processes(report, name):
     for each in report:

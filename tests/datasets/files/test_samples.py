@@ -76,6 +76,7 @@ def test_which_terms_count(written):
         load_graph(written([{"text": "the of"}], "new.jsonl"), share=1.0)
 
 
+@pytest.mark.slow
 def test_numbers_are_predicted_of_texts(written, tmp_path):
     random = np.random.default_rng(0)
     lines = [
