@@ -255,7 +255,7 @@ def _results(name: str, recipes: list[Recipe]) -> str:
     metric = metric_of(recipes[0])
     rows = sorted(recipes, key=lambda each: metrics.gain(metric, each.measured.test), reverse=True)
     best = rows[0] if metric else None  # of an unknown one nobody knows whether more is better
-    less = f"Of `{metric}` less is better.\n\n" if metrics.is_lower(metric) else ""
+    less = f"Of `{metric}` less is better.\n\n" if metrics.lower_is_better(metric) else ""
     return f"## {name}\n\n{less}" + table(
         ["recipe", "published", "program", "measured", "difference", "seeds", "seconds", "reached"],
         [_result(each, best) for each in rows],
@@ -295,7 +295,11 @@ def _beside(score: float, best: float, metric: str | None) -> str:
     """Return the difference of two scores, if any: in points, of an error as it is."""
     if score == best:
         return ""
-    return f"{score - best:+.4f}" if metrics.is_lower(metric) else f"{100 * (score - best):+.2f}"
+    return (
+        f"{score - best:+.4f}"
+        if metrics.lower_is_better(metric)
+        else f"{100 * (score - best):+.2f}"
+    )
 
 
 def _plain(recipes: list[Recipe]) -> dict[str, Recipe]:
@@ -455,7 +459,7 @@ def _panels(groups: dict[str, list[Recipe]]) -> list[tuple[str, list[Line]]]:
             ends = found.test - found.std, found.test + found.std
             lines.append(Line(model, found.test, *ends, model in attend, published))
         lines.sort(key=lambda line: -metrics.gain(metric, line.value))
-        less = ", less is better" if metrics.is_lower(metric) else ""
+        less = ", less is better" if metrics.lower_is_better(metric) else ""
         panels += [(f"{name}: {metric}{less}", lines)] if len(lines) > 1 else []
     return panels
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.config.options import pick
-from zoo.config.scores import gain, is_lower
+from zoo.config.scores import gain, lower_is_better
 from zoo.errors import ZooError
 from zoo.tasks import METRICS, TASKS
 from zoo.tasks.metrics import METRICS_OF
@@ -104,7 +104,7 @@ def test_a_metric_of_classes_is_its_formula(name, classes):
     assert pick(METRICS, name)(p, y) == pytest.approx(SLOW[name](p, y))
     sure = np.eye(classes)[y]
     best = pick(METRICS, name)(sure, y)
-    assert best == pytest.approx(0 if is_lower(name) else 1, abs=1e-9)
+    assert best == pytest.approx(0 if lower_is_better(name) else 1, abs=1e-9)
     assert gain(name, best) > gain(name, pick(METRICS, name)(p, y))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from zoo.config.options import pick
-from zoo.config.scores import gain, is_lower
+from zoo.config.scores import gain, lower_is_better
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.tasks.labels import NODE_METRICS
@@ -53,7 +53,7 @@ def test_a_perfect_answer_scores_one_and_a_better_one_loses_less(word):
     else:
         right = y.nan_to_num(0).float().clamp(0).reshape(len(y), -1)
     sure = right if word in NUMBERS else 20 * right - 10
-    best = 0 if is_lower(task.metric_name) else 1
+    best = 0 if lower_is_better(task.metric_name) else 1
     assert task.metric(right, y) == best
     assert gain(task.metric_name, task.metric(logits, y)) < gain(task.metric_name, best)
     assert task.loss(sure, y) < 0.01 < task.loss(logits, y)

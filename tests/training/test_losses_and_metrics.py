@@ -181,3 +181,27 @@ def test_a_run_tells_them_all(tmp_path, monkeypatch):
 def test_what_does_not_fit_is_said_before_training(on, options, said):
     with pytest.raises(ZooError, match=said):
         trained(on, **options)
+
+
+def test_weights_measured_by_a_metric_that_is_not_known_here_are_told(
+    tmp_path, command, monkeypatch
+):
+    """The score is that of the task, by its own name, and one line says so."""
+    (tmp_path / "kappa.py").write_text(
+        "from zoo import METRICS\n"
+        "from sklearn.metrics import cohen_kappa_score as kappa\n"
+        "METRICS['kappa'] = lambda: lambda p, y: kappa(y, p.argmax(axis=1))\n"
+    )
+    recipe = tmp_path / "kappa.yaml"
+    recipe.write_text(
+        "imports: [kappa.py]\ndataset: digits\nmodel: gcn\ntrain: {epochs: 1, metric: kappa}\n"
+    )
+    run_recipe(load_recipe(recipe, trust=True), runs=tmp_path / "runs")
+    kappa = METRICS.pop("kappa")
+    [folder] = (tmp_path / "runs").glob("*/seed-0")
+    code, out, said = command("evaluate", str(folder))
+    assert code == 0 and out.startswith("accuracy ")
+    assert "were measured by kappa, which is not known here, and this is accuracy" in said
+    monkeypatch.setitem(METRICS, "kappa", kappa)
+    code, out, said = command("evaluate", str(folder))
+    assert code == 0 and out.startswith("kappa ") and "not known here" not in said

@@ -30,7 +30,9 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run what a recipe imports: code, which may do what you may."),
 ]
-Trusted = Annotated[bool, typer.Option("--trust", hidden=True, help="Of before; does nothing.")]
+Trusted = Annotated[
+    bool, typer.Option("--trust", hidden=True, help="Has no effect: imports are run.")
+]
 Track = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACKER", help="csv, tensorboard, wandb or mlflow; again for more."),

@@ -25,7 +25,7 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.core import TyperGroup
 
-from zoo.config.scores import figure, is_lower
+from zoo.config.scores import figure, lower_is_better
 from zoo.errors import ZooError, blame, printable
 from zoo.system.files import REFUSED
 
@@ -117,12 +117,12 @@ def explain(error: Exception) -> int:
     with contextlib.suppress(BrokenPipeError):
         complain(
             f"`{shlex.join(['zoo', *sys.argv[1:]])[:200]}` ended by {type(error).__name__}: "
-            f"{' '.join(str(error).split())[:600]}. {_kept(lines)}"
+            f"{' '.join(str(error).split())[:600]}. {_written(lines)}"
         )
     return 1
 
 
-def _kept(lines: list[str]) -> str:
+def _written(lines: list[str]) -> str:
     """Write a traceback into a file, and say where; without room for one it is said itself."""
     try:
         with tempfile.NamedTemporaryFile(
@@ -228,7 +228,7 @@ def recipes(found: list[dict[str, Any]]) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     for where, group in groupby(found, lambda row: row["scored_on"]):
         those = list(group)
-        less = is_lower(those[0]["metric"])
+        less = lower_is_better(those[0]["metric"])
         those.sort(key=lambda row: (row["measured"] is None,
                                     (row["measured"] or 0) * (1 if less else -1)))  # fmt: skip
         metrics = dict.fromkeys(row["metric"] for row in those if row["metric"])

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from zoo.cli.console import classes, errors, out, plain, remark
-from zoo.config.scores import figure, is_lower, signed
+from zoo.config.scores import figure, lower_is_better, signed
 
 
 def result(summary: dict[str, Any]) -> None:
@@ -113,7 +113,7 @@ def comparison(found: list[dict[str, Any]]) -> None:
     from zoo.experiments.compare import differences, is_marked, marks, others
 
     best = found[0]
-    less = ", of which less is better" if is_lower(best["metric"]) else ""
+    less = ", of which less is better" if lower_is_better(best["metric"]) else ""
     scores, took = _table(), _table()
     for column in ("test", "difference", "95 % interval"):
         scores.add_column(column, justify="right", no_wrap=True)

@@ -59,10 +59,10 @@ def gain(metric: str | None, score: float) -> float:
     >>> gain("accuracy", 0.9) > gain("accuracy", 0.8), gain("mse", 0.9) > gain("mse", 0.8)
     (True, False)
     """
-    return -score if is_lower(metric) else score
+    return -score if lower_is_better(metric) else score
 
 
-def is_lower(metric: str | None) -> bool:
+def lower_is_better(metric: str | None) -> bool:
     """Return whether less of a metric is better: of errors, and what is called `-error`, `-loss`.
 
     The name says it, as in scikit-learn, so that scores of a metric of one's own can be compared

@@ -39,7 +39,7 @@ from zoo.system.files import user_path
 from zoo.tasks.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
 from zoo.tasks.losses import class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
-from zoo.training.batches import OF_THE_ZOO, TrainingData, identity
+from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.trainer import Hooks
 from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
 from zoo.weights.finetune import Start, layered
@@ -220,7 +220,7 @@ def task_of(plan: Plan, data: Dataset) -> Task:
 def check_batching(plan: Plan, data: Dataset) -> None:
     """Refuse a mini-batch strategy that is not one for this kind of data."""
     asked = word(plan.train["batching"])
-    if asked in OF_THE_ZOO and asked not in data.batching:
+    if asked in BUILT_IN and asked not in data.batching:
         first, *others = data.batching
         more = f", or one of {', '.join(others)}" if others else ""
         raise ZooError(

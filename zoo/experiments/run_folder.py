@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.config.options import Count, Number, Seed, sentence
 from zoo.config.recipe import Recipe
-from zoo.config.scores import figure, gain, is_lower, is_reached, signed, spread
+from zoo.config.scores import figure, gain, is_reached, lower_is_better, signed, spread
 from zoo.datasets import Dataset
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -539,7 +539,7 @@ def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     better = gain(summary["metric"], test) - gain(summary["metric"], expect["test"])
     passed = not summary["interrupted"] and is_reached(better, expect["within"])
     said = f"measured {figure(test)}, expected {figure(expect['test'])} ({expect['source']}): "
-    if is_lower(summary["metric"]):
+    if lower_is_better(summary["metric"]):
         return passed, f"{said}{signed(-better)}, {expect['within']:g} above is allowed."
     points = f"{100 * better:+.2f} points, {100 * expect['within']:g} below is allowed."
     if expect.get("program"):

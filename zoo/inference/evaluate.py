@@ -1,5 +1,6 @@
 """Trained weights measured on a part of a graph: what `zoo evaluate` does."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,11 @@ def evaluate_part(
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     found = answers(model, rows, context=context, **how)
     logits, y = found.logits[nodes], found.y[nodes]
+    if about.metric not in (None, found.task.metric_name):
+        logging.getLogger(__name__).warning(
+            f"the weights were measured by {about.metric}, which is not known here, and this is "
+            f"{found.task.metric_name}; name the file that has it by `--import`."
+        )
     return {
         "data": data.name,
         "part": part,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from zoo.config.scores import figure, is_lower
+from zoo.config.scores import figure, lower_is_better
 from zoo.reports import figures, measures
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import Figure
@@ -114,7 +114,7 @@ def numbers(found: Found) -> list[Figure]:
     drawn = figures.predictions(truth[known], said[known])
     if found.horizon > 1:
         ahead, measure = measures.by_step(seeds, found.horizon), seeds[0].task.metric_name
-        title = f"{'Error' if is_lower(measure) else 'Score'} by how far ahead"
+        title = f"{'Error' if lower_is_better(measure) else 'Score'} by how far ahead"
         note = "Below each: values."
         drawn.append(figures.binned({"": ahead}, title, "times ahead", measure, note))
     return drawn

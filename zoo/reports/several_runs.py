@@ -8,7 +8,7 @@ import pandas as pd
 
 from zoo.config.question import other_question
 from zoo.config.recipe import SAID, word
-from zoo.config.scores import beside, gain, is_lower, signed, spread
+from zoo.config.scores import beside, gain, lower_is_better, signed, spread
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import curves
@@ -92,7 +92,7 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> list[Part]
     best, *others = sorted(known, key=lambda name: -gain(known[name].metric, means[name]))
     apart = {name: beside(tests[name], tests[best])["difference"] for name in others}
     said = {best: ("", "", "best"), **{name: _apart(each) for name, each in apart.items() if each}}
-    less = " Less is better." if is_lower(known[best].metric) else ""
+    less = " Less is better." if lower_is_better(known[best].metric) else ""
     note = (
         f"Difference: test score minus that of {best}, the best, of the same seed and split; mean "
         "over these pairs and its 95 % interval (Student's t). Where the interval holds 0, either "

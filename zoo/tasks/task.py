@@ -53,7 +53,7 @@ class Task:
         metric_name: what the metric is called.
         loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
         metric: `(logits, y)` to a number; higher is better and 1 the most, but for those of which
-            `zoo.config.scores.is_lower`. Of `translation`, texts and their references.
+            `zoo.config.scores.lower_is_better`. Of `translation`, texts and their references.
         outputs: the number of classes, or of targets, to the width of the head.
         own: metrics that the task itself computes, by their words.
         also: further words of `METRICS` that are told beside.
@@ -79,7 +79,7 @@ class Task:
         """The other metrics of such labels, told beside a score; NaN where one does not exist."""
         words = [*self.own, *self.also]
         return {
-            each: functools.partial(_if_it_exists, _measure(self, each))
+            each: functools.partial(_or_nan, _measure(self, each))
             for each in dict.fromkeys(words)
             if each != self.metric_name
         }
@@ -482,7 +482,7 @@ def _measured(metric: Metric, name: str, task: Task, logits: Tensor, y: Tensor) 
     return sum(found) / len(found)
 
 
-def _if_it_exists(measure: Measure, logits: Tensor, y: Tensor) -> float:
+def _or_nan(measure: Measure, logits: Tensor, y: Tensor) -> float:
     try:
         return measure(logits, y)
     except ZooError:
@@ -491,10 +491,10 @@ def _if_it_exists(measure: Measure, logits: Tensor, y: Tensor) -> float:
 
 def measured_beside(task: Task, logits: Tensor, y: Tensor) -> dict[str, float | None]:
     """Return the other metrics of a task, by their words; None where one does not exist."""
-    return told(task.beside, [measure(logits, y) for measure in task.beside.values()])
+    return named_scores(task.beside, [measure(logits, y) for measure in task.beside.values()])
 
 
-def told(words: Iterable[str], numbers: Iterable[float]) -> dict[str, float | None]:
+def named_scores(words: Iterable[str], numbers: Iterable[float]) -> dict[str, float | None]:
     """Return numbers by their words, None for one that does not exist."""
     pairs = zip(words, numbers, strict=True)
     return {word: found if math.isfinite(found) else None for word, found in pairs}

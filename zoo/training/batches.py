@@ -893,5 +893,5 @@ BATCHING = Table(
 One of your own, of batches of nodes, is a class below `Batches` with its own `sample`.
 """
 
-OF_THE_ZOO = frozenset(BATCHING)
+BUILT_IN = frozenset(BATCHING)
 """The words of which data say whether they are for them; one of your own is taken as asked."""

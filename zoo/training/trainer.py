@@ -33,7 +33,15 @@ from zoo.system import process_group
 from zoo.system.memory import available_memory, upload
 from zoo.tasks.losses import LOSSES, ClassWeights, class_weights
 from zoo.tasks.metrics import METRICS
-from zoo.tasks.task import Target, Task, in_units, target_scale, told, with_loss, with_metric
+from zoo.tasks.task import (
+    Target,
+    Task,
+    in_units,
+    named_scores,
+    target_scale,
+    with_loss,
+    with_metric,
+)
 from zoo.training.batches import (
     BATCHING,
     Batch,
@@ -316,7 +324,7 @@ class _State:
 
     def offer(self, steps: Trainer, epoch: int) -> tuple[float, float]:
         """Score the weights, keep them if they are the best; return training and validation."""
-        measure, task = steps.answer(), steps.on.task
+        measure, task = steps.run_inference(), steps.on.task
         loss = [lambda logits, y: task.loss(logits, y).item()] if self.by_loss else []
         (train,), (val, *loss) = (
             measure("train", [task.metric]),
@@ -332,12 +340,12 @@ class _State:
         beside, others = steps.on.task.beside, []
         if beside:
             with products_in(steps.precision):
-                others = steps.answer(recorded=False)("test", [*beside.values()])
+                others = steps.run_inference(recorded=False)("test", [*beside.values()])
         self.model.eval()
         scores = {part: self.best.scores[part] for part in PARTS}
         cost = statistics.median(self.seconds) if self.seconds else 0.0
         return Fit(self.best.epoch, **scores, epochs=len(self.seconds), seconds_per_epoch=cost,
-                   interrupted=interrupted, beside=told(beside, others))  # fmt: skip
+                   interrupted=interrupted, beside=named_scores(beside, others))  # fmt: skip
 
 
 def _epoch(steps: Trainer, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
@@ -503,10 +511,10 @@ class Trainer:
 
     def evaluate(self) -> Callable[[str], float]:
         """Run inference once; return the metric as a function of the part: train, val or test."""
-        measure = self.answer()
+        measure = self.run_inference()
         return lambda part: measure(part, [self.on.task.metric])[0]
 
-    def answer(self, recorded: bool = True) -> Score:
+    def run_inference(self, recorded: bool = True) -> Score:
         """Run inference once; return what measures say, `(part, measures) -> numbers`.
 
         All processes have to call both; they get the first one's numbers. They are asked for before
