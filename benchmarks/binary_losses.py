@@ -17,7 +17,7 @@ from pathlib import Path
 from contest import conclude
 from scipy import stats
 
-from zoo.experiments.run import run_recipe
+from zoo.runs.run import run_recipe
 
 GRAPHS = {
     "minesweeper": "benchmark",

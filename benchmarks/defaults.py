@@ -16,7 +16,7 @@ from pathlib import Path
 from contest import conclude
 from scipy.stats import rankdata
 
-from zoo.experiments.run import run_recipe
+from zoo.runs.run import run_recipe
 
 GRAPHS = {
     "cora": "per-class-20",

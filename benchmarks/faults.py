@@ -51,8 +51,8 @@ ENDS = {"kill -9": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 
 def write_sources(stem, nodes):
     """Write a graph as .npz, and as a list of edges with arrays beside it."""
-    from zoo.datasets import GraphArrays
-    from zoo.datasets.files.prepared import write_prepared
+    from zoo.data import GraphArrays
+    from zoo.data.files.prepared import write_prepared
 
     random = np.random.default_rng(0)
     edges, labels = random.integers(nodes, size=(5 * nodes, 2)), np.arange(nodes) % 3

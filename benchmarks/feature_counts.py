@@ -17,8 +17,8 @@ from contest import conclude
 from sklearn.tree import DecisionTreeClassifier
 
 import zoo
-from zoo.datasets.splits import make_split
-from zoo.experiments.run import run_recipe
+from zoo.data.splits import make_split
+from zoo.runs.run import run_recipe
 
 GRAPHS = {
     "chameleon": "benchmark",

@@ -24,11 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.datasets.snapshots import Snapshots
-from zoo.experiments.prepare import Prepared, prepare, seed_everything
-from zoo.experiments.resolve import load_recipe, resolve
+from zoo.data.snapshots import Snapshots
 from zoo.inference.forecast import rolled_out
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
+from zoo.runs.prepare import Prepared, prepare, seed_everything
+from zoo.runs.resolve import load_recipe, resolve
 from zoo.tasks.task import mean_absolute_error, mean_squared_error
 from zoo.training.batches import SnapshotBatches
 from zoo.training.trainer import fit

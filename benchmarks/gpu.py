@@ -30,8 +30,8 @@ from torch.nn import functional
 
 from zoo.canonical_form import remember
 from zoo.config.options import options_of, pick
-from zoo.datasets import Dataset
-from zoo.datasets.splits import PARTS, Split
+from zoo.data import Dataset
+from zoo.data.splits import PARTS, Split
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
 from zoo.ops.precision import products_in

@@ -22,8 +22,8 @@ import psutil
 import torch
 
 from zoo.errors import ZooError
-from zoo.experiments.run import resume_run, run_recipe
-from zoo.experiments.run_folder import read_summary
+from zoo.runs.run import resume_run, run_recipe
+from zoo.runs.run_folder import read_summary
 from zoo.system.launcher import launch
 from zoo.weights.load import read_weights
 

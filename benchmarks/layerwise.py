@@ -11,7 +11,7 @@ import time
 import torch
 from contest import contest_of_processes
 
-from zoo.datasets.load import load_graph, prepare_on_disk
+from zoo.data.load import load_graph, prepare_on_disk
 from zoo.system.memory import own_peak
 from zoo.training.batches import FullBatch
 from zoo.training.layerwise import Layerwise

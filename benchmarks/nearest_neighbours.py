@@ -17,7 +17,7 @@ import torch
 from contest import Aim, conclude, full_asked
 
 from zoo.config.options import pick
-from zoo.datasets.graph_words import GRAPHS
+from zoo.data.graph_words import GRAPHS
 from zoo.system.memory import own_peak
 
 COLUMNS, NEAREST, ASKED = 64, 10, 1000

@@ -15,7 +15,7 @@ import torch
 from contest import conclude
 
 import zoo
-from zoo.datasets.splits import make_split
+from zoo.data.splits import make_split
 from zoo.tasks.task import node_classification
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Hooks, fit

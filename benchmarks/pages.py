@@ -20,7 +20,7 @@ from typing import NamedTuple
 from zoo import MODELS, Recipe, ZooError, list_models, load_recipe
 from zoo.config import scores as metrics
 from zoo.config.recipe import word
-from zoo.datasets.load.by_name import metric_of, scored_on
+from zoo.data.load.by_name import metric_of, scored_on
 from zoo.errors import unknown
 from zoo.reports.page import COLORS
 from zoo.weights.model_card import citation, summary

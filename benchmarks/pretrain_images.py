@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from zoo.datasets.load.images import ENCODER, encoder
+from zoo.data.load.images import ENCODER, encoder
 from zoo.system.cache import data_file
 from zoo.system.files import write_whole
 

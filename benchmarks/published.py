@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from zoo.experiments.resolve import load_recipe, write_out
+from zoo.runs.resolve import load_recipe, write_out
 
 Flags = dict[str, Any]
 Settings = dict[str, Any]

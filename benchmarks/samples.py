@@ -21,8 +21,8 @@ import numpy as np
 from contest import conclude, measured, processor
 
 import zoo
-from zoo.datasets.splits import make_split
-from zoo.experiments.run import run_recipe
+from zoo.data.splits import make_split
+from zoo.runs.run import run_recipe
 from zoo.system.files import write_whole
 
 KNN = {"name": "knn", "k": 5}

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from zoo.datasets.load import prepare_on_disk
-from zoo.experiments.run import run_recipe
+from zoo.data.load import prepare_on_disk
+from zoo.runs.run import run_recipe
 from zoo.system import process_group
 from zoo.system.launcher import launch
 from zoo.system.memory import own_peak

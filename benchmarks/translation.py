@@ -21,11 +21,11 @@ from torch import Tensor
 
 import zoo
 from zoo.config.recipe import divide, read_recipe
-from zoo.datasets.load import load_data
-from zoo.datasets.pairs import SentencePairs
-from zoo.experiments.run_folder import read_recipe as recipe_of
-from zoo.experiments.run_folder import read_summary
+from zoo.data.load import load_data
+from zoo.data.pairs import SentencePairs
 from zoo.inference.translate import Translator
+from zoo.runs.run_folder import read_recipe as recipe_of
+from zoo.runs.run_folder import read_summary
 
 DRAWS, SHOWN = 1000, 10
 

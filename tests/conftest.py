@@ -54,7 +54,7 @@ def quiet_folders(tmp_path, monkeypatch):
 @pytest.fixture
 def preloaded_processes(monkeypatch):
     """Train apart in processes of their own that have imported torch."""
-    from zoo.experiments import launch
+    from zoo.runs import launch
 
     def run(command, environment=None, **_):
         return run_preloaded(command[command.index("-P") + 1 :], Path.cwd(), **environment or {})
@@ -65,7 +65,7 @@ def preloaded_processes(monkeypatch):
 @pytest.fixture
 def real_graph():
     """Load a real graph by name, or skip the test with the reason that it is not here."""
-    from zoo.datasets.load import load_data
+    from zoo.data.load import load_data
 
     def load(name, **options):
         try:

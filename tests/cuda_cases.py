@@ -7,8 +7,8 @@ import torch
 
 from zoo.canonical_form import FEATURE
 from zoo.config.options import options_of, pick
-from zoo.datasets import Dataset
-from zoo.datasets.splits import Split
+from zoo.data import Dataset
+from zoo.data.splits import Split
 from zoo.graphs.examples import preferential_attachment
 from zoo.graphs.spmm import place
 from zoo.nn.propagation import PROPAGATIONS

@@ -8,10 +8,10 @@ import torch
 import zoo
 from zoo import canonical_form
 from zoo.dgl import dgl
-from zoo.experiments.run import run_recipe
 from zoo.graphs.sampling import induced, neighbourhood
 from zoo.graphs.shard import Shard
 from zoo.graphs.spmm import place
+from zoo.runs.run import run_recipe
 
 
 @pytest.fixture

@@ -18,16 +18,16 @@ FLOORS = [
     {"__main__"},
     {"cli"},
     {"testing", "reports"},
-    {"experiments"},
+    {"runs"},
     {"inference"},
     {"training"},
     {"sequences"},
-    {"models", "datasets.load"},
-    {"datasets.mapped"},
-    {"datasets", "encodings", "nn"},
+    {"models", "data.load"},
+    {"data.mapped"},
+    {"data", "encodings", "nn"},
     {"weights"},
-    {"datasets.tables"},
-    {"datasets.files"},
+    {"data.tables"},
+    {"data.files"},
     {"graphs", "tasks"},
     {"ops"},
     {"registry"},
@@ -38,7 +38,7 @@ FLOORS = [
 ]
 """From the roof down: a file may import from the floors below its own, and from its own room."""
 
-WITH_DGL = {"dgl", "graphs", "datasets", "datasets.files", "datasets.mapped"}
+WITH_DGL = {"dgl", "graphs", "data", "data.files", "data.mapped"}
 
 
 def files_of(root):

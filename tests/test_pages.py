@@ -12,9 +12,9 @@ from scipy import stats
 from scripts import script
 
 from zoo.config.shipped import recipe_folder
-from zoo.datasets.load.by_name import default_split, metric_of
+from zoo.data.load.by_name import default_split, metric_of
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe
+from zoo.runs.resolve import load_recipe
 
 SCRIPT = script("pages")
 outdated, write_pages = SCRIPT.outdated, SCRIPT.write_pages

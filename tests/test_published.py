@@ -5,7 +5,7 @@ import yaml
 from scripts import script
 
 from zoo.config.shipped import recipe_file, recipe_names
-from zoo.experiments.resolve import load_recipe, write_out
+from zoo.runs.resolve import load_recipe, write_out
 
 WIDE = 0.015  # from here on a tolerance needs a reason
 

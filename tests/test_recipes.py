@@ -13,9 +13,9 @@ from zoo.config.recipe import word
 from zoo.config.scores import gain, is_reached
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
-from zoo.experiments.launch import of_other_data
-from zoo.experiments.resolve import load_recipe, write_out
-from zoo.experiments.run import run_recipe
+from zoo.runs.launch import of_other_data
+from zoo.runs.resolve import load_recipe, write_out
+from zoo.runs.run import run_recipe
 
 each_recipe = pytest.mark.parametrize("name", recipe_names())
 

@@ -10,7 +10,7 @@ import torch
 from preloaded import run_preloaded
 
 from zoo import registry
-from zoo.datasets.canonical import canonical
+from zoo.data.canonical import canonical
 from zoo.errors import ZooError
 from zoo.registry import MODELS, Model, name_of, register_model
 from zoo.weights.create import create_model, list_models
@@ -190,7 +190,7 @@ def test_a_broken_plugin_is_logged_once_and_skipped(monkeypatch, caplog):
 
 PARTS = """
 from zoo import ATTENTIONS, DATASETS, ENCODINGS, PROPAGATIONS
-from zoo.datasets.generated import sbm
+from zoo.data.generated import sbm
 
 def build_mine(native, layer, *, M: Count = 4):
     return lambda q, k, v: v.mean(-3, keepdim=True).expand_as(v)
@@ -235,7 +235,7 @@ FIRST = """
 import os, sys
 from contextlib import redirect_stdout
 from io import StringIO
-import zoo.cli.app, zoo.cli.describe, zoo.datasets.load, zoo.testing
+import zoo.cli.app, zoo.cli.describe, zoo.data.load, zoo.testing
 
 def said(*words):
     told, sys.argv = StringIO(), ["zoo", *words[: 3 if words[0] == "data" else 2]]

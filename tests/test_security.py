@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.datasets.load import load_graph
+from zoo.data.load import load_graph
 from zoo.errors import ZooError
 
 ROOT = Path(__file__).parent.parent

@@ -9,22 +9,20 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers read in the place of the table below
-    from zoo import datasets as datasets
+    from zoo import data as data
     from zoo import encodings as encodings
     from zoo import testing as testing
     from zoo.cli.progress_bar import progress_bar as progress_bar
     from zoo.config.options import pick as pick
     from zoo.config.recipe import Recipe as Recipe
-    from zoo.datasets import Dataset as Dataset
-    from zoo.datasets import canonical as canonical
-    from zoo.datasets.graph_words import GRAPHS as GRAPHS
-    from zoo.datasets.load import DATASETS as DATASETS
-    from zoo.datasets.load import load_data as load_data
-    from zoo.datasets.load import load_graph as load_graph
+    from zoo.data import Dataset as Dataset
+    from zoo.data import canonical as canonical
+    from zoo.data.graph_words import GRAPHS as GRAPHS
+    from zoo.data.load import DATASETS as DATASETS
+    from zoo.data.load import load_data as load_data
+    from zoo.data.load import load_graph as load_graph
     from zoo.encodings import ENCODINGS as ENCODINGS
     from zoo.errors import ZooError as ZooError
-    from zoo.experiments.resolve import load_recipe as load_recipe
-    from zoo.experiments.run import run_recipe as run_recipe
     from zoo.inference.predict import embed as embed
     from zoo.inference.predict import evaluate as evaluate
     from zoo.inference.predict import predict as predict
@@ -35,6 +33,8 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.registry import Output as Output
     from zoo.registry import register_model as register_model
     from zoo.reports.report import write_report as write_report
+    from zoo.runs.resolve import load_recipe as load_recipe
+    from zoo.runs.run import run_recipe as run_recipe
     from zoo.tasks import LOSSES as LOSSES
     from zoo.tasks import METRICS as METRICS
     from zoo.training.batches import BATCHING as BATCHING
@@ -49,10 +49,10 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 _HOMES = {
     "ATTENTIONS": "zoo.nn.attention",
     "BATCHING": "zoo.training.batches",
-    "DATASETS": "zoo.datasets.load",
-    "Dataset": "zoo.datasets",
+    "DATASETS": "zoo.data.load",
+    "Dataset": "zoo.data",
     "ENCODINGS": "zoo.encodings",
-    "GRAPHS": "zoo.datasets.graph_words",
+    "GRAPHS": "zoo.data.graph_words",
     "LOSSES": "zoo.tasks",
     "METRICS": "zoo.tasks",
     "MODELS": "zoo.registry",
@@ -61,20 +61,20 @@ _HOMES = {
     "PROPAGATIONS": "zoo.nn.propagation",
     "Recipe": "zoo.config.recipe",
     "ZooError": "zoo.errors",
-    "canonical": "zoo.datasets",
+    "canonical": "zoo.data",
     "create_model": "zoo.weights.create",
     "embed": "zoo.inference.predict",
     "evaluate": "zoo.inference.predict",
     "list_models": "zoo.weights.create",
     "load": "zoo.weights.load",
-    "load_data": "zoo.datasets.load",
-    "load_graph": "zoo.datasets.load",
-    "load_recipe": "zoo.experiments.resolve",
+    "load_data": "zoo.data.load",
+    "load_graph": "zoo.data.load",
+    "load_recipe": "zoo.runs.resolve",
     "pick": "zoo.config.options",
     "predict": "zoo.inference.predict",
     "progress_bar": "zoo.cli.progress_bar",
     "register_model": "zoo.registry",
-    "run_recipe": "zoo.experiments.run",
+    "run_recipe": "zoo.runs.run",
     "save": "zoo.weights.load",
     "write_report": "zoo.reports.report",
 }

@@ -19,8 +19,8 @@ from study import Row, Study, run
 from tqdm import tqdm
 
 import zoo
-from zoo.datasets.load import prepare_on_disk
-from zoo.datasets.splits import make_split
+from zoo.data.load import prepare_on_disk
+from zoo.data.splits import make_split
 from zoo.system.allocator import keep_freed_memory
 from zoo.system.memory import own_peak
 from zoo.tasks.task import TASKS

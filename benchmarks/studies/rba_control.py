@@ -19,9 +19,9 @@ from zoo import MODELS, Recipe, ZooError, list_models, load_recipe
 from zoo.config.options import options_of
 from zoo.config.shipped import recipe_names
 from zoo.errors import unknown
-from zoo.experiments.candidates import candidate
-from zoo.experiments.compare import compare
-from zoo.experiments.resolve import UNTUNED, write_out
+from zoo.runs.candidates import candidate
+from zoo.runs.compare import compare
+from zoo.runs.resolve import UNTUNED, write_out
 
 DATASETS = ["cora", "chameleon"]
 SIZES = [64, 256, 1024]

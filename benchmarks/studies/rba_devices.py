@@ -25,7 +25,7 @@ from torch import distributed, multiprocessing
 from tqdm import tqdm
 
 import zoo
-from zoo.datasets.splits import make_split
+from zoo.data.splits import make_split
 from zoo.nn.attention import linear
 from zoo.system import process_group
 from zoo.system.allocator import give_back_freed_memory, keep_freed_memory

@@ -17,8 +17,8 @@ from study import Row, Series, Study, run
 from torch import Tensor
 
 from zoo import ZooError, create_model, load_recipe
-from zoo.experiments.prepare import prepare, seed_everything
-from zoo.experiments.resolve import Plan, resolve
+from zoo.runs.prepare import prepare, seed_everything
+from zoo.runs.resolve import Plan, resolve
 from zoo.training.trainer import all_logits, fit
 
 

@@ -24,10 +24,10 @@ from zoo.registry import leave_out_plugins  # noqa: E402
 leave_out_plugins()
 
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
-from zoo.datasets.graph_words import GRAPHS  # noqa: E402
-from zoo.datasets.load import DATASETS, READERS, STREAMS  # noqa: E402
-from zoo.datasets.load.many_graphs import SERIES, SETS  # noqa: E402
-from zoo.datasets.splits import SPLITS  # noqa: E402
+from zoo.data.graph_words import GRAPHS  # noqa: E402
+from zoo.data.load import DATASETS, READERS, STREAMS  # noqa: E402
+from zoo.data.load.many_graphs import SERIES, SETS  # noqa: E402
+from zoo.data.splits import SPLITS  # noqa: E402
 from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402
 from zoo.nn.propagation import PROPAGATIONS  # noqa: E402

@@ -352,7 +352,7 @@ def test_wrong_words_end_with_exit_code_2(zoo, words, tmp_path):
 
 
 def test_every_recipe_can_be_shown():
-    from zoo.experiments.resolve import load_recipe, write_out
+    from zoo.runs.resolve import load_recipe, write_out
 
     assert len(recipe_names()) > 40
     for name in recipe_names():

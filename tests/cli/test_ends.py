@@ -17,8 +17,8 @@ import pytest
 
 from zoo.cli import common, console
 from zoo.cli.app import main
-from zoo.datasets import GraphArrays
-from zoo.datasets.files.prepared import write_prepared
+from zoo.data import GraphArrays
+from zoo.data.files.prepared import write_prepared
 
 NODES = 2000
 
@@ -329,7 +329,7 @@ def test_a_picture_that_is_there_is_replaced_only_if_asked_for(graph, command, t
 
 
 def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path):
-    from zoo.datasets.load import load_graph, obtain
+    from zoo.data.load import load_graph, obtain
 
     fetched = []
 

@@ -114,7 +114,7 @@ def test_what_is_warned_of_is_escaped(command, said):
     command("list", "attentions")
     words = [word for word in WORDS if word != "\ud800"]  # pytest keeps logs in UTF-8
     for word in words:
-        logging.getLogger("zoo.datasets").warning("a class %s", word)
+        logging.getLogger("zoo.data").warning("a class %s", word)
     assert said().count("a class") == len(words) and "[link=file:///etc]x[/link]" in said()
 
 

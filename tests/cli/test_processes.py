@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe
-from zoo.experiments.run import resume_run, run_recipe
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import resume_run, run_recipe
 from zoo.system import process_group
 from zoo.system.launcher import launch
 from zoo.system.process_group import RENDEZVOUS

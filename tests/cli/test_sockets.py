@@ -14,7 +14,7 @@ from sentences import write_pairs
 
 import zoo
 from zoo.cli.app import app
-from zoo.datasets.tokenizer import learnt
+from zoo.data.tokenizer import learnt
 
 SHORT = ("dataset={name: sbm, nodes: 400}", "train.epochs=3", "seeds=[0]")
 BATCHES = "train.batching={name: random-nodes, size: 100}"

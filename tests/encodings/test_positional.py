@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import zoo
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
+from zoo.data.load import load_graph
 from zoo.dgl import dgl
 from zoo.encodings import (
     ENCODINGS,

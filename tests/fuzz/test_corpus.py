@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from zoo.config.yaml_lines import LARGEST
-from zoo.datasets.files.converters import convert_planetoid
-from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.load import load_graph, prepare_on_disk, read_graph
-from zoo.datasets.load.check import check
+from zoo.data.files.converters import convert_planetoid
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.prepared import write_prepared
+from zoo.data.load import load_graph, prepare_on_disk, read_graph
+from zoo.data.load.check import check
 from zoo.encodings import ENCODINGS
 from zoo.errors import FIRST, ZooError, suggestion
-from zoo.experiments.resolve import load_recipe
-from zoo.experiments.run import run_recipe
 from zoo.graphs.examples import tiny_graph
 from zoo.registry import MODELS
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import run_recipe
 from zoo.weights import create
 from zoo.weights.create import create_model
 
@@ -205,10 +205,10 @@ def test_a_file_is_refused(case, attempts, tmp_path):
 
 def test_features_of_which_memory_holds_one_part(attempts, tmp_path, monkeypatch):
     npz(tmp_path / "g.npz")
-    monkeypatch.setattr("zoo.datasets.files.prepared.available_memory", lambda: 100)
+    monkeypatch.setattr("zoo.data.files.prepared.available_memory", lambda: 100)
     assert "does not fit into memory" in str(attempts(load_graph, tmp_path / "g.npz"))
     monkeypatch.undo()
-    monkeypatch.setattr("zoo.datasets.files.graph_arrays.available_memory", lambda: 10)
+    monkeypatch.setattr("zoo.data.files.graph_arrays.available_memory", lambda: 10)
     parts = {"indptr": [0, 1, 1], "indices": [0], "data": [1.0], "shape": [2, 50]}
     csr = {f"node_features_{key}": np.array(each) for key, each in parts.items()}
     npz(tmp_path / "s.npz", **csr)

@@ -8,10 +8,10 @@ import pytest
 
 from zoo import run_recipe
 from zoo.config.options import options_of
-from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.load import prepare_on_disk, read_graph
-from zoo.datasets.load.check import check
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.prepared import write_prepared
+from zoo.data.load import prepare_on_disk, read_graph
+from zoo.data.load.check import check
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.weights.create import list_models

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import mmwrite
 
-from zoo.datasets.files.converters import convert_planetoid
-from zoo.datasets.files.graph_arrays import GraphArrays
-from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.load import load_graph, on_disk_folder, prepare_on_disk, read_graph
-from zoo.datasets.load.check import check
+from zoo.data.files.converters import convert_planetoid
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.prepared import write_prepared
+from zoo.data.load import load_graph, on_disk_folder, prepare_on_disk, read_graph
+from zoo.data.load.check import check
 from zoo.errors import ZooError
 
 N = 12
@@ -406,7 +406,7 @@ def test_mutated_pickles_are_refused_as_not_as_published(attempts, tmp_path):
             return convert_planetoid([tmp_path / name for name in files])
         except MemoryError:
             raise
-        except Exception as error:  # as `zoo.datasets.load.obtain` does, and says so
+        except Exception as error:  # as `zoo.data.load.obtain` does, and says so
             raise ZooError(f"{type(error).__name__}") from None
 
     attempts(convert, -1, [])

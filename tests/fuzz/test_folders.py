@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import zoo
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe
-from zoo.experiments.run import run_recipe
 from zoo.inference.predict import predict
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import run_recipe
 from zoo.weights.folder import sha256_of
 
 DATA = {"name": "sbm", "nodes": 40, "classes": 3, "dim": 4}

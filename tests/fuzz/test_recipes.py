@@ -14,13 +14,13 @@ from zoo import run_recipe
 from zoo.config.options import options_of
 from zoo.config.recipe import read_recipe
 from zoo.config.shipped import recipe_file, recipe_names
-from zoo.datasets.graph_words import GRAPHS
-from zoo.datasets.load import DATASETS
-from zoo.datasets.splits import SPLITS
+from zoo.data.graph_words import GRAPHS
+from zoo.data.load import DATASETS
+from zoo.data.splits import SPLITS
 from zoo.encodings import ENCODINGS
-from zoo.experiments.resolve import load_recipe, resolve
 from zoo.nn import ATTENTIONS, NORMS, PROPAGATIONS
 from zoo.registry import MODELS, discover
+from zoo.runs.resolve import load_recipe, resolve
 from zoo.training.batches import BATCHING
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 from zoo.training.trainer import fit

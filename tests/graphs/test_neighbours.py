@@ -8,8 +8,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from zoo.config.options import pick
-from zoo.datasets.graph_words import GRAPHS
-from zoo.datasets.load import load_graph
+from zoo.data.graph_words import GRAPHS
+from zoo.data.load import load_graph
 from zoo.errors import ZooError
 from zoo.graphs import neighbours
 

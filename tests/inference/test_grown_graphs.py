@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import zoo
-from zoo.datasets.known_nodes import read_known
-from zoo.datasets.splits import PARTS, split_of, split_problems
+from zoo.data.known_nodes import read_known
+from zoo.data.splits import PARTS, split_of, split_problems
 from zoo.errors import ZooError
-from zoo.experiments.prepare import prepare
-from zoo.experiments.resolve import load_recipe, resolve
 from zoo.inference.training_data import dataset_of_run, training_spec
+from zoo.runs.prepare import prepare
+from zoo.runs.resolve import load_recipe, resolve
 
 
 def table(path, nodes, labels=None, **columns):

@@ -13,9 +13,9 @@ from pretended_cuda import pretended_cuda
 
 import zoo
 from zoo.config.metadata import About
-from zoo.datasets import GraphArrays, make_dataset
-from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.splits import PARTS, split_of
+from zoo.data import GraphArrays, make_dataset
+from zoo.data.files.prepared import write_prepared
+from zoo.data.splits import PARTS, split_of
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.predict import labelled, probabilities

@@ -10,9 +10,9 @@ import torch
 
 import zoo
 from zoo.config.learnt_columns import columns_of
-from zoo.datasets.files.node_kinds import KindColumns
-from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.load import learnt_once, own_graph, prepare_on_disk, read_graph
+from zoo.data.files.node_kinds import KindColumns
+from zoo.data.files.prepared import write_prepared
+from zoo.data.load import learnt_once, own_graph, prepare_on_disk, read_graph
 from zoo.inference.training_data import read_as_trained
 
 STANDARD = {"numbers": "standard", "one_hot": "town"}

@@ -14,7 +14,7 @@ import torch
 from sentences import sentences, write_pairs
 
 import zoo
-from zoo.datasets.pairs import read_pairs
+from zoo.data.pairs import read_pairs
 from zoo.errors import ZooError
 from zoo.inference import translate as room
 from zoo.inference.translate import (

@@ -9,7 +9,7 @@ from preloaded import run_preloaded
 
 import zoo
 from zoo.config.options import options_of
-from zoo.datasets import GraphArrays
+from zoo.data import GraphArrays
 from zoo.dgl import dgl
 from zoo.nn.attention import ATTENTIONS
 from zoo.registry import MODELS
@@ -78,7 +78,7 @@ def test_a_graph_of_no_node_has_no_answer():
 def test_all_of_them_predict_the_same_in_a_new_process(tiny, tmp_path):
     graph, x, y = tiny
     edges = torch.stack(graph.edges(), 1).numpy()
-    zoo.datasets.write_prepared(GraphArrays(edges, y.numpy(), x.numpy()), tmp_path / "graph.npz")
+    zoo.data.write_prepared(GraphArrays(edges, y.numpy(), x.numpy()), tmp_path / "graph.npz")
     data = zoo.load_graph(tmp_path / "graph.npz")
     found = {}
     for number, case in enumerate(CASES):

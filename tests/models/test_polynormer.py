@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_graph
+from zoo.data.splits import make_split
 from zoo.models.polynormer import weighted
 from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData

@@ -7,7 +7,7 @@ from twins import assert_twins
 
 import zoo
 from zoo.canonical_form import FEATURE, WEIGHT
-from zoo.datasets.canonical import side_by_side
+from zoo.data.canonical import side_by_side
 from zoo.graphs import sampling
 from zoo.graphs.edge_weights import one_relation
 from zoo.models.htgn import AttentionEdges

@@ -9,8 +9,8 @@ from twins import assert_twins
 
 import zoo
 from zoo.canonical_form import WEIGHT
-from zoo.datasets.files.prepared import write_prepared
-from zoo.datasets.load import read_graph
+from zoo.data.files.prepared import write_prepared
+from zoo.data.load import read_graph
 from zoo.dgl import dgl
 from zoo.graphs import sampling
 from zoo.graphs.edge_weights import in_lists, one_relation

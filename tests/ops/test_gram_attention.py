@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from zoo.datasets import canonical
+from zoo.data import canonical
 from zoo.dgl import dgl
 from zoo.nn import Attend, HeadIdentity, HeadLinear, RandomBatchAttention, linear
 from zoo.ops import gram_attention, linear_attention, naive

@@ -17,11 +17,11 @@ from reports.pages import CLASSES, Page, recipe, trained, write_graph
 from sentences import write_pairs
 
 import zoo
-from zoo.datasets.splits import split_of
+from zoo.data.splits import split_of
 from zoo.errors import ZooError
-from zoo.experiments.candidates import candidates
-from zoo.experiments.compare import compare
 from zoo.reports.report import write_report
+from zoo.runs.candidates import candidates
+from zoo.runs.compare import compare
 from zoo.system.files import held
 
 SEEDS = (0, 1)

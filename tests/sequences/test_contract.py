@@ -8,7 +8,7 @@ from preloaded import run_preloaded
 from torch.nn import functional
 
 from zoo.config.options import options_of
-from zoo.datasets.tokenizer import BEGIN, END
+from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.nn import Pairs
 from zoo.registry import MODELS

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from zoo.config.options import options_of
-from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.tables.series import NodeSeries
-from zoo.datasets.tables.times import Steps
+from zoo.data.snapshots import Snapshots
+from zoo.data.tables.series import NodeSeries
+from zoo.data.tables.times import Steps
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph
 from zoo.registry import MODELS

@@ -224,7 +224,7 @@ def test_the_control_has_every_norm_with_and_without_batches():
 
 def test_the_control_trains_every_variant(monkeypatch, tmp_path):
     monkeypatch.setattr(
-        "zoo.experiments.compare.train_apart",
+        "zoo.runs.compare.train_apart",
         lambda recipe, device, runs, **_: run_recipe(recipe, device="cpu", runs=runs),
     )
     monkeypatch.setattr(rba_control, "QUICK", ["train.epochs=2", "seeds=[0]", "model.dim=8"])

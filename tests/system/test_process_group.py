@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_graph
+from zoo.data.splits import make_split
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs import spmm

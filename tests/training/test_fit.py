@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_graph
+from zoo.data.splits import make_split
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
 from zoo.tasks.task import TASKS

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_data, load_graph
-from zoo.datasets.load.graph import from_dataset
-from zoo.datasets.mapped.writer import write_on_disk
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_data, load_graph
+from zoo.data.load.graph import from_dataset
+from zoo.data.mapped.writer import write_on_disk
+from zoo.data.splits import make_split
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
-from zoo.experiments.run import run_recipe
 from zoo.inference.evaluate import evaluate_part
 from zoo.inference.predict import evaluate, features, rows
 from zoo.inference.training_data import read_as_trained
+from zoo.runs.run import run_recipe
 from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData, training_alone
 from zoo.training.trainer import fit

@@ -10,15 +10,15 @@ import torch
 
 import zoo
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph, prepare_on_disk
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_graph, prepare_on_disk
+from zoo.data.splits import make_split
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe
-from zoo.experiments.run import run_recipe
 from zoo.graphs.sampling import induced
 from zoo.nn import by_sums, count_nodes, per_graph, sum_over_nodes
 from zoo.nn.attention import ATTENTIONS
 from zoo.registry import Model
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import run_recipe
 from zoo.tasks.task import TASKS
 from zoo.training import layerwise
 from zoo.training.batches import TrainingData, infer

@@ -6,11 +6,11 @@ from torch import nn
 
 import zoo
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import constant_answer, make_split
+from zoo.data.load import load_graph
+from zoo.data.splits import constant_answer, make_split
 from zoo.errors import ZooError
-from zoo.experiments.resolve import load_recipe
-from zoo.experiments.run import run_recipe
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import run_recipe
 from zoo.tasks import LOSSES, METRICS
 from zoo.tasks.task import TASKS, with_metric
 from zoo.training.batches import TrainingData

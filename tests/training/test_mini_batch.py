@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from zoo.config.options import pick
-from zoo.datasets.canonical import canonical
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import make_split
+from zoo.data.canonical import canonical
+from zoo.data.load import load_graph
+from zoo.data.splits import make_split
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.sampling import clusters, induced, neighbourhood

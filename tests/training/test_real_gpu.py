@@ -8,7 +8,7 @@ import pytest
 import torch
 from cuda_cases import COMBINATIONS, RECORDED, compare, without_dropout
 
-from zoo.datasets.splits import PARTS
+from zoo.data.splits import PARTS
 from zoo.registry import MODELS
 from zoo.training.captured import WARM
 from zoo.training.trainer import Hooks, Trainer, fit

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.datasets.splits import make_split
+from zoo.data.splits import make_split
 from zoo.tasks.task import accuracy, node_classification
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Hooks, fit

@@ -6,9 +6,9 @@ import torch
 from torch.nn import functional
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_data
-from zoo.datasets.samples import Samples
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_data
+from zoo.data.samples import Samples
+from zoo.data.splits import make_split
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import SequenceGraphs
 from zoo.system import process_group

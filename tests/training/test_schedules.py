@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from zoo.config.options import pick
-from zoo.datasets.load import load_graph
-from zoo.datasets.splits import make_split
+from zoo.data.load import load_graph
+from zoo.data.splits import make_split
 from zoo.errors import ZooError
 from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData

@@ -4,9 +4,9 @@ import pytest
 import torch
 from sentences import write_pairs
 
-from zoo.datasets.pairs import read_pairs
-from zoo.datasets.splits import make_split
-from zoo.datasets.tokenizer import BEGIN, END
+from zoo.data.pairs import read_pairs
+from zoo.data.splits import make_split
+from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.system import process_group
 from zoo.tasks.task import TASKS, bleu

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.datasets.tokenizer import learnt
+from zoo.data.tokenizer import learnt
 from zoo.errors import ZooError
 from zoo.weights import hub
 from zoo.weights import index as weights_index

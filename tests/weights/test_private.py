@@ -12,8 +12,8 @@ import pytest
 
 import zoo
 from zoo.config.metadata import About, private_texts
-from zoo.datasets import GraphArrays
-from zoo.datasets.files.prepared import write_prepared
+from zoo.data import GraphArrays
+from zoo.data.files.prepared import write_prepared
 from zoo.errors import ZooError
 from zoo.weights import hub
 from zoo.weights.index import PRETRAINED

@@ -145,9 +145,9 @@ def train(
     the C library. With a variable of an allocator set, such as MALLOC_TRIM_THRESHOLD_, or
     LD_PRELOAD, nothing is changed.
     """
-    from zoo.experiments.launch import of_other_data
-    from zoo.experiments.resolve import check_processes, load_recipe, resolve
-    from zoo.experiments.run import other_settings, unfinished
+    from zoo.runs.launch import of_other_data
+    from zoo.runs.resolve import check_processes, load_recipe, resolve
+    from zoo.runs.run import other_settings, unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
     from zoo.system.launcher import launch

@@ -112,7 +112,7 @@ def show(recipe: RecipeName, overrides: Overrides = None, trust: Trust = False) 
     zoo show sgformer-cora model.attention=rba
     """
     from zoo.config.recipe import recipe_text
-    from zoo.experiments.resolve import load_recipe, write_out
+    from zoo.runs.resolve import load_recipe, write_out
 
     loaded = load_recipe(recipe, overrides or [], trust=trust)
     typer.echo(recipe_text(write_out(loaded, trust)), nl=False)
@@ -131,8 +131,8 @@ def estimate(
 
     zoo estimate sgformer-cora model.dim=512
     """
-    from zoo.experiments.estimate_memory import estimate as estimated
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.runs.estimate_memory import estimate as estimated
+    from zoo.runs.resolve import load_recipe, resolve
     from zoo.system.allocator import keep_freed_memory
 
     keep_freed_memory()  # as in training
@@ -221,8 +221,8 @@ def tune(
     if as_json:
         typer.echo(json.dumps(found))
     elif len(found) > 1:
-        from zoo.experiments.candidates import candidates
-        from zoo.experiments.compare import compare
+        from zoo.runs.candidates import candidates
+        from zoo.runs.compare import compare
 
         entries = candidates([each["folder"] for each in found], baselines=False)
         how = {"device": device.value, "runs": runs, "quiet": quiet}
@@ -268,8 +268,8 @@ def _tell_rest(
 
 def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
     """Return a study that was begun, or that of a recipe, in a folder of its own."""
-    from zoo.experiments.run_folder import new_folder
-    from zoo.experiments.tune import Tuning
+    from zoo.runs.run_folder import new_folder
+    from zoo.runs.tune import Tuning
 
     if begun is not None:
         return Tuning(begun, **options)
@@ -283,7 +283,7 @@ def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
 
 def _to_tune(source: str, overrides: list[str] | None, data: Any):
     """Return a recipe, or that of a model with its default options, on a data set."""
-    from zoo.experiments.resolve import is_model, load_recipe
+    from zoo.runs.resolve import is_model, load_recipe
 
     if data is None and is_model(source):
         raise ZooError(f"{source} is a model: write `zoo tune {source} --data DATASET`.")

@@ -141,7 +141,7 @@ def train_plan(
     from tqdm import tqdm
 
     from zoo.cli.progress_bar import progress_bar
-    from zoo.experiments.run import resume_run, run_recipe
+    from zoo.runs.run import resume_run, run_recipe
     from zoo.system import process_group
     from zoo.system.allocator import keep_freed_memory
     from zoo.system.memory import out_of_memory
@@ -210,7 +210,7 @@ def _too_large(plan) -> str:
         fewer = max(1, (held or 128) // 2)
         return f"{said}. Write train.batching.size={fewer}, or a smaller model.dim."
     with contextlib.suppress(MemoryError, RuntimeError, ZooError):  # nor may a small graph fit
-        from zoo.experiments.estimate_memory import estimate
+        from zoo.runs.estimate_memory import estimate
 
         # The other processes are in the middle of a step, and would be asked to take part.
         if process_group.count() == 1:

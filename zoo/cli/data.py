@@ -38,9 +38,9 @@ def check(
     zoo data check mygraph
     zoo data check mygraph.npz label=species --plot degrees.png
     """
-    from zoo.datasets.load import on_disk_folder, read_graph, whole_data
-    from zoo.datasets.load.check import check as findings
-    from zoo.datasets.load.plot import draw
+    from zoo.data.load import on_disk_folder, read_graph, whole_data
+    from zoo.data.load.check import check as findings
+    from zoo.data.load.plot import draw
 
     check_out(plot, (".png",), again)
     spec = _spec(path, options)
@@ -86,9 +86,9 @@ def prepare(
 
     --on-disk writes a folder NAME instead, of graphs of any size: `zoo list files` says which.
     """
-    from zoo.datasets import check_arrays
-    from zoo.datasets.files.prepared import write_prepared
-    from zoo.datasets.load import learnt_once, own_graph, prepare_on_disk, read_graph
+    from zoo.data import check_arrays
+    from zoo.data.files.prepared import write_prepared
+    from zoo.data.load import learnt_once, own_graph, prepare_on_disk, read_graph
 
     if half and not on_disk:
         raise ZooError("--half is for on-disk graphs; write --on-disk --half.")
@@ -113,8 +113,8 @@ def prepare(
 
 
 def _destination(name: str, suffix: str, again: bool) -> Path:
-    from zoo.datasets.load import DATASETS
-    from zoo.datasets.load.named import NAMED
+    from zoo.data.load import DATASETS
+    from zoo.data.load.named import NAMED
     from zoo.system.cache import data_folders
     from zoo.system.files import user_path
 

@@ -9,18 +9,18 @@ from zoo.config.json_schema import files_schema, json_schema, options_schema, re
 from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
-from zoo.datasets.graph_words import GRAPHS
-from zoo.datasets.load import DATASETS, READERS, STREAMS
-from zoo.datasets.load.by_name import common_options, metric_of, scored_on
-from zoo.datasets.load.many_graphs import SERIES, SETS
-from zoo.datasets.load.readers import KINDS
-from zoo.datasets.splits import FOLDS, SPLITS
+from zoo.data.graph_words import GRAPHS
+from zoo.data.load import DATASETS, READERS, STREAMS
+from zoo.data.load.by_name import common_options, metric_of, scored_on
+from zoo.data.load.many_graphs import SERIES, SETS
+from zoo.data.load.readers import KINDS
+from zoo.data.splits import FOLDS, SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
-from zoo.experiments.resolve import load_recipe
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model, discover
+from zoo.runs.resolve import load_recipe
 from zoo.tasks import LOSSES, METRICS
 from zoo.tasks.labels import TRANSLATION
 from zoo.training.batches import BATCHING

@@ -134,8 +134,8 @@ def publish(
     Weights are kept in 16 bits where the scores stay. The folder, or a copy of it, is what
     ZOO_WEIGHTS names for `zoo load`.
     """
-    from zoo.experiments.run_folder import need_run, read_summary
     from zoo.inference.publish import publish as write
+    from zoo.runs.run_folder import need_run, read_summary
     from zoo.weights.index import PRETRAINED, as_name, index
 
     import_first(imports)
@@ -173,8 +173,8 @@ def publish(
 def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
     """Return the finished runs of verified recipes: name to best seed, and graph of training."""
     from zoo.config.shipped import recipe_names
-    from zoo.experiments.launch import finished
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.runs.launch import finished
+    from zoo.runs.resolve import load_recipe, resolve
 
     recipes = [recipe for recipe in map(load_recipe, recipe_names()) if recipe.verified]
     known = {

@@ -77,8 +77,8 @@ def compare(
 
     What a recipe that is named imports is run; of finished runs nothing is.
     """
-    from zoo.experiments.candidates import candidates
-    from zoo.experiments.compare import compare as run_all
+    from zoo.runs.candidates import candidates
+    from zoo.runs.compare import compare as run_all
 
     changes = [each for each in words or [] if "=" in each and not os.path.exists(each)]
     sources = [each for each in words or [] if each not in changes]
@@ -176,10 +176,10 @@ def reproduce(
 def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.experiments.launch import begun
-    from zoo.experiments.reproduce import measured, write_verified
-    from zoo.experiments.resolve import load_recipe, resolve
-    from zoo.experiments.run_folder import verdict
+    from zoo.runs.launch import begun
+    from zoo.runs.reproduce import measured, write_verified
+    from zoo.runs.resolve import load_recipe, resolve
+    from zoo.runs.run_folder import verdict
     from zoo.system.environment import using_threads
 
     loaded = load_recipe(recipe, overrides, trust=True)
@@ -213,7 +213,7 @@ def _reproduce(
 def _reproduce_all(
     hours: float, only: str, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.experiments.reproduce import reproductions
+    from zoo.runs.reproduce import reproductions
 
     passed, rows = True, 0
     given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,
@@ -263,8 +263,7 @@ def finetune(
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
     """
     from zoo.config.recipe import divide, word
-    from zoo.datasets.load import load_data
-    from zoo.experiments.resolve import load_recipe, resolve
+    from zoo.data.load import load_data
     from zoo.inference.training_data import (
         as_trained,
         own_split,
@@ -273,6 +272,7 @@ def finetune(
         training_spec,
         with_columns_of,
     )
+    from zoo.runs.resolve import load_recipe, resolve
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.transfer import naming_imports

@@ -110,7 +110,7 @@ def _baselines(found: dict[str, Any]) -> None:
 
 def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score first and in bold, what it took, and what to know."""
-    from zoo.experiments.compare import differences, is_marked, marks, others
+    from zoo.runs.compare import differences, is_marked, marks, others
 
     best = found[0]
     less = ", of which less is better" if lower_is_better(best["metric"]) else ""

@@ -246,14 +246,14 @@ def _loaded(weights: str, imports: list[str] | None, unverified: bool):
 
 def import_first(imports: list[str] | None, weights: Path | None = None) -> None:
     """Run the files and modules that a command names; warn where weights were made with others."""
-    from zoo.experiments.imports import import_sources, warn_of_changed_code
+    from zoo.runs.imports import import_sources, warn_of_changed_code
 
     warn_of_changed_code(import_sources(imports or [], Path()), weights)
 
 
 def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
     """Return a model and its folder, the data it is asked about, and what it sees besides."""
-    from zoo.datasets.load import without_labels
+    from zoo.data.load import without_labels
     from zoo.inference.training_data import read_as_trained, training_spec
 
     model, folder = _loaded(weights, imports, unverified)

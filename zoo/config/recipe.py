@@ -1,7 +1,7 @@
 """The recipe: everything a run is made of, read so that all its mistakes are found at once.
 
 Which words and options exist is written in the tables, and these need torch. The caller of
-`read_recipe` brings the check against them along, as `zoo.experiments.resolve` does; reading a
+`read_recipe` brings the check against them along, as `zoo.runs.resolve` does; reading a
 recipe is quick without it.
 """
 

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
-from zoo.datasets import Dataset
-from zoo.datasets.load import DATASETS, load_data
-from zoo.datasets.load.obtain import path_of
-from zoo.datasets.load.readers import reader_of, whole_reader
-from zoo.datasets.splits import PARTS, split_of
-from zoo.datasets.tables.columns import listed
-from zoo.datasets.tables.read import Written
-from zoo.datasets.tables.tables import node_columns, read_tables
+from zoo.data import Dataset
+from zoo.data.load import DATASETS, load_data
+from zoo.data.load.obtain import path_of
+from zoo.data.load.readers import reader_of, whole_reader
+from zoo.data.splits import PARTS, split_of
+from zoo.data.tables.columns import listed
+from zoo.data.tables.read import Written
+from zoo.data.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.predict import answers, labelled, per_class

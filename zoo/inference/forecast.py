@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zoo.config.metadata import About
 from zoo.config.options import Count, Spec, pick, value_problems
-from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.splits import Split, split_of
-from zoo.datasets.tables.times import time_names
+from zoo.data.snapshots import Snapshots
+from zoo.data.splits import Split, split_of
+from zoo.data.tables.times import time_names
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.datasets.snapshots import Snapshots
+from zoo.data.snapshots import Snapshots
 
 PENALTY = 1.0
 """Of the squared weights of ridge, against the sum of squared errors: scikit-learn's own."""

@@ -20,8 +20,8 @@ from zoo.canonical_form import subgraph
 from zoo.config.metadata import About
 from zoo.config.options import pick
 from zoo.config.recipe import word
-from zoo.datasets import Dataset
-from zoo.datasets.samples import Samples
+from zoo.data import Dataset
+from zoo.data.samples import Samples
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place

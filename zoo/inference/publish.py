@@ -19,8 +19,8 @@ from torch import Tensor
 
 from zoo.config.options import Spec
 from zoo.config.shipped import recipe_names
-from zoo.datasets.load import DATASETS
-from zoo.datasets.load.named import LICENCES
+from zoo.data.load import DATASETS
+from zoo.data.load.named import LICENCES
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model

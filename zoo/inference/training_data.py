@@ -19,11 +19,11 @@ from zoo.config.learnt_columns import as_options, scales, unscaled
 from zoo.config.metadata import About, path_name
 from zoo.config.options import Count, Spec, options_of, pick, value_problems
 from zoo.config.recipe import divide, read_recipe, word
-from zoo.datasets import Dataset
-from zoo.datasets.canonical import side_by_side
-from zoo.datasets.files.graph_set_arrays import OF_LABELS
-from zoo.datasets.files.text_lines import Texts
-from zoo.datasets.known_nodes import (
+from zoo.data import Dataset
+from zoo.data.canonical import side_by_side
+from zoo.data.files.graph_set_arrays import OF_LABELS
+from zoo.data.files.text_lines import Texts
+from zoo.data.known_nodes import (
     DAMAGE,
     LEFT_OUT,
     NODES,
@@ -32,13 +32,13 @@ from zoo.datasets.known_nodes import (
     read_known,
     said_of_nodes,
 )
-from zoo.datasets.load import DATASETS, load_data, own_files, resolved_dataset
-from zoo.datasets.load.by_name import common_options, whole_reader
-from zoo.datasets.load.images import OF_PATCHES
-from zoo.datasets.load.obtain import path_of
-from zoo.datasets.load.readers import reader_of
-from zoo.datasets.samples import Samples
-from zoo.datasets.splits import (
+from zoo.data.load import DATASETS, load_data, own_files, resolved_dataset
+from zoo.data.load.by_name import common_options, whole_reader
+from zoo.data.load.images import OF_PATCHES
+from zoo.data.load.obtain import path_of
+from zoo.data.load.readers import reader_of
+from zoo.data.samples import Samples
+from zoo.data.splits import (
     KEPT,
     PARTS,
     Split,
@@ -47,11 +47,11 @@ from zoo.datasets.splits import (
     split_files,
     split_of,
 )
-from zoo.datasets.tables.columns import OF_NODES, OF_TEXT, listed
-from zoo.datasets.tables.read import Written
-from zoo.datasets.tables.tables import kinds_of, node_columns, read_tables
-from zoo.datasets.texts import LONGEST, OF_SEQUENCES, in_tokens_of
-from zoo.datasets.tokenizer import Tokenizer
+from zoo.data.tables.columns import OF_NODES, OF_TEXT, listed
+from zoo.data.tables.read import Written
+from zoo.data.tables.tables import kinds_of, node_columns, read_tables
+from zoo.data.texts import LONGEST, OF_SEQUENCES, in_tokens_of
+from zoo.data.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model

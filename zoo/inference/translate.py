@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import torch
 
 from zoo.config.options import Count, Few, NonNegative, value_problems
-from zoo.datasets.pairs import SentencePairs
-from zoo.datasets.splits import PARTS
-from zoo.datasets.tokenizer import END, Tokenizer
+from zoo.data.pairs import SentencePairs
+from zoo.data.splits import PARTS
+from zoo.data.tokenizer import END, Tokenizer
 from zoo.errors import ZooError, printable
 from zoo.inference.predict import answering
 from zoo.registry import Model

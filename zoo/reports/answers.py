@@ -8,8 +8,8 @@ import torch
 
 from zoo.config.recipe import divide
 from zoo.config.scores import gain
-from zoo.datasets import Dataset
-from zoo.datasets.load import load_data
+from zoo.data import Dataset
+from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast

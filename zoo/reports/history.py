@@ -17,7 +17,7 @@ from zoo.config.metadata import named
 from zoo.config.options import Count, Seed
 from zoo.config.recipe import read_recipe as parsed
 from zoo.config.recipe import word
-from zoo.experiments.run_folder import (
+from zoo.runs.run_folder import (
     METRICS,
     Environment,
     metrics_in,

@@ -11,15 +11,15 @@ from typing import Any
 from zoo.config.recipe import word
 from zoo.config.scores import figure, spread
 from zoo.config.yaml_lines import recipe_text
-from zoo.datasets.load import load_data
+from zoo.data.load import load_data
 from zoo.errors import ZooError
-from zoo.experiments.run_folder import verdict
 from zoo.reports import sections
 from zoo.reports.answers import Found, answers_of
 from zoo.reports.figures import curves
 from zoo.reports.history import History, read_history
 from zoo.reports.page import GENERATOR, Part, Table, page
 from zoo.reports.several_runs import comparison_page
+from zoo.runs.run_folder import verdict
 from zoo.system.environment import choose_device
 from zoo.system.files import check_place, user_path, write_whole
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from zoo.config.options import options_of
-from zoo.datasets.snapshots import Snapshots
+from zoo.data.snapshots import Snapshots
 from zoo.nn import Dropout, Linear
 from zoo.registry import MODELS, Count, Few, Model, Rate, ZooError, register_model
 

@@ -23,12 +23,12 @@ from torch import Tensor, nn
 
 from zoo.canonical_form import derived
 from zoo.config.options import MOST, Count, Table
-from zoo.datasets import Dataset
-from zoo.datasets.pairs import SentencePairs
-from zoo.datasets.samples import Samples
-from zoo.datasets.snapshots import Snapshots
-from zoo.datasets.splits import PARTS, Split
-from zoo.datasets.tokenizer import BEGIN, END
+from zoo.data import Dataset
+from zoo.data.pairs import SentencePairs
+from zoo.data.samples import Samples
+from zoo.data.snapshots import Snapshots
+from zoo.data.splits import PARTS, Split
+from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.graph_sets import Pairs

@@ -22,7 +22,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from zoo.canonical_form import remember
-from zoo.datasets import Dataset
+from zoo.data import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.sampling import contained, induced, leading

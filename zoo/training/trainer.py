@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.options import Count, NonNegative, Number, Positive, Rate, Spec, pick
-from zoo.datasets import Dataset
-from zoo.datasets.splits import PARTS
+from zoo.data import Dataset
+from zoo.data.splits import PARTS
 from zoo.errors import ZooError
 from zoo.nn.random_batch_attention import local_redeal
 from zoo.nn.running_statistics import RunningStatistics

@@ -1,0 +1,325 @@
+"""The data set class: a canonical graph with features, labels and the benchmark's own splits."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from zoo.canonical_form import FEATURE, WEIGHT, subgraph
+from zoo.config.learnt_columns import LearntColumn, scaled_numbers
+from zoo.config.options import Spec, pick
+from zoo.config.recipe import word
+from zoo.data.canonical import canonical, graph_of
+from zoo.data.files.graph_arrays import (
+    Direction,
+    Duplicates,
+    GraphArrays,
+    Relations,
+    check_arrays,
+    check_features,
+    check_room,
+)
+from zoo.data.files.text_lines import Texts
+from zoo.data.from_objects import FromObjects, far_from_standard, transformed
+from zoo.data.graph_words import GRAPHS
+from zoo.data.tables.encode import FeatureColumns
+from zoo.dgl import DGLGraph
+from zoo.errors import ZooError
+from zoo.graphs.neighbours import MADE
+from zoo.registry import check_encoding
+from zoo.system.memory import available_memory
+from zoo.tasks.labels import CLASSIFICATION, NODE_METRICS, check_task, classes_of, infer_task
+
+_LOG = logging.getLogger(__name__)
+
+MASKLESS_SPLIT = "ratio-60-20-20"
+"""The default split of a graph that no benchmark has fixed splits for."""
+
+STRATEGIES = ("full", "random-nodes", "clusters", "neighbours")
+"""How the nodes of a graph may be trained on, at once or in mini-batches."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset(FromObjects):
+    """A canonical graph on the CPU, and what is known of its nodes.
+
+    Attributes:
+        name: the word that names it, or the stem of its file.
+        graph: both directions of every edge, no duplicates, one self-loop per node; its edge data
+            `weight` are weights of edges, or those of each direction, `feature` their features.
+        x: features (N, F), fp32; of an on-disk graph a mapped file, fp16 or fp32.
+        y: classes (N,), int64, -1 where unknown; or targets (N, T), fp32, NaN where unknown; of
+            `node-regression` numbers (N,) or (N, T), fp32, NaN where unknown.
+        task: word of the task.
+        metric: name of the metric that published results use.
+        split: word of the split that is used when a recipe names none.
+        masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
+        published: returns such masks of a graph that has none yet, and may download their file.
+        classes: how many classes, or targets, there are.
+        ids: what the user calls each node (N,), int64 or text; None: by their numbers.
+        labels: the name of each class, or of each target; None where they have none.
+        feature_names: the name of each column of x; None where columns have none.
+        edge_feature_names: the name of each feature of edges; None likewise.
+        relation_names: the kind of each of K weights (E, K); None where kinds are not kept apart.
+        transform: what was done to the features, in the words of `FEATURES`.
+        moments: the means and deviations, (2, F), by which it was done; None: by none.
+        own: how many of the columns of x are features, the others being encodings; None: all.
+        columns: of a table what x is learnt of; None: nothing is learnt.
+        learnt: what has been learnt of them; or of those of the table that x was written from.
+        times: (N,) when each node came, NaN where unknown; None: not said.
+        groups: (N,) text, which group each node is of, "" for none; None: not said.
+        kinds: (N,) text, the kind of each node; None where all are of one kind.
+        made: what has made its graph of its features, and encodings of its graph, in order.
+        batching: the mini-batch strategies that it may be trained by, the default one first.
+        unit: what has a label and a row of predictions, in words.
+    """
+
+    batching: ClassVar[tuple[str, ...]] = STRATEGIES
+    unit: ClassVar[str] = "nodes"
+    splits: ClassVar[tuple[str, ...] | None] = None  # words that it takes; None: any
+    overlap: ClassVar[int] = 0
+    scaling: ClassVar[None] = None  # of series
+    tokenizer: ClassVar[None] = None  # of a data set of text
+
+    name: str
+    graph: DGLGraph
+    x: Tensor
+    y: Tensor
+    task: str
+    metric: str
+    split: str
+    masks: dict[str, Tensor] | None
+    classes: int
+    ids: np.ndarray | None = None
+    labels: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
+    relation_names: tuple[str, ...] | None = None
+    transform: Spec = "raw"
+    moments: Tensor | None = None
+    own: int | None = None
+    made: tuple[Callable[["Dataset"], "Dataset"], ...] = ()
+    columns: FeatureColumns | None = None
+    learnt: tuple[LearntColumn, ...] | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    kinds: np.ndarray | None = None
+    published: Callable[[], dict[str, Tensor]] | None = None
+
+    @classmethod
+    def of_arrays(
+        cls, name: str, arrays: GraphArrays, *, task: str | None = None, **common: Any
+    ) -> "Dataset":
+        """Make a data set of arrays; see `make_dataset`. What is done to numbers is said."""
+        data = make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
+        if scaled := data.columns and scaled_numbers(data.columns.learnt()):
+            _LOG.warning(
+                "numbers of %s are standardised (%s); `numbers='raw'` leaves them as they are.",
+                name, ", ".join(scaled),
+            )  # fmt: skip
+        elif data.columns is None and data.transform == "raw" and far_from_standard(data.x):
+            _LOG.warning(
+                "features of %s lie apart in scale, or far from 0 and 1, and are taken as they "
+                "are; `data.transformed('standard')` standardises them.", name,
+            )  # fmt: skip
+        return data
+
+    @property
+    def edge_dim(self) -> int:
+        """How many features edges have."""
+        return self.graph.edata[FEATURE].shape[1] if FEATURE in self.graph.edata else 0
+
+    @property
+    def inputs(self) -> int:
+        """The number of features that a model reads of a node, encodings included."""
+        return self.x.shape[1]
+
+    def with_graph(self, spec: Spec) -> "Dataset":
+        """Return the data set with the graph that a word of `GRAPHS` makes of x, such as `knn`.
+
+        Raises:
+            ZooError: an unknown word or option, or a graph that cannot be made.
+        """
+        try:
+            edges = pick(GRAPHS, spec, self.x, self.ids)
+        except ZooError as error:
+            raise ZooError(f"{self.name}: {error}") from None
+        if edges is None:
+            return self
+        again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
+        own = {"graph": canonical(edges, nodes=len(self.x)), "relation_names": None}
+        return dataclasses.replace(self, **own, made=(*self.made, *again))
+
+    def part(self, nodes: Tensor) -> "Dataset":
+        """Return the data set of some nodes (n,) alone: edges to others are forgotten.
+
+        A graph that was made of the features, and encodings, are made again of these nodes.
+        """
+        graph = subgraph(self.graph, nodes)
+        ids = None if self.ids is None else self.ids[nodes.numpy()]
+        names = self.feature_names and self.feature_names[: self.own]
+        own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
+        own["published"] = None
+        columns = self.columns and self.columns.part(nodes.numpy())
+        own |= {"ids": ids, "feature_names": names, "columns": columns}
+        for key in ("times", "groups", "kinds"):
+            each = getattr(self, key)
+            own[key] = None if each is None else each[nodes.numpy()]
+        return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
+
+    def trained_on(self, train: Tensor) -> "Dataset":
+        """Return the data set with features learnt of the columns of training nodes (n,) alone."""
+        if self.columns is None:
+            return self
+        if isinstance(self.columns, Texts):  # which all nodes have taught already
+            return dataclasses.replace(self, learnt=tuple(self.columns.learnt()))
+        return self.with_columns(self.columns.learnt(train.numpy()))
+
+    def with_columns(self, learnt: Sequence[LearntColumn]) -> "Dataset":
+        """Return the data set with the features that were learnt of columns like its own.
+
+        A graph that was made of the features, and encodings, are made again.
+
+        Raises:
+            ZooError: its columns are others, or there is no room for the features.
+        """
+        try:
+            x, names = self.columns.features(learnt)
+            x = _dense(check_features(x, len(self.y), self.ids, names))
+        except ZooError as error:
+            raise ZooError(f"{self.name}: {error}") from None
+        x, moments = transformed(torch.from_numpy(x), self.transform)
+        again = dataclasses.replace(
+            self, x=x, moments=moments, feature_names=names, learnt=tuple(learnt), own=None, made=()
+        )
+        return _made_again(again, self.made)
+
+    def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
+        """Return the data set with the encoding of its graph, a function of it, beside x."""
+        found = self.add_features(encode(self.graph))
+        again = (*self.made, lambda part: part.encoded(encode))
+        own = self.x.shape[1] if self.own is None else self.own
+        return self if found is self else dataclasses.replace(found, own=own, made=again)
+
+    def add_features(self, encoding: Tensor) -> "Dataset":
+        """Return the data set with the columns of an encoding (N, k) to the right of x.
+
+        Without any columns x stays as it is; else it is a new fp32 tensor in memory.
+
+        Raises:
+            ZooError: it is none, or there is not as much memory as that tensor takes.
+        """
+        check_encoding(encoding, len(self.x))
+        if encoding.shape[1] == 0:
+            return self
+        fix = "leave out the encoding, or put its columns into the features of the file."
+        self._check_room(self.x.shape[1] + encoding.shape[1], fix)
+        columns = encoding.to(self.x.device, torch.float32)
+        names = self.feature_names
+        if names is not None:
+            names = (*names, *(f"encoding {each}" for each in range(columns.shape[1])))
+        x = torch.cat([self.x, columns], dim=1)
+        return dataclasses.replace(self, x=x, feature_names=names)
+
+    def transformed(self, features: Spec, moments: Tensor | None = None) -> "Dataset":
+        """Return the data set with raw features changed as a word of `FEATURES` says, in fp32.
+
+        Args:
+            features: the word.
+            moments: means and deviations, (2, F), for `standard`; None: its own.
+
+        Raises:
+            ZooError: there is no room for them.
+        """
+        fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
+        self._check_room(self.x.shape[1], fix)
+        x, moments = transformed(self.x.float(), features, moments)
+        return dataclasses.replace(self, x=x, moments=moments, transform=features)
+
+    def _check_room(self, columns: int, fix: str) -> None:
+        """Raise ZooError if fp32 features of so many columns do not fit into memory."""
+        size = 4 * len(self.x) * columns
+        if self.x.device.type == "cpu" and size > available_memory():
+            raise ZooError(
+                f"{self.name}: its features would take {size:,} bytes, more than there is memory; "
+                f"{fix}"
+            )
+
+
+def make_dataset(
+    name: str,
+    arrays: GraphArrays,
+    *,
+    task: str,
+    split: str | None = None,
+    features: Spec = "raw",
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    relations: Relations = "together",
+) -> Dataset:
+    """Make a data set of arrays.
+
+    Args:
+        name: what to call it.
+        arrays: edges, labels, features and, where a benchmark fixes them, masks.
+        task: word of the task.
+        split: default split; left out it is the benchmark's if there are masks, else a ratio.
+        features: what is done to the features first.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: which edges a node gathers along; see `canonical`.
+        relations: `separate` keeps the kinds of edges apart, (E, K) weights.
+
+    Raises:
+        ZooError: the arrays do not fit together, or the labels not the task.
+    """
+    if task == CLASSIFICATION and arrays.labels.ndim == 2:
+        _LOG.warning("%s: its labels have exactly one 1 in each row, and are read as classes; "
+                     "`task: node-multilabel` keeps them apart.", name)  # fmt: skip
+    arrays = check_arrays(arrays._replace(task=task))
+    x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
+    check_task(arrays.labels, task)
+    masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
+    graph = graph_of(arrays, duplicates, direction, relations)
+    apart = graph.edata[WEIGHT].shape[1] if relations == "separate" else None
+    return Dataset(
+        name=name,
+        graph=graph,
+        x=x,
+        y=torch.from_numpy(arrays.labels),
+        task=task,
+        metric=NODE_METRICS[task],
+        split=split or ("benchmark" if masks else MASKLESS_SPLIT),
+        masks=masks,
+        classes=classes_of(arrays.labels, arrays.label_names),
+        ids=arrays.ids,
+        labels=arrays.label_names,
+        feature_names=arrays.feature_names,
+        edge_feature_names=arrays.edge_feature_names,
+        relation_names=apart and (arrays.relation_names or ())[:apart],  # the last may have none
+        transform=features,
+        moments=moments,
+        columns=arrays.columns,
+        learnt=arrays.learnt,
+        times=arrays.times,
+        groups=arrays.groups,
+        kinds=arrays.kinds,
+    )
+
+
+def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -> Dataset:
+    """Return a data set with the graph and the encodings that another was made with."""
+    for make in made:
+        data = make(data)
+    return data
+
+
+def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
+    if isinstance(features, np.ndarray):
+        return features
+    check_room(features.shape)
+    return features.toarray()

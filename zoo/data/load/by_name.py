@@ -1,0 +1,351 @@
+"""The table of data sets, and the one function that loads a graph by name or path."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from zoo.config.options import (
+    Spec,
+    Table,
+    option_problems,
+    options_of,
+    pick,
+    problems,
+    resolved,
+    resolved_options,
+)
+from zoo.config.question import ASKED
+from zoo.config.recipe import Recipe, divide, word
+from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
+from zoo.data.files.prepared import read_prepared
+from zoo.data.from_objects import FEATURES
+from zoo.data.generated import GENERATED
+from zoo.data.load.images import IMAGES
+from zoo.data.load.images import SPLITS as IMAGE_SPLITS
+from zoo.data.load.many_graphs import SERIES_WORDS, SET_WORDS
+from zoo.data.load.named import NAMED, NAMED_PAIRS, known_metric
+from zoo.data.load.obtain import (
+    SplitFile,
+    check_size,
+    find,
+    find_split,
+    obtain,
+    obtain_split,
+    on_disk_folder,
+    path_of,
+)
+from zoo.data.load.readers import KINDS, READERS, reader_of, whole_reader
+from zoo.data.mapped.metadata import is_on_disk, read_meta
+from zoo.data.mapped.reader import read_on_disk
+from zoo.data.pairs import SentencePairs, has_pairs
+from zoo.data.samples import GRAPHS_SPLIT, Samples
+from zoo.data.snapshots import Snapshots
+from zoo.data.texts import SPLITS as TEXT_SPLITS
+from zoo.data.texts import TEXTS
+from zoo.errors import Problem, ZooError, of_file, reading, unknown
+from zoo.registry import discover
+from zoo.system.files import user_path
+from zoo.tasks.labels import FORECASTING, GRAPHS, NODE_METRICS, infer_task, unknown_task
+
+TaskName = Literal[tuple(NODE_METRICS)]
+
+
+def _builder(name: str) -> Callable[..., Dataset]:
+    what, nodes, first = NAMED[name].what, NAMED[name].nodes, NAMED[name].task
+
+    def build(*, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = first) -> Dataset:
+        known = NAMED[name]
+        path = find(name) or obtain(name, known.source, known.nodes)
+        if is_on_disk(path):
+            return read_on_disk(path, features=features, task=task)
+        arrays = read_prepared(path)
+        check_size(name, path, arrays, known.nodes)
+        data = _made(path, name, arrays, task, known.split, features=features)
+        return data if known.published is None else _with_split(data, known.published)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = (
+        f"{what[0].upper()}{what[1:]}; {nodes:,} nodes.\n\n"
+        "Args:\n    features: what is done to the features first.\n"
+        "    task: what the labels are for, which the metric follows from."
+    )
+    return build
+
+
+def _with_split(data: Dataset, split: SplitFile) -> Dataset:
+    """Return a data set with its published split; a file not here is had when it is asked for."""
+    if data.masks is not None:
+        return data
+    published = functools.partial(obtain_split, data.name, split, len(data.y))
+    masks = None
+    with contextlib.suppress(ZooError):  # of another file, which is told where it is asked for
+        masks = published() if find_split(data.name, split) else None
+    return dataclasses.replace(data, masks=masks, published=published)
+
+
+DATASETS = Table(
+    "dataset",
+    {name: _builder(name) for name in NAMED}
+    | {**GENERATED, **NAMED_PAIRS, **IMAGES, **TEXTS, **SERIES_WORDS, **SET_WORDS},
+)
+"""Word to builder `(*, features, ...) -> Dataset`, or to other data, such as `Samples`."""
+
+_SPLITS = {
+    **{name: known.split for name, known in NAMED.items()},
+    **dict.fromkeys(GENERATED, MASKLESS_SPLIT),
+    **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
+    **IMAGE_SPLITS,
+    **TEXT_SPLITS,
+    **dict.fromkeys(SERIES_WORDS, Snapshots.split),
+    **dict.fromkeys(SET_WORDS, GRAPHS_SPLIT),
+}
+"""The split of each word where a recipe names none."""
+
+
+def load_data(
+    spec: Spec | Path, *, features: Spec = "raw", **options: Any
+) -> Dataset | SentencePairs | Samples | Snapshots:
+    """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
+
+    A name of `DATASETS` is `<name>.npz` in the folders of `ZOO_DATA`, downloaded once if in none;
+    a path is read as its ending says (`READERS`); other names are of prepared graphs in there.
+
+    Args:
+        spec: a word of `DATASETS`, a path, or a mapping of `name` and options.
+        features: a word of `FEATURES`: what is done to the features first.
+        options: further options of that data set, such as `nodes=100_000` of `sbm`; of a file,
+            `task` and the options of its reader.
+
+    Raises:
+        ZooError: an unknown name or option, a graph that cannot be had, or a file that is wrong.
+    """
+    own = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    given = {"features": features} if features != "raw" else {}
+    spec = {**own, **given, **options}
+    wrong = dataset_problems(spec, ())
+    if wrong:
+        raise ZooError(f"dataset {own.get('name')!r}: " + " ".join(map(_sentence, wrong)))
+    try:
+        if (name := spec["name"]) in DATASETS:
+            if user_path(name).exists():
+                logging.getLogger(__name__).warning(_two_of_a_name(name))
+            made = pick(DATASETS, spec)
+            if isinstance(made, Dataset | SentencePairs | Samples | Snapshots):
+                return made
+            kind = type(made).__name__
+            raise ZooError(f"dataset {name!r}: its builder returned a {kind}; return a Dataset.")
+        if reader := whole_reader(path := path_of(name), spec):
+            return reader(path, **_options(spec))
+        if folder := on_disk_folder(name):
+            kept = {key: spec[key] for key in ("features", "task") if key in spec}
+            return read_on_disk(folder, **kept)
+        common = _divided(spec)[1]
+        common.pop("task", None)
+        return own_graph(name, read_graph(spec), **common)
+    except MemoryError as error:
+        raise ZooError(
+            f"dataset {name}: it does not fit into memory ({error}); choose a smaller one, or "
+            "fewer nodes or features."
+        ) from None
+
+
+def read_graph(spec: Spec | Path) -> GraphArrays:
+    """Read a graph of one's own as it is in its files; `zoo.data.check_arrays` checks it.
+
+    Raises:
+        ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
+    """
+    spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+    if whole := whole_reader(path_of(spec["name"]), spec):
+        kind = f"{KINDS[whole]} and no graph; `zoo train` reads it as it is."
+        raise ZooError(f"{spec['name']} is {kind}")
+    if (name := spec["name"]) in DATASETS:
+        if user_path(name).exists():
+            raise ZooError(_two_of_a_name(name))
+        if not path_of(name).exists():
+            raise ZooError(f"{name} is a graph of the zoo, in no file here; name a path.")
+    if wrong := _file_problems(spec, (), ()):
+        raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
+    path = path_of(spec["name"])
+    own, common = _divided(spec)
+    task = common.get("task")
+    with reading(path, "a folder of tables" if path.is_dir() else f"a file of {path.suffix}"):
+        arrays = reader_of(path)(path, task, **own)
+    return arrays._replace(task=task or arrays.task)
+
+
+def _two_of_a_name(name: str) -> str:
+    return f"{name} is a data set of the zoo; write ./{name} for the file or folder of that name."
+
+
+def own_graph(name: str, arrays: GraphArrays, **common: Any) -> Dataset:
+    """Make a data set of the arrays that a path, or a prepared graph's name, was read to.
+
+    One that is called like a named graph has its task and default split.
+
+    Args:
+        name: the path, or name.
+        arrays: what was read.
+        common: those of `common_options`, without the task.
+
+    Raises:
+        ZooError: the arrays are no graph, or the labels not those of the task.
+    """
+    path = path_of(name)
+    stem = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
+    known = NAMED.get(stem)
+    task = arrays.task or (known and known.task)
+    return _made(path, stem, arrays, task, known and known.split, **common)
+
+
+def _made(path, name: str, arrays: GraphArrays, task, split, **common: Any) -> Dataset:
+    task = task or infer_task(arrays.labels)
+    try:
+        return make_dataset(name, arrays, task=task, split=split, **common)
+    except ZooError as error:
+        raise of_file(path, error) from None
+
+
+def common_options(
+    *,
+    features: Annotated[Spec, FEATURES] = "raw",
+    task: TaskName | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    relations: Relations = "together",
+) -> None:
+    """Say what may be set for every graph of one's own, whatever reads it.
+
+    Args:
+        features: what is done to the features first.
+        task: what the labels are for; left out, one class per node, or targets of 0 and 1 where
+            there are several.
+        duplicates: what the weights become of an edge that is there more than once.
+        direction: `both`: edges lead both ways; `in`: nodes gather along edges as they stand;
+            `out`: against them; `separate`: both, apart, for a model with this option.
+        relations: `separate`: kinds of edges are kept apart, for a model with `relations: K`.
+    """
+
+
+def dataset_problems(
+    spec: object, path: tuple[str | int, ...], also: Iterable[str] = ()
+) -> list[Problem]:
+    """Return what is wrong with a spec, graphs of one's own by path included, reading no graph.
+
+    `also` names keys that the caller has taken out of the spec; they are suggested like options.
+    """
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    if not isinstance(name, str) or name in DATASETS:
+        return _task_problems(spec, path) or problems(DATASETS, spec, path, also)
+    return _file_problems(spec if isinstance(spec, Mapping) else name, path, also)
+
+
+def _task_problems(spec: object, path: tuple) -> list[Problem]:
+    """Return what is wrong with a task that is none, whatever data it is asked of."""
+    task = spec.get("task") if isinstance(spec, Mapping) else None
+    known = not isinstance(task, str) or task in (*NODE_METRICS, GRAPHS, FORECASTING)
+    return [] if known else [Problem((*path, "task"), unknown_task(task))]
+
+
+def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem]:
+    name = spec["name"] if isinstance(spec, Mapping) else spec
+    where = (*path, "name") if isinstance(spec, Mapping) else path
+    try:
+        file = path_of(name)
+    except ZooError as error:
+        return [Problem(where, str(error))]
+    if not file.exists():
+        if file.suffix.lower() in (*READERS, ".json"):
+            fix = "write its path as seen from the folder in which the command is given."
+            return [Problem(where, f"there is no file {name}; {fix}")]
+        discover()  # it may be of another package
+        if name in DATASETS:
+            return problems(DATASETS, spec, path, also)
+        hint = "A graph of your own is named by its path, such as graphs/mine or graphs/mine.npz."
+        return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
+    if wrong := _task_problems(spec, path):
+        return wrong
+    if whole := whole_reader(file, spec):
+        return option_problems(name, whole, _options(spec), path, also)
+    try:
+        reader = reader_of(file)
+    except ZooError as error:
+        return [Problem(where, str(error))]
+    own, common = _divided(spec)
+    found = _on_disk_problems(common, path) if is_on_disk(file) else []
+    found += option_problems(name, reader, own, path, [*options_of(common_options), *also])
+    return found + option_problems(name, common_options, common, path)
+
+
+def _on_disk_problems(common: Mapping[str, Any], path: tuple) -> list[Problem]:
+    """Return the options of edges that a graph on disk has not."""
+    usual = {key: each.default for key, each in options_of(common_options).items()}
+    said = "a graph on disk has no weights, directions or kinds of edges; leave {} out."
+    return [
+        Problem((*path, key), said.format(key))
+        for key in ("duplicates", "direction", "relations")
+        if common.get(key, usual[key]) != usual[key]
+    ]
+
+
+def resolved_dataset(spec: Spec) -> dict[str, Any]:
+    """Return a checked spec with every option written out; the split is none of them."""
+    name = spec if isinstance(spec, str) else spec["name"]
+    if name in DATASETS:
+        return resolved(DATASETS, spec)
+    if whole := whole_reader(path_of(name), spec):
+        return {"name": name, **resolved_options(whole, _options(spec))}
+    own, common = _divided(spec)
+    options = {
+        **resolved_options(common_options, common),
+        **resolved_options(reader_of(path_of(name)), own),
+    }
+    return {"name": name, **options}
+
+
+def default_split(name: str) -> str | None:
+    """Return the split of a recipe that names none; None if the graph has to be read to know."""
+    if name in DATASETS:
+        return _SPLITS.get(name)
+    if has_pairs(path_of(name)):
+        return SentencePairs.split
+    if folder := on_disk_folder(name):
+        return read_meta(folder).split
+    stem = path_of(name).stem
+    return NAMED[stem].split if stem in NAMED else None
+
+
+def scored_on(recipe: Recipe) -> str:
+    """Return what scores are of, data and split: those of others are no comparison."""
+    dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
+    name = word(dataset)
+    split = word(options.pop("split", None) or default_split(name) or "")
+    asked = [f"{key} {each}" for key, each in options.items() if (key, each) != ("horizon", 1)]
+    return ", ".join(each for each in (name, split, *asked) if each)
+
+
+def metric_of(recipe: Recipe) -> str | None:
+    """Return what a recipe is measured by, None where that is not known without its data."""
+    said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
+    asked = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    return said or asked or known_metric(word(recipe.dataset))
+
+
+def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the options of a graph of one's own into those of its reader and the common ones."""
+    options = _options(spec)
+    common = {key: options.pop(key) for key in options_of(common_options) if key in options}
+    return options, common
+
+
+def _options(spec: Spec) -> dict[str, Any]:
+    return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
+
+
+def _sentence(problem: Problem) -> str:
+    return str(problem) if problem.path not in ((), ("name",)) else problem.message

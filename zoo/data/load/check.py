@@ -1,0 +1,801 @@
+"""The checks of `zoo data check`: one `check` of a data set, whatever it came from.
+
+Each finding has a verdict: `good`; `look`, something to know that may be as it should be; or `fix`,
+something that the zoo refuses or that makes scores meaningless. What is wrong is told as a finding
+here, and not as the first error, so that all of it is seen at once.
+
+A graph in memory, in files or on disk becomes one `Graph`, of which edges and features have been
+counted block by block; each function of `_LOOKS` then says one thing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from tqdm import tqdm
+
+from zoo.config.learnt_columns import scaled_numbers
+from zoo.data import Dataset, GraphArrays
+from zoo.data.files.graph_arrays import (
+    NO_EDGES,
+    PARTS,
+    check_edge_features,
+    check_edges,
+    check_ids,
+    check_masks,
+    check_names,
+    check_room,
+    check_rows,
+    check_weights,
+)
+from zoo.data.from_objects import lie_apart
+from zoo.data.mapped.external_sort import ranges
+from zoo.data.mapped.metadata import read_meta
+from zoo.data.mapped.reader import read_on_disk
+from zoo.data.mapped.writer import blocks, sha256
+from zoo.data.pairs import SentencePairs, Sentences
+from zoo.data.samples import Samples
+from zoo.data.snapshots import Snapshots
+from zoo.data.splits import check_scores, make_split
+from zoo.data.tables.times import time_names
+from zoo.errors import Finding, refused_by
+from zoo.graphs.adjacency import neighbours
+from zoo.system.memory import available_memory
+from zoo.tasks.labels import (
+    BINARY,
+    CLASSIFICATION,
+    REGRESSION,
+    check_labels,
+    check_task,
+    classes_of,
+    empty_parts,
+    infer_task,
+    one_hot,
+)
+from zoo.tasks.task import TASKS
+
+APART = 100
+"""How many times larger numbers are from which they lie apart in scale."""
+
+QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
+              "most": 1}  # fmt: skip
+
+_TELLING = 8
+"""Columns up to which nodes have the same features by chance."""
+
+_AT_ONCE = 1_000_000
+"""Numbers of features that are looked at together."""
+
+_DEALT = "ratio-60-20-20"
+
+_BARE = "training needs some in each part: train with another, `split: ratio-60-20-20`"
+
+_ENOUGH = 10
+"""Labelled nodes of which each part gets some."""
+
+_LOOKED_AT = 20_000_000
+"""Numbers of which each column is looked at."""
+
+_FEW = 5
+"""Labelled nodes of a class below which a random split may leave it out of a part."""
+
+_UNEQUAL = 3
+"""How many times longer one side of a pair is, in tokens, where it is hardly a translation."""
+
+_FEW_TOKENS = 10
+"""Tokens below which the lengths of two sides say nothing."""
+
+_AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
+
+_ONE_WAY = "some edges are there in one direction only"
+
+
+class Rows(NamedTuple):
+    """What the rows of edges of a file are: how many, repeated, loops, a share in both directions.
+
+    `mutual` is None where edges have no direction.
+    """
+
+    count: int
+    repeated: int
+    loops: int
+    mutual: float | None
+
+
+class Edges(NamedTuple):
+    """What the edges of a canonical graph are, as far as they are right.
+
+    Attributes:
+        indptr: (N+1,) where the neighbours of each node begin.
+        indices: (E,) all of them, each node among its own.
+        wrong: what is wrong with them first, or nothing.
+        around: (N,) a hash of the neighbours of each node.
+        same: how many join nodes of one class, both directions counted.
+        ends: (C,) how many have a node of each class as one end, both ends labelled.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    wrong: str
+    around: np.ndarray
+    same: int
+    ends: np.ndarray
+
+
+class Columns(NamedTuple):
+    """What the columns of features (N, F) hold: of each, (F,), but for the hashes of rows, (N,)."""
+
+    gaps: np.ndarray
+    infinite: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    hashes: np.ndarray
+
+
+class Graph(NamedTuple):
+    """A graph to look at: labels, splits, names and features as they lie, and what was counted.
+
+    `edges` and `columns` are None where those of a file are refused, `columns` also where there are
+    none, and `rows` of what is canonical already.
+    """
+
+    arrays: GraphArrays
+    task: str
+    edges: Edges | None = None
+    columns: Columns | None = None
+    rows: Rows | None = None
+
+
+@singledispatch
+def check(
+    data: Dataset | Samples | Snapshots | SentencePairs | GraphArrays | Path,
+) -> list[Finding]:
+    """Return all findings on a data set.
+
+    Args:
+        data: the data set; what `zoo.data.load.read_graph` reads, which may have faults that no
+            `Dataset` has; or the folder of a graph on disk, whose files are looked at too.
+    """
+    raise TypeError(f"{type(data).__name__} is no data set")
+
+
+@check.register
+def _(data: GraphArrays) -> list[Finding]:
+    if data.labels.ndim not in (1, 2):
+        return refused_by("labels", lambda: check_labels(data.labels))
+    nodes, task = len(data.labels), data.task or infer_task(data.labels)
+    ids = refused_by("ids", lambda: data.ids is None or check_ids(data.ids, nodes))
+    edges = refused_by("edges", lambda: check_edges(data.edges, nodes))
+    labels = refused_by("labels", lambda: check_task(check_labels(data.labels, task), task))
+    features = refused_by("features", lambda: _check_features(data))
+    names = [] if labels else refused_by("names", lambda: check_names(data))
+    found = [*ids, *edges, *names]
+    if names:  # the rest is told without them
+        data = data._replace(label_names=None, feature_names=None)
+    if task == CLASSIFICATION and (classes := one_hot(data.labels)) is not None:
+        data = data._replace(labels=classes)
+        text, fix = "a 1 in each row, read as its class", "`task=node-multilabel` keeps them apart"
+        found.append(Finding("one-hot labels", "look", text, fix))
+    own, rows = (None, None) if edges else _edges_of_rows(data, _classes(data, task, not labels))
+    columns = None if features else _columns_of(data.features)
+    return found + _looked_at(Graph(data, task, own, columns, rows), features, labels)
+
+
+def _check_features(data: GraphArrays) -> None:
+    check_rows(data.features, len(data.labels))
+    check_room(data.features.shape)
+    if data.columns:
+        data.columns.learnt()
+
+
+@check.register
+def _(data: Dataset) -> list[Finding]:
+    return _looked_at(_graph_of(data))
+
+
+def _graph_of(data: Dataset) -> Graph:
+    """Return a data set as a graph to look at; of one on disk all is read, block by block."""
+    arrays = GraphArrays(
+        NO_EDGES, data.y.numpy(), data.x.numpy(), _arrays(data.masks), data.ids, data.labels,
+        data.feature_names, data.task, columns=data.columns,
+    )  # fmt: skip
+    indptr, indices = (each.numpy() for each in neighbours(data.graph))
+    edges = _edges_of(indptr, indices, _classes(arrays, data.task))
+    return Graph(arrays, data.task, edges, _columns_of(arrays.features))
+
+
+@check.register
+def _(data: Path) -> list[Finding]:
+    if refused := refused_by("folder", lambda: read_meta(data)):
+        return refused
+    found = _files(data)
+    if refused := refused_by("folder", lambda: read_on_disk(data)):
+        return found + refused
+    graph = _graph_of(read_on_disk(data))
+    if wrong := graph.edges.wrong:
+        fix = "write the folder with `zoo data prepare`" if wrong == _ONE_WAY else _AGAIN
+        found.append(Finding("edges", "fix", wrong, fix))
+    else:
+        text = "both directions, ascending, one self-loop per node"
+        found.append(Finding("edges", "good", text))
+    damaged = "missing features", "infinite features"  # which nobody wrote
+    return found + [each._replace(fix=_AGAIN) if each.name in damaged else each
+                    for each in _looked_at(graph)]  # fmt: skip
+
+
+def _looked_at(
+    graph: Graph, features: list[Finding] | None = None, labels: list[Finding] | None = None
+) -> list[Finding]:
+    """Return all that is found in a graph; of features and labels that are refused, why."""
+    return [
+        *_edges(graph),
+        *_weights(graph),
+        *(features or _features(graph)),
+        *_repeated(graph),
+        *(labels or _labels(graph.arrays, graph.task)),
+        *([] if labels else _leaks(graph)),
+        *_homophily(graph),
+        *_split(graph.arrays, graph.task, not labels),
+    ]
+
+
+def _files(folder: Path) -> list[Finding]:
+    """Compare each file with the SHA-256 that was written down for it."""
+    arrays, wrong = read_meta(folder).arrays, []
+    for name, array in tqdm(arrays.items(), "checksums", disable=None):
+        path = folder / f"{name}.npy"
+        if not path.is_file() or sha256(path) != array.sha256:
+            wrong.append(path.name)
+    if wrong:
+        return [Finding("files", "fix", f"{', '.join(wrong)} changed since written", _AGAIN)]
+    return [Finding("files", "good", f"{len(arrays)} with the checksums in meta.json")]
+
+
+def _edges_of_rows(arrays: GraphArrays, labels: np.ndarray) -> tuple[Edges, Rows]:
+    """Return the edges of a canonical graph that rows (E, 2) of node numbers become."""
+    nodes = len(arrays.labels)
+    source, target = arrays.edges.astype(np.int64).T
+    along = _distinct(source * nodes + target)
+    other = along[along // nodes != along % nodes] if nodes else along
+    loops = np.arange(nodes) * (nodes + 1)
+    both = _distinct(np.r_[other, other % max(nodes, 1) * nodes + other // max(nodes, 1), loops])
+    mutual = (2 * len(other) - len(both) + nodes) / max(len(other), 1)
+    rows = Rows(len(source), len(source) - len(along), int((source == target).sum()),
+                None if arrays.form == "undirected" else mutual)  # fmt: skip
+    indptr = np.searchsorted(both, np.arange(nodes + 1) * nodes)
+    return _edges_of(indptr, both % max(nodes, 1), labels), rows
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """Return the different keys (K,), ascending; by sorting, as `np.unique` is slow with many."""
+    keys = np.sort(keys)
+    return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
+
+
+def _classes(arrays: GraphArrays, task: str, known: bool = True) -> np.ndarray:
+    """Return the class of each node (N,), -1 where it is unknown, or labels are no classes."""
+    labels = arrays.labels
+    whole = known and labels.ndim == 1 and task != REGRESSION and labels.dtype.kind in "iu"
+    return labels if whole else np.full(len(labels), -1)
+
+
+def _edges_of(indptr: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Edges:
+    """Look at all neighbours, block by block: ascending, none twice, loops, both directions.
+
+    Each edge is there in both directions only if the sum over the edges to a higher node, of the
+    products of their ends' keys, is that over the edges to a lower one.
+    """
+    nodes = len(labels)
+    keys, around = _keys(nodes), np.zeros(nodes, np.uint64)
+    up = down = same = 0
+    ends = np.zeros(int(labels.max(initial=0)) + 1, np.int64)
+    for first, last in tqdm(list(ranges(indptr)), "edges", unit=" blocks", disable=None, delay=1):
+        starts = indptr[first : last + 1].astype(np.int64)
+        sources = np.array(indices[starts[0] : starts[-1]])
+        targets = np.repeat(np.arange(first, last), np.diff(starts))
+        if wrong := _wrong(sources, targets, first, last, nodes):
+            return Edges(indptr, indices, wrong, around, 0, ends[:0])
+        sums = np.r_[np.uint64(0), keys[sources].cumsum()][starts - starts[0]]
+        around[first:last] = np.diff(sums) - keys[first:last]
+        products = keys[sources] * keys[targets]
+        up += int(products[sources < targets].sum())
+        down += int(products[sources > targets].sum())
+        one, other = labels[sources], labels[targets]
+        known = (one >= 0) & (other >= 0) & (sources != targets)
+        same += int((one[known] == other[known]).sum())
+        ends += np.bincount(one[known], minlength=len(ends))
+    wrong = "" if (up - down) % 2**64 == 0 else _ONE_WAY
+    return Edges(indptr, indices, wrong, around, same, ends)
+
+
+def _wrong(sources: np.ndarray, targets: np.ndarray, first: int, last: int, nodes: int) -> str:
+    """Return what is wrong first with the neighbours `sources` of the nodes from first to last."""
+    outside = (sources < 0) | (sources >= nodes)
+    fails = np.zeros(len(sources), bool)
+    fails[1:] = (sources[1:] <= sources[:-1]) & (targets[1:] == targets[:-1])
+    if outside.any() or fails.any():
+        node = targets[(outside | fails).argmax()]
+        what = "lead out of the graph" if outside.any() else "do not ascend, or are there twice"
+        return f"neighbours of node {node} {what}"
+    alone = np.setdiff1d(np.arange(first, last), targets[sources == targets])
+    return f"node {alone[0]} has no self-loop" if len(alone) else ""
+
+
+def _columns_of(x: np.ndarray | sparse.csr_array) -> Columns | None:
+    """Look at all features (N, F), block by block.
+
+    The hash of a row is the sum over columns of a hash of the bits, which is 0 of a 0, times the
+    column's key: exact in columns of any scale. Hashes of 64 bits are equal by chance hardly ever.
+    """
+    from pandas.util import hash_array
+
+    nodes, width = x.shape
+    if not width:
+        return None
+    x = x.tocsr() if sparse.issparse(x) else x
+    keys, hashes = _keys(width), np.zeros(nodes, np.uint64)
+    gaps, infinite = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    total, squares, shift = np.zeros(width), np.zeros(width), np.zeros(width)
+    parts = list(blocks(nodes, max(_AT_ONCE // width, 1)))
+    for part in tqdm(parts, "features", unit=" blocks", disable=None, delay=1):
+        rows = (x[part].toarray() if sparse.issparse(x) else np.array(x[part])) + 0  # -0.0 is 0
+        bits = hash_array(rows.ravel(), categorize=False).reshape(rows.shape)
+        hashes[part] = bits @ keys
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(rows.astype(np.float32))
+        missing = np.isnan(rows)
+        gaps += missing.sum(axis=0)
+        infinite += (~finite & ~missing).sum(axis=0)
+        low = np.minimum(low, np.where(finite, rows, np.inf).min(axis=0))
+        high = np.maximum(high, np.where(finite, rows, -np.inf).max(axis=0))
+        if part.start == 0:  # sums of squares of what is near 0 lose no digits
+            shift = np.where(finite, rows, 0).mean(axis=0, dtype=np.float64)
+        rows = np.where(finite, rows - shift, 0)
+        total += rows.sum(axis=0)
+        squares += np.square(rows).sum(axis=0)
+    known = np.maximum(nodes - gaps - infinite, 1)
+    spread = np.sqrt(np.maximum(squares / known - np.square(total / known), 0))
+    spread[low >= high] = 0
+    return Columns(gaps, infinite, low, high, total / known + shift, spread, hashes)
+
+
+def _keys(count: int) -> np.ndarray:
+    """Return random odd numbers (count,) of 64 bits, always the same."""
+    rng = np.random.default_rng(0)
+    return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
+
+
+def _edges(graph: Graph) -> Iterator[Finding]:
+    """Look at the size of a graph, its components, and the rows that count for nothing."""
+    if graph.edges is None:
+        return
+    edges, rows, degree = graph.edges, graph.rows, np.diff(graph.edges.indptr) - 1
+    nodes, pairs = len(degree), int(degree.sum()) // 2
+    values = {"nodes": nodes, "edges": pairs, "rows": rows.count if rows else pairs}
+    if values["rows"] == 0:
+        text = f"{nodes:,} samples without edges"
+        fix = "a recipe makes some of the features: `graph: {name: knn, k: 5}`"
+        yield Finding("size", "look", text, fix, values)
+        return
+    text = f"{nodes:,} nodes; {pairs:,} edges, without direction"
+    text += f", from {rows.count:,} rows" if rows else ""
+    if pairs == 0:
+        fix = "no edge joins two different nodes: see what is read as edges (source, target)"
+        yield Finding("size", "fix", text, fix, values)
+        return
+    yield Finding("size", "good", text, values=values)
+    room = len(edges.indices) < min(2**31, available_memory() / 32)  # as SciPy takes it
+    if room and not edges.wrong:
+        own = np.ones(len(edges.indices), bool), np.array(edges.indices), np.array(edges.indptr)
+        pattern = sparse.csr_array(own, shape=(nodes, nodes))
+        count, groups = sparse.csgraph.connected_components(pattern, directed=False)
+        largest = float(np.bincount(groups).max() / nodes)
+        yield none_of("components", count - 1,
+                      f"{count:,}, the largest with {largest:.1%} of the nodes",
+                      "no message passes between them, only attention",
+                      {"components": int(count), "largest": largest})  # fmt: skip
+    alone = int((degree == 0).sum())
+    yield none_of("isolated nodes", alone, f"{alone:,}",
+                  "only its features tell of a node without edges: see that no edge is lost",
+                  {"isolated": alone})  # fmt: skip
+    if rows:
+        yield none_of(
+            "duplicates", rows.repeated, f"{rows.repeated:,} rows repeat an edge",
+            "an edge counts once, however often it is there; of weights `duplicates` says what "
+            "they become, and of features the mean is taken", {"repeated": rows.repeated},
+        )  # fmt: skip
+        yield none_of(
+            "self-loops", rows.loops, f"{rows.loops:,}",
+            "their weights and features are kept; every other node gets one, of weight 1",
+            {"loops": rows.loops},
+        )  # fmt: skip
+    yield _spread("degrees", degree)
+    if rows and rows.mutual is None:
+        text = "edges have none: all lead both ways"
+        yield Finding("direction", "good", text, values={"mutual": 1.0})
+    elif rows:
+        fix = "all count as if they were, unless `direction: in`, `out` or `separate` is written"
+        text = f"{rows.mutual:.1%} of the edges are there in both directions"
+        yield none_of("direction", 0 < rows.mutual < 1, text, fix, {"mutual": rows.mutual})
+
+
+def _weights(graph: Graph) -> list[Finding]:
+    """Look at weights and features of edges, and how weights compare with an added loop's 1."""
+    weights, features = graph.arrays.weights, graph.arrays.edge_features
+    found, rows = [], graph.rows.count if graph.rows else 0
+    if (
+        weights is not None
+        and graph.rows
+        and not (found := refused_by("weights", lambda: check_weights(weights, rows)))
+    ):
+        low, middle, high = np.quantile(weights, [0, 0.5, 1]).tolist()
+        text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / APART < middle < APART
+        fix = "the loops that are added weigh 1: divide the column by its median"
+        found = [none_of("weights", far, text, fix, {"least": low, "median": middle, "most": high})]
+    if features is not None and graph.rows:
+        name, width = "edge features", features.shape[-1]
+        text = "1 feature of each edge" if width == 1 else f"{width:,} features of each edge"
+        told = Finding(name, "good", text, values={"edge_features": width})
+        found += refused_by(name, lambda: check_edge_features(features, rows)) or [told]
+    return found
+
+
+def _features(graph: Graph) -> Iterator[Finding]:
+    """Look at features: what they range over, their scales, which are missing or constant."""
+    if (columns := graph.columns) is None:
+        fix = "train with an encoding, such as `encoding={name: laplacian, k: 8}`, or add columns"
+        yield Finding("features", "look", "none", fix, {"features": 0})
+        return
+    least, most = float(columns.low.min()), float(columns.high.max())
+    text = f"{len(columns.low):,}, from {least:g} to {most:g}"
+    text += ", fp16" if graph.arrays.features.dtype == np.float16 else ""
+    if scaled_numbers(graph.arrays.columns and graph.arrays.columns.learnt()):
+        text += ", numbers standardised (`numbers: raw` leaves them)"
+    yield none_of("features", lie_apart(columns.mean, columns.spread), text,
+                  "scales lie apart, or far from 0 and 1: train with `features: standard`",
+                  {"features": len(columns.low), "least": least, "most": most})  # fmt: skip
+    names, leave = _names(graph), "or leave columns out (`columns: [...]`)"
+    if len(constant := np.flatnonzero(columns.low == columns.high)):
+        text = f"{len(constant):,}: {', '.join(names[each] for each in constant[:5])}"
+        fix = "they tell nothing; leave them out"
+        yield Finding("constant features", "look", text, fix, {"constant": len(constant)})
+    for name, kind, counts, fix in (
+        ("missing", "missing", columns.gaps, "fill them in, of a table by `missing: mean`,"),
+        ("infinite", "infinite, or past 3e38", columns.infinite, "replace them in the file,"),
+    ):
+        order = (-counts).argsort(kind="stable")
+        bad = {names[each]: int(counts[each]) for each in order if counts[each]}
+        if total := sum(bad.values()):
+            worst = ", ".join(f"{column} ({count:,})" for column, count in [*bad.items()][:5])
+            text = f"{total:,} {'value is' if total == 1 else 'values are'} {kind}: {worst}"
+            yield Finding(f"{name} features", "fix", text, f"{fix} {leave}", bad)
+
+
+def _names(graph: Graph) -> tuple[str, ...]:
+    count = len(graph.columns.low)
+    return graph.arrays.feature_names or tuple(f"column {each}" for each in range(count))
+
+
+def _repeated(graph: Graph) -> Iterator[Finding]:
+    """Count nodes with features and neighbours of another, and test nodes like training ones."""
+    edges, columns, masks = graph.edges, graph.columns, graph.arrays.masks
+    if edges is None or edges.wrong or columns is None or (columns.gaps + columns.infinite).any():
+        return
+    kinds = columns.hashes
+    again = len(kinds) - len(_distinct(kinds * _keys(2)[1] + edges.around))
+    text, seen = f"{again:,} with the features and neighbours of another", 0
+    if masks and len(columns.low) > _TELLING and not _refused_masks(graph.arrays):
+        train, test = (masks[part][0] for part in ("train", "test"))
+        seen = int(np.isin(kinds[test], kinds[train]).sum())
+        text += f"; {seen:,} test nodes have the features of a training node"
+    fix = "where one is tested and its like trained on, the score is too good"
+    yield none_of("repeated nodes", again + seen, text, fix, {"repeated": again, "seen": seen})
+
+
+def none_of(name: str, count: int, text: str, advice: str, values: dict[str, Any]) -> Finding:
+    """Return a finding that is good where there is none of something, else advice to look."""
+    return Finding(name, *(("look", text, advice) if count else ("good", text)), values=values)
+
+
+def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Finding]:
+    """Look at labels of a task: how many are known, of how many each class is, their range."""
+    labels, names, known, some = arrays.labels, arrays.label_names, *_known(arrays.labels)
+    values = {"task": task, "labelled": int(some.sum())}
+    if not some.any():
+        fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
+        yield Finding("labels", "look", f"none known, {task}", fix, values)
+        return
+    text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
+    yield Finding("labels", "good", text, values=values)
+    if labels.ndim == 2 and not known.any(axis=0).all():
+        names = names or tuple(map(str, range(labels.shape[1])))
+        told = [names[each] for each in np.flatnonzero(~known.any(axis=0))]
+        text = f"of {', '.join(told[:5])} no value is known"
+        fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
+        yield Finding("targets", "fix", text, fix, {"unknown": told})
+    elif task == REGRESSION:
+        yield _target_spread(labels.reshape(len(labels), -1))
+    elif labels.ndim == 2:
+        shares = np.nanmean(labels, axis=0)
+        text = f"{labels.shape[1]} targets, yes in {shares.min():.1%} to {shares.max():.1%}"
+        yield Finding("targets", "good", text, values={"yes": shares.tolist()})
+    else:
+        counts = np.bincount(labels[known], minlength=len(names or ()))
+        yield _class_sizes(counts, names or tuple(map(str, range(len(counts)))), unit)
+
+
+def _class_sizes(counts: np.ndarray, names: tuple[str, ...], unit: str) -> Finding:
+    classes, order = len(counts), (-counts).argsort(kind="stable")
+    text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
+    text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
+    values = {name: int(each) for name, each in zip(names, counts, strict=True)}
+    if classes == 1:
+        fix = f"there is nothing to tell apart: label {unit} of another class"
+        return Finding("classes", "fix", text, fix, values)
+    text = f"{classes}: {text}; always the largest is right for {counts.max() / counts.sum():.1%}"
+    few = [names[each] for each in order if counts[each] < _FEW]
+    fix = f"fewer than {_FEW} {unit} of {', '.join(few[:5])}: a split may miss them"
+    return none_of("classes", len(few), text, fix, values)
+
+
+def _target_spread(targets: np.ndarray) -> Finding:
+    mean, std = np.nanmean(targets, axis=0), np.nanstd(targets.astype(np.float64), axis=0)
+    text = ", ".join(f"mean {m:.4g} ± {s:.4g}" for m, s in zip(mean[:5], std[:5], strict=True))
+    values = {"mean": mean.tolist(), "std": std.tolist()}
+    if (std == 0).any():
+        fix = "a target is the same for all nodes: there is nothing to learn"
+        return Finding("targets", "fix", text, fix, values)
+    fix = "they differ beyond the digits of float32: take a number away from all of them"
+    return none_of("targets", (std < 1e-5 * abs(mean)).any(), text, fix, values)
+
+
+def _leaks(graph: Graph) -> Iterator[Finding]:
+    """Name columns of features that alone tell a class from all others, as a copy of it would.
+
+    The numbers of a class lie in an interval without those of others; or its words are its own,
+    and few. Classes of fewer than `_ENOUGH` nodes may do so by chance.
+    """
+    if graph.columns is None or graph.task not in (CLASSIFICATION, BINARY):
+        return
+    labels = graph.arrays.labels
+    known = labels >= 0
+    classes, counts = np.unique(labels[known], return_counts=True)
+    classes = classes[(counts >= _ENOUGH) & (known.sum() - counts >= _ENOUGH)]
+    names = graph.arrays.label_names or range(int(labels.max(initial=0)) + 1)
+    told: dict[str, list[str]] = {}
+    for name, values in _values(graph):
+        for each in classes:
+            if _tells(values[labels == each], values[known & (labels != each)]):
+                told.setdefault(name, []).append(str(names[each]))
+    text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*told.items()][:5])
+    text = f"of {len(told):,} alone: {text}"
+    fix = "if they are known after the label only, or made of it, leave them out, `columns: [...]`"
+    if told:
+        yield Finding("columns that tell the label", "look", text, fix, told)
+
+
+def _values(graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
+    """Give the columns (N,) of features by name, those of a table as they stand there."""
+    columns, x = graph.arrays.columns, graph.arrays.features
+    for name, values in getattr(columns, "values", {}).items():
+        yield from [(name, values)] if values.ndim == 1 else ()
+    if columns is None and not sparse.issparse(x) and x.size <= _LOOKED_AT:
+        yield from zip(_names(graph), x.T, strict=True)
+
+
+def _tells(own: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether values of a class, numbers or words, are never those of others."""
+    if own.dtype.kind == "U":
+        words = np.unique(own)
+        return len(words) <= len(own) / 2 and not np.isin(others, words).any()
+    if np.isnan(own).any():
+        return False
+    return not ((others >= own.min()) & (others <= own.max())).any()
+
+
+def _homophily(graph: Graph) -> Iterator[Finding]:
+    """Look at how many edges join nodes of one class, and how many would by chance."""
+    if graph.edges is None or graph.edges.wrong or not (ends := graph.edges.ends).any():
+        return
+    share = float(graph.edges.same / ends.sum())
+    chance = float(np.square(ends / ends.sum()).sum())
+    text = f"{share:.1%} of edges join nodes of one class; {chance:.1%} would by chance"
+    yield Finding("homophily", "good", text, values={"share": share, "chance": chance})
+
+
+def _known(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which labels (N,) or (N, T) are known, and which rows of them say anything."""
+    known = ~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0
+    return known, known if labels.ndim == 1 else known.any(axis=1)
+
+
+def _refused_masks(arrays: GraphArrays) -> list[Finding]:
+    return refused_by("split", lambda: check_masks(arrays.masks, len(arrays.labels)))
+
+
+def _split(arrays: GraphArrays, task: str, labelled: bool = True) -> list[Finding]:
+    """Look at the splits that come with a graph: their sizes, scores, and nodes in two parts."""
+    masks, known = arrays.masks, _known(arrays.labels)[1]
+    if not masks:
+        text = f"none of its own: {_DEALT} deals the labelled nodes at random"
+        some = torch.zeros(min(int(known.sum()), _ENOUGH))
+        few = refused_by("split", lambda: make_split(_DEALT, some, None, seed=0))
+        return few if len(some) and few else [Finding("split", "good", text)]
+    if refused := _refused_masks(arrays):
+        return refused
+    if empty := empty_parts(masks):
+        return [Finding("split", "fix", f"none is marked as {' or '.join(empty)}", _BARE)]
+    counts = {part: (masks[part] & (known | ~known.any())).sum(axis=1) for part in PARTS}
+    at = int((np.stack(list(counts.values())) == 0).any(axis=0).argmax())  # else the first
+    sizes, splits = {part: int(each[at]) for part, each in counts.items()}, len(masks["train"])
+    text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
+    text += f", in {splits} splits" if splits > 1 else ""
+    values = {**sizes, "splits": splits}
+    if bare := [part for part, size in sizes.items() if size == 0]:
+        text = f"none of {' and '.join(bare)} has a label: {text}"
+        return [Finding("split", "fix", text, _BARE, values)]
+    scored = known.any() and labelled
+    if bare := scored and refused_by("split", lambda: _check_scores(arrays, task)):
+        return [bare[0]._replace(found=text, values=values)]
+    found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
+    classes = _classes(arrays, task, labelled)
+    unseen = np.setdiff1d(classes[classes >= 0], classes[masks["train"][0]])
+    if len(unseen):
+        named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
+        text = f"training has no node of {', '.join(named[:5])}"
+        fix = "nothing can learn such a class: put nodes of it into train"
+        found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
+    return found
+
+
+def _check_scores(arrays: GraphArrays, task: str) -> None:
+    """Refuse a part of a split that has no score, such as ROC-AUC of nodes of one class."""
+    masks, labels = arrays.masks, check_labels(arrays.labels, task)
+    count, classes = len(masks["train"]), classes_of(labels, arrays.label_names)
+    for each in range(count):
+        own = {part: torch.tensor(labels[mask[each]]) for part, mask in masks.items()}
+        check_scores(TASKS[task](), own, classes, f"split {each}, " if count > 1 else "")
+
+
+@check.register
+def _(data: Snapshots) -> list[Finding]:
+    """Return all findings on series: their times, edges, and what is unknown, constant or apart."""
+    series, y = data.series, data.series.values[:, :, 0]
+    times, nodes, _ = series.values.shape
+    first, last = time_names(series.times[[0, -1]])
+    size = f"{nodes:,} nodes at {times:,} times, {first} to {last}, in steps of {series.steps.size}"
+    told = f"{', '.join(series.names)}; {series.names[0]} is predicted"
+    counts = [(each.num_edges() - nodes) // 2 for each in data.graphs.graphs]
+    span = dict.fromkeys(f"{each:,}" for each in (min(counts), max(counts)))
+    edges = f"{' to '.join(span)}, of {len(counts):,} graphs in time"
+    edges = f"{counts[0]:,} at all times" if len(counts) == 1 else edges
+    edges += "" if series.weights is None else ", with weights"
+    enough = len(data.y) >= 3
+    known = [each[np.isfinite(each)] for each in y.T]
+    unknown, never = int(np.isnan(y).sum()), sum(len(each) == 0 for each in known)
+    constant = sum(len(each) > 0 and bool((each == each[0]).all()) for each in known)
+    spread = np.array([each.std() for each in known if len(each)])
+    apart = len(spread) and spread.max() > 10 * np.median(spread) and data.scale == "none"
+    finite = y[np.isfinite(y)] if never < nodes else np.array([np.nan])
+    lowest, highest = float(finite.min()), float(finite.max())
+    return [
+        Finding("size", "good" if enough else "fix", size, "" if enough else
+                f"training needs {data.lags + data.horizon + 2:,} times at least",
+                {"nodes": nodes, "times": times}),
+        Finding("columns", "good", told, values={"columns": list(series.names)}),
+        none_of("edges", max(counts) == 0, edges, "only attention tells nodes of each other: name "
+                "a table of them, `edges: PATH`", {"edges": max(counts), "graphs": len(counts)}),
+        none_of("unknown", unknown, f"{unknown / y.size:.1%} of {series.names[0]}",
+                "these count in no loss and no score", {"unknown": unknown}),
+        Finding("nodes without a value", "fix" if never == nodes else "look" if never else "good",
+                f"{never:,}", "leave them out: nothing can be learnt of them" if never else "",
+                {"nodes": never}),
+        none_of("constant nodes", constant, f"{constant:,}", "their last value says all of them",
+                {"constant": constant}),
+        none_of("values", int(apart), f"from {lowest:g} to {highest:g}", "nodes differ in scale: "
+                "train with `scale: standard`", {"least": lowest, "most": highest}),
+    ]  # fmt: skip
+
+
+@check.register
+def _(data: SentencePairs) -> list[Finding]:
+    """Look at pairs of sentences: lengths, repeated and unlikely ones, tests seen in training."""
+    masks = {part: mask[0] for part, mask in data.masks.items()}
+    sources, targets = _keys_of_graphs(data.sources), _keys_of_graphs(data.targets)
+    pairs = [*zip(sources, targets, strict=True)]
+    longest = torch.maximum(data.sources.lengths, data.targets.lengths)
+    shortest = torch.minimum(data.sources.lengths, data.targets.lengths)
+    unequal = int(((longest > _UNEQUAL * shortest) & (longest > _FEW_TOKENS)).sum())
+    trained = {sources[row] for row in masks["train"].nonzero().squeeze(1).tolist()}
+    asked = [row for part in PARTS[1:] for row in masks[part].nonzero().squeeze(1).tolist()]
+    seen = sum(sources[row] in trained for row in asked)
+    same = sum(source == target for source, target in pairs)
+    long = int((longest > data.longest).sum())
+    size = ", ".join(f"{part} {int(mask.sum()):,}" for part, mask in masks.items())
+    first, second = data.languages
+    return [
+        Finding("size", "good", f"{len(pairs):,} pairs, {first} to {second}: {size}",
+                values={part: int(mask.sum()) for part, mask in masks.items()}),
+        Finding("vocabulary", "good", f"{data.tokenizer.size:,} tokens, learnt from training",
+                values={"tokens": data.tokenizer.size}),
+        _lengths(f"tokens of {first}", data.sources.lengths),
+        _lengths(f"tokens of {second}", data.targets.lengths),
+        none_of("long pairs", long, f"{long:,} of more than {data.longest} tokens",
+                "not trained on; sources are cut for validation and test: `longest` sets how many",
+                {"long": long}),
+        none_of("repeated pairs", count := len(pairs) - len(set(pairs)), f"{count:,}",
+                "they weigh more than others", {"repeated": count}),
+        none_of("same on both sides", same, f"{same:,}",
+                "see that these are translated, and not left as they were", {"same": same}),
+        none_of("unequal lengths", unequal, f"{unequal:,}, one side {_UNEQUAL} times the other",
+                "see that line by line one is the translation of the other", {"unequal": unequal}),
+        none_of("seen in training", seen, f"{seen:,} sources of validation and test",
+                "they tell too good a score: leave them out of training", {"seen": seen}),
+    ]  # fmt: skip
+
+
+@check.register
+def _(data: Samples) -> list[Finding]:
+    """Look at graphs with a label each: their sizes, features, classes, split and repetitions."""
+    sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
+    given = masks, data.ids, data.labels, data.feature_names
+    arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), *given)
+    dealt = f"none of its own: {data.split} deals the labelled samples at random"
+    keys = [each.numpy().tobytes() for each in data.x.split(sizes.tolist())]
+    repeated = count - len(set(keys))
+    return [
+        Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
+                values={"samples": count, "nodes": len(data.x)}),
+        _lengths("nodes of a sample", sizes),
+        *_features_of_nodes(data, arrays),
+        *_labels(arrays, data.task, data.unit),
+        *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
+        none_of("repeated samples", repeated, f"{repeated:,} with the features of another",
+                "where one is tested and its like trained on, the score is too good",
+                {"repeated": repeated}),
+    ]  # fmt: skip
+
+
+def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
+    """Tell what is known of a node: its token, or its columns, which no option changes."""
+    if data.tokens is not None:
+        used = len(data.x.unique())
+        values = {"tokens": data.tokens, "used": used}
+        return [Finding("tokens", "good", f"{data.tokens:,}, {used:,} of them used", values=values)]
+    columns = _columns_of(arrays.features)
+    fix = "samples are read as they are: change it where they come from"
+    found = _features(Graph(arrays, data.task, columns=columns))
+    return [each._replace(fix=fix) if each.fix and columns else each for each in found]
+
+
+def _lengths(name: str, lengths: Tensor) -> Finding:
+    """Tell how long samples are."""
+    told = _spread(name, lengths.numpy())
+    empty = told.values["least"] == 0
+    return told._replace(verdict="fix", fix="leave out what is empty") if empty else told
+
+
+def _spread(name: str, counts: np.ndarray) -> Finding:
+    spread = {key: float(np.quantile(counts, each)) for key, each in QUANTILES.items()}
+    text = ", ".join(f"{key} {each:g}" for key, each in spread.items())
+    return Finding(name, "good", text, values=spread)
+
+
+def _keys_of_graphs(sentences: Sentences) -> list[bytes]:
+    """Return what two sentences have in common only where they are the same."""
+    tokens, offsets = sentences.tokens.numpy(), sentences.offsets.numpy()
+    return [tokens[first:last].tobytes() for first, last in zip(offsets, offsets[1:], strict=False)]
+
+
+def _arrays(masks: dict[str, Tensor] | None) -> dict[str, np.ndarray] | None:
+    return masks and {part: mask.numpy() for part, mask in masks.items()}

@@ -1,0 +1,315 @@
+"""Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
+
+import gzip
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo.config.learnt_columns import Missing
+from zoo.config.options import Spec, Table
+from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
+from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.matrices import from_scipy, read_coordinates
+from zoo.data.files.prepared import read_unchecked
+from zoo.data.files.saved_graphs import graphs_of_dgl, is_list, read_graph
+from zoo.data.files.text_lines import read_terms
+from zoo.data.load.many_graphs import (
+    read_list,
+    read_tu,
+    series_of_json,
+    series_of_table,
+)
+from zoo.data.mapped.metadata import is_on_disk
+from zoo.data.mapped.reader import read_whole
+from zoo.data.pairs import SentencePairs, has_pairs, read_pairs
+from zoo.data.samples import Samples
+from zoo.data.snapshots import Snapshots
+from zoo.data.tables.columns import Columns, Names, Numbers
+from zoo.data.tables.networkx_graph import from_networkx
+from zoo.data.tables.read import Written
+from zoo.data.tables.tables import read_node_table, read_tables
+from zoo.errors import ZooError
+from zoo.system.files import user_path
+from zoo.tasks.labels import FORECASTING, GRAPHS, Labels
+
+
+def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
+    """Read a prepared file.
+
+    Args:
+        path: the `.npz`; `data/README.md` describes it.
+        task: what the labels are for; None: what the file says.
+        weights: `ignore` reads the graph without weights of edges, if it has some.
+    """
+    arrays = read_unchecked(path)
+    if weights == "use" and arrays.weights is None:
+        raise ZooError("weights: the edges have none to use; leave it out.")
+    return arrays._replace(weights=None) if weights == "ignore" else arrays
+
+
+def read_matrix(
+    path: Path,
+    task: str | None,
+    *,
+    nodes: str | None = None,
+    label: Names | None = None,
+    labels: Labels = "use",
+    numbers: Numbers = "standard",
+    weights: Weights = None,
+) -> GraphArrays:
+    """Read an adjacency matrix: of `scipy.sparse.save_npz`, or in the Matrix Market format.
+
+    Args:
+        path: the `.npz` or `.mtx`.
+        task: what the labels are for.
+        nodes: a table with labels and features, a row per node in the order of the matrix.
+        label: its column, or columns, of labels; left out, `label`.
+        labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
+        numbers: of the table: `standard` gives them mean 0 and deviation 1, by the training nodes;
+            `raw` leaves them as they are.
+        weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
+    """
+    from scipy import sparse
+
+    of_scipy = path.suffix.lower() == ".npz"
+    adjacency, symmetric = (sparse.load_npz(path), False) if of_scipy else read_coordinates(path)
+    arrays = from_scipy(adjacency, _nodes(nodes, label, labels, numbers, task), weights, task)
+    return arrays._replace(form="undirected" if symmetric else None)
+
+
+def read_attributed(
+    path: Path,
+    task: str | None,
+    *,
+    label: str | None = None,
+    labels: Labels = "use",
+    split_column: str | None = None,
+    columns: Names | None = None,
+    one_hot: Names | None = None,
+    text: Names | None = None,
+    dates: Names | None = None,
+    missing: Missing = "refuse",
+    numbers: Numbers = "standard",
+    unknown: str | int | None = None,
+    weight: str | None = None,
+    weights: Weights = None,
+    edge_features: Names | None = None,
+) -> GraphArrays:
+    """Read GraphML or GML; node attributes are labels and features.
+
+    What GML calls `label` is a node's id.
+
+    Args:
+        path: the `.graphml` or `.gml`.
+        task: what the labels are for.
+        label: the attribute that is the class or number to predict; left out, `label`.
+        labels: `ignore` reads nodes that are to be predicted: this attribute is not looked at.
+        split_column: the attribute that is train, val, test; left out, `split`, or a mask for each
+            part, such as `train_mask`.
+        columns: the attributes that are features; left out, all others.
+        one_hot: attributes that are kinds of things among them.
+        text: attributes of text among them, whose terms become columns (TF-IDF).
+        dates: attributes that are dates among them, such as 2024-03-31.
+        missing: what becomes of numbers and dates that a node has not.
+        numbers: `standard` gives numbers mean 0 and deviation 1, by the training nodes; attributes
+            of 0 and 1 stay as they are. `raw`: all do.
+        unknown: what stands for a label that is not known.
+        weight: the attribute of edges that is their weight, 1 where one has none.
+        weights: `ignore` reads the graph without attributes of edges.
+        edge_features: the attributes of edges that are features: numbers, or lists of them.
+    """
+    choice = Columns(None, label, split_column, columns, one_hot, unknown, task, text, dates,
+                     missing=missing, numbers=numbers, unlabelled=labels == "ignore")  # fmt: skip
+    gml = Path(path.name.removesuffix(".gz")).suffix.lower() == ".gml"
+    graph = _gml(path) if gml else _graphml(path)
+    return from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
+
+
+def _graphml(path: Path) -> Any:
+    """Return the graph of a file, also where graph-tool has written it.
+
+    Its numbers are hexadecimal, 0x1.8p+1, and its vectors lists of numbers; values of other types
+    that NetworkX does not know are text.
+
+    Raises:
+        ZooError: the file holds several graphs.
+    """
+    import networkx
+    from networkx.readwrite.graphml import GraphMLReader
+
+    reader = GraphMLReader()
+    vectors = ("short", "int", "long", "float", "double", "long double")
+    reader.python_type = defaultdict(
+        lambda: str,
+        {
+            **reader.python_type,
+            **dict.fromkeys(("float", "double", "long double"), _number),
+            "short": int,
+            **dict.fromkeys((f"vector_{each}" for each in vectors), _vector),
+        },
+    )
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        graphs = [*reader(path=file)]
+    if len(graphs) > 1:
+        raise ZooError(f"the file holds {len(graphs)} graphs; write one of them alone.")
+    return graphs[0] if graphs else networkx.read_graphml(path)  # which mends a header
+
+
+def _number(text: str) -> float:
+    """Return a number that is written in decimal or hexadecimal digits.
+
+    >>> _number("0x1.8p+1"), _number("1.5")
+    (3.0, 1.5)
+    """
+    return float.fromhex(text) if "0x" in text.lower() else float(text)
+
+
+def _vector(text: str) -> list[float]:
+    return [_number(each) for each in text.split(",")]
+
+
+def _gml(path: Path) -> Any:
+    """Return the graph of a file, whose nodes are called by their numbers where they have no label.
+
+    Raises:
+        ZooError: a node or an edge is there twice.
+    """
+    import networkx
+
+    try:
+        return networkx.read_gml(path)
+    except networkx.NetworkXError as error:
+        if twice := _TWICE.search(str(error)):
+            own = twice[1]  # of a node
+            fix = "give each its own" if own else "keep one, or write `multigraph 1` in the graph"
+            raise ZooError(f"{twice[0]}; {fix}.") from None
+        if "no 'label'" not in str(error):
+            raise
+        return networkx.read_gml(path, label="id")
+
+
+_TWICE = re.compile(r"(node \w+ )?\S.* is duplicated")  # what NetworkX says of it
+
+
+READERS = Table(
+    "kind of file",
+    {
+        "folder": read_tables,
+        "on-disk folder": read_whole,
+        ".csv": read_tables,
+        ".tsv": read_tables,
+        ".parquet": read_tables,
+        ".npz": read_npz,
+        "scipy .npz": read_matrix,
+        ".jsonl": read_terms,
+        ".mtx": read_matrix,
+        ".bin": read_graph,
+        ".pt": read_graph,
+        ".graphml": read_attributed,
+        ".gml": read_attributed,
+    },
+)
+"""What a path ends in, to function `(path, task, *, options) -> GraphArrays`, unchecked."""
+
+
+def reader_of(path: Path) -> Callable[..., GraphArrays]:
+    """Return the reader of an existing folder or file.
+
+    Raises:
+        ZooError: none reads files that end like this.
+    """
+    if not path.is_dir() and not path.is_file():
+        raise ZooError(f"{path} is no folder and no regular file; write the path of a graph.")
+    kind = "folder" if path.is_dir() else Path(path.name.removesuffix(".gz")).suffix.lower()
+    if kind == "folder" and is_on_disk(path):
+        kind = "on-disk folder"
+    if kind == ".npz" and _is_scipy(path):
+        kind = "scipy .npz"
+    if kind not in READERS:
+        endings = ", ".join(each for each in READERS if each.startswith("."))
+        if told := _OTHERS.get(kind):
+            raise ZooError(f"{path} ends in {kind!r}, which is not read here; write {told}.")
+        raise ZooError(
+            f"{path} ends in {path.suffix or 'nothing'!r}, which is not read here; write a folder "
+            f"with nodes.csv and edges.csv, or a file that ends in {endings}."
+        )
+    return READERS[kind]
+
+
+_OTHERS = {
+    **{
+        ending: f"zoo.Dataset.from_networkx(networkx.{name}({path!r})), or a `.graphml` of it"
+        for ending, name, path in (
+            (".gexf", "read_gexf", "graph.gexf"),
+            (".net", "read_pajek", "graph.net"),
+            (".adjlist", "read_adjlist", "graph.adjlist"),
+            (".edgelist", "read_edgelist", "graph.edgelist"),
+            (".g6", "read_graph6", "graph.g6"),
+        )
+    },
+    ".npy": "its array as `x` of an .npz: numpy.savez('graph.npz', x=x, y=y), or with `edges`, "
+    "`node_features` and `node_labels`",
+    ".mat": "zoo.Dataset.from_scipy(matrix, features, labels) of what scipy.io.loadmat reads",
+}
+"""What a path may end in that no reader takes, to what does."""
+
+
+def _is_scipy(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "format.npy" in archive.namelist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return False
+
+
+def _nodes(
+    path: str | None, label: Names | None, labels: Labels, numbers: Numbers, task: str | None
+) -> GraphArrays | None:
+    if path is None:
+        refuse_idle("a table of nodes", "nodes", label=label)
+        return None
+    choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
+    return read_node_table(user_path(path), choice, Written())
+
+
+Whole = SentencePairs | Snapshots | Samples
+
+KINDS: dict[Callable[..., Whole], str] = {
+    read_pairs: "pairs of sentences",
+    read_tu: "a set of graphs",
+    read_list: "a set of graphs",
+    series_of_json: "series in time",
+    series_of_table: "series in time",
+}
+"""What each reads that is no single graph."""
+
+
+_SEVERAL: dict[str, Callable[[Path], bool]] = {
+    ".pt": is_list,
+    ".bin": lambda path: graphs_of_dgl(path) > 1,
+}
+"""What a file may end in, to what tells by its first bytes that it holds several graphs."""
+
+
+def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
+    """Return what reads a path that is no single graph: pairs of sentences, series, many graphs.
+
+    Args:
+        path: a folder or a file, which need not exist.
+        spec: what names it, with its options.
+    """
+    options = spec if isinstance(spec, Mapping) else {}
+    if has_pairs(path):
+        return read_pairs
+    if tu_folder(path):
+        return read_tu
+    many, kind = options.get("task") == GRAPHS, path.suffix.lower()
+    if kind in _SEVERAL and (many or _SEVERAL[kind](path)):
+        return read_list
+    if path.suffix.lower() == ".json":
+        return series_of_json
+    timed = "time" in options or options.get("task") == FORECASTING
+    return series_of_table if timed and not path.is_dir() else None

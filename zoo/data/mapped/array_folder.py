@@ -1,0 +1,144 @@
+"""Stream a folder of plain arrays: the raw format of OGB's largest sets, such as papers100M.
+
+`edge_index` (2, E), `node_feat` (N, F) and `node_label` (N,) or (N, T), each an `.npy` of its own
+(`node-feat.npy`) or in `data.npz` or `node-label.npz`, in the folder or in `raw` in it; the splits
+are `train`, `valid` and `test` in the folder or in `split/<scheme>`, numbers of nodes in `.npy` or
+`.csv.gz`. Nothing is unpickled, and OGB's own loader is not used: it does.
+"""
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from zoo.data.mapped.array_file import Stored, stored
+from zoo.data.mapped.external_sort import BLOCK, edges_within
+from zoo.data.mapped.writer import Stream, no_features
+from zoo.errors import ZooError, cause
+from zoo.tasks.labels import REGRESSION, unlabelled
+
+_EDGES, _FEATURES, _LABELS = "edge_index", "node_feat", "node_label"
+_PARTS = {"train": ("train",), "val": ("valid", "val"), "test": ("test",)}
+
+
+def is_array_folder(path: Path) -> bool:
+    """Return whether a folder has edges as such a folder has them."""
+    return path.is_dir() and _find(path, _EDGES) is not None
+
+
+def array_folder(path: Path, task: str | None) -> Stream:
+    """Read a folder of plain arrays: edge_index, node_feat, node_label, and split/*.
+
+    Args:
+        path: the folder.
+        task: what the labels are for; None: as their shape says.
+
+    Raises:
+        ZooError: an array is missing, or of another shape.
+    """
+    edges, features, label = (_find(path, key) for key in (_EDGES, _FEATURES, _LABELS))
+    if features is None and label is None:
+        raise ZooError("neither node-feat nor node-label says how many nodes there are.")
+    nodes = (features or label).shape[0]
+    if len(edges.shape) != 2 or 2 not in edges.shape or edges.kind.kind not in "iu":
+        raise ZooError(f"edge_index is {edges.kind} of the shape {edges.shape}; write (2, E).")
+    if features is not None and (len(features.shape) != 2 or features.turned):
+        raise ZooError(
+            f"node_feat has the shape {features.shape}, or lies column by column; write "
+            "np.ascontiguousarray(node_feat), (N, F)."
+        )
+
+    return Stream(
+        lambda: edges_within(
+            _edges(edges), nodes, "edge {} of edge_index", 0, "fetch the files again"
+        ),
+        no_features(nodes) if features is None else features.read,
+        0 if features is None else features.shape[1],
+        unlabelled(nodes, task) if label is None else _labels(label, task),
+        _masks(path, nodes),
+        task=task,
+        half=features is not None and features.kind == np.float16,
+    )
+
+
+def _find(folder: Path, key: str) -> Stored | None:
+    """Return an array of the folder, wherever it lies in it."""
+    dashed = key.replace("_", "-")
+    for where in (folder, folder / "raw"):
+        for path in (where / f"{dashed}.npy", where / f"{key}.npy"):
+            if path.is_file():
+                return stored(path)
+        for path in (where / f"{dashed}.npz", where / f"{key}.npz", where / "data.npz"):
+            if path.is_file() and f"{key}.npy" in _names(path):
+                return stored(path, key)
+    return None
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except zipfile.BadZipFile:
+        raise ZooError(f"{path} is no .npz file, or a part of one; fetch it again.") from None
+
+
+def _edges(array: Stored) -> Iterator[np.ndarray]:
+    if array.shape[0] != 2:
+        yield from array.read(BLOCK)
+        return
+    rows = (array.numbers(BLOCK, row) for row in (0, 1))
+    for source, target in zip(*rows, strict=True):
+        yield np.stack([source, target], axis=1)
+
+
+def _labels(array: Stored, task: str | None) -> np.ndarray:
+    labels = array.whole()
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 1 and labels.dtype.kind == "f" and task != REGRESSION:
+        filled = np.where(np.isnan(labels), -1, labels)
+        return filled.astype(np.int64) if (filled == np.floor(filled)).all() else labels
+    return labels
+
+
+def _masks(folder: Path, nodes: int) -> dict[str, np.ndarray] | None:
+    schemes = sorted(each for each in folder.glob("split/*") if each.is_dir())
+    if len(schemes) > 1:
+        named = ", ".join(each.name for each in schemes)
+        raise ZooError(f"there are several splits ({named}); keep one of them in split/.")
+    where = schemes[0] if schemes else folder
+    found = {part: _nodes_of(where, words) for part, words in _PARTS.items()}
+    if all(each is None for each in found.values()):
+        return None
+    masks = {}
+    for part, index in found.items():
+        if index is None:
+            raise ZooError(f"{where} has no {_PARTS[part][0]}.csv.gz or .npy, and others of them.")
+        if (
+            index.ndim != 1
+            or index.dtype.kind not in "iu"
+            or ((index < 0) | (index >= nodes)).any()
+        ):
+            raise ZooError(f"{where}: {part} is no list of nodes, 0 to {nodes - 1}.")
+        masks[part] = np.zeros((1, nodes), bool)
+        masks[part][0, index] = True
+    return masks
+
+
+def _nodes_of(folder: Path, words: tuple[str, ...]) -> np.ndarray | None:
+    import pandas
+
+    for word in words:
+        if (folder / f"{word}.npy").is_file():
+            return stored(folder / f"{word}.npy").whole()
+        for path in (folder / f"{word}.csv.gz", folder / f"{word}.csv"):
+            if path.is_file():
+                try:
+                    found = pandas.read_csv(path, header=None).to_numpy()
+                except ValueError as error:
+                    raise ZooError(f"{path} is no list of nodes ({cause(error)}).") from None
+                if found.shape[1] != 1:
+                    raise ZooError(f"{path} has {found.shape[1]} columns; write a node a line.")
+                return found.ravel()
+    return None

@@ -1,0 +1,300 @@
+"""Pairs of sentences in two languages: a folder of text files, read, cut into tokens and kept flat.
+
+A folder holds `train.<language>`, `val.<language>` and `test.<language>` of both languages, a
+sentence a line, or compressed (`.gz`). Its tokenizer is learnt from the training sentences of both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from zoo.config.options import Count
+from zoo.data.canonical import canonical
+from zoo.data.files.graph_arrays import PARTS
+from zoo.data.files.text_lines import sentences_of
+from zoo.data.samples import Separate
+from zoo.data.tokenizer import BEGIN, END, Tokenizer, VocabularySize, learnt
+from zoo.errors import ZooError
+from zoo.tasks.labels import BLEU, TRANSLATION
+
+_TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
+"""What files of other data end in, which are no languages."""
+
+_LANGUAGE = "[a-z]{2,3}([_-][A-Za-z]{2,4})?"
+Language = Annotated[str, Field(pattern=f"^{_LANGUAGE}$")]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sentences:
+    """Sentences as tokens, one after the other.
+
+    Attributes:
+        tokens: of all of them, (sum of lengths,) int32, without begin and end.
+        offsets: where each begins, and where the last one ends, (N + 1,) int64.
+    """
+
+    tokens: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def of(cls, encoded: list[list[int]]) -> Sentences:
+        """Return lists of tokens, one after the other."""
+        lengths = [0, *map(len, encoded)]
+        flat = np.fromiter((each for own in encoded for each in own), np.int32, sum(lengths))
+        return cls(torch.from_numpy(flat), torch.tensor(lengths).cumsum(0))
+
+    @functools.cached_property
+    def lengths(self) -> Tensor:
+        """The tokens of each, (N,) int64."""
+        return self.offsets.diff()
+
+    def __getitem__(self, row: int) -> Tensor:
+        """Return the tokens of one, (n,) int32."""
+        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SentencePairs(Separate):
+    """Pairs of sentences and their split; what training asks of a data set.
+
+    Attributes:
+        name: the word that names it, or that of its folder.
+        sources: what is translated.
+        targets: what it is translated to.
+        masks: `train`, `val` and `test`, each (1, N) bool: the files that a pair is from.
+        tokenizer: of both languages.
+        longest: tokens of a source, or of a target, at most in training; longer sources are cut.
+        languages: of the sources and of the targets.
+        batching: the mini-batch strategies that it may be trained by.
+    """
+
+    batching: ClassVar[tuple[str, ...]] = ("tokens",)
+    task: ClassVar[str] = TRANSLATION
+    metric: ClassVar[str] = BLEU
+    split: ClassVar[str] = "benchmark"
+    splits: ClassVar[tuple[str, ...]] = ("benchmark",)
+    unit: ClassVar[str] = "pairs"
+    overlap: ClassVar[int] = 0
+    transform: ClassVar[str] = "raw"
+    published: ClassVar[None] = None  # a split of which a file is still to be had
+    ids = labels = feature_names = scaling = None
+
+    name: str
+    sources: Sentences
+    targets: Sentences
+    masks: dict[str, Tensor]
+    tokenizer: Tokenizer
+    longest: int
+    languages: tuple[str, str]
+
+    @property
+    def y(self) -> Tensor:
+        """A label for each pair, (N,) int64: every one of them is known."""
+        return torch.zeros(len(self.sources.lengths), dtype=torch.int64)
+
+    @property
+    def classes(self) -> int:
+        """How many tokens there are to choose the next from."""
+        return self.tokenizer.size
+
+    @property
+    def inputs(self) -> int:
+        """How many tokens there are."""
+        return self.tokenizer.size
+
+    def encoded(self, encode: Callable[[Any], Tensor]) -> SentencePairs:
+        """Return the data as it is: sentences have no encoding.
+
+        Raises:
+            ZooError: one is asked for.
+        """
+        if encode(canonical([(0, 1), (1, 2)], nodes=3)).shape[1]:
+            raise ZooError(
+                f"an encoding is one of a graph's nodes, and {self.name} is pairs of sentences; "
+                "leave `encoding` out: the models of sequences encode places themselves."
+            )
+        return self
+
+    def source(self, row: int) -> Tensor:
+        """Return the tokens of a source and the end, (s + 1,) int64, cut to the longest."""
+        return _long([], self.sources[row][: self.longest], [END])
+
+    def inputs_of(self, row: int) -> Tensor:
+        """Return what a model is given of a target: begin and its tokens, (t + 1,) int64."""
+        return _long([BEGIN], self.targets[row], [])
+
+    def labels_of(self, row: int) -> Tensor:
+        """Return what a model is to say: the tokens of a target and the end, (t + 1,) int64."""
+        return _long([], self.targets[row], [END])
+
+    def references(self, rows: Tensor) -> list[str]:
+        """Return the texts of some targets, as they are in the file but for spaces around them."""
+        return self.tokenizer.decode([self.targets[row].tolist() for row in rows.tolist()])
+
+
+def _long(before: list[int], tokens: Tensor, after: list[int]) -> Tensor:
+    return torch.tensor([*before, *tokens.tolist(), *after])
+
+
+def languages(folder: Path) -> list[str]:
+    """Return the languages that a folder has a training file of, in the order of their names."""
+    found = (re.fullmatch(rf"train\.({_LANGUAGE})(\.gz)?", each.name) for each in _files(folder))
+    return sorted({each[1] for each in found if each and each[1] not in _TABLES})
+
+
+def has_pairs(folder: Path) -> bool:
+    """Return whether a path is a folder of pairs of sentences."""
+    return len(languages(folder)) > 1
+
+
+def pair_files(folder: Path, source: str | None = None, target: str | None = None) -> list[Path]:
+    """Return the files of a folder that are read, training first.
+
+    Raises:
+        ZooError: one is missing, or it is not known which languages are meant.
+    """
+    return [_file(folder, part, each) for part in PARTS for each in _both(folder, source, target)]
+
+
+def read_pairs(
+    folder: Path,
+    *,
+    source: Language | None = None,
+    target: Language | None = None,
+    vocabulary: VocabularySize = 8000,
+    longest: Count = 256,
+) -> SentencePairs:
+    """Read a folder of pairs of sentences.
+
+    Pairs of which a side is empty are dropped, and long ones left out of training; a warning in the
+    log says how many.
+
+    Args:
+        folder: with `train`, `val` and `test` of both languages.
+        source: the language to translate from; left out, the name of the folder says it.
+        target: the language to translate to, likewise.
+        vocabulary: tokens of both languages together, at most.
+        longest: tokens of a sentence at most: longer pairs are not trained on, longer sources cut.
+
+    Raises:
+        ZooError: a file is missing, or is no text; or the two of a part differ in lines.
+    """
+    both = _both(folder, source, target)
+    texts = {part: _pairs(folder, part, both) for part in PARTS}
+    tokenizer = learnt([each for side in texts["train"] for each in side], vocabulary)
+    sides = [[each for part in PARTS for each in texts[part][number]] for number in (0, 1)]
+    sources, targets = (Sentences.of(tokenizer.encode(each)) for each in sides)
+    counts = [len(texts[part][0]) for part in PARTS]
+    part_of = torch.arange(len(PARTS)).repeat_interleave(torch.tensor(counts))
+    masks = {part: (part_of == number)[None] for number, part in enumerate(PARTS)}
+    long = torch.maximum(sources.lengths, targets.lengths) > longest
+    name = folder.resolve().name
+    _tell(name, masks, long, longest)
+    return SentencePairs(
+        name=name,
+        sources=sources,
+        targets=targets,
+        masks={**masks, "train": masks["train"] & ~long},
+        tokenizer=tokenizer,
+        longest=longest,
+        languages=both,
+    )
+
+
+def in_tokens_of(data: SentencePairs, tokenizer: Tokenizer, longest: int) -> SentencePairs:
+    """Return pairs cut into the tokens of another tokenizer, such as that of trained weights."""
+    if data.tokenizer.sha256 == tokenizer.sha256:
+        return data
+    sides = []
+    for side in (data.sources, data.targets):
+        rows = side.tokens.split(side.lengths.tolist())
+        texts = data.tokenizer.decode([each.tolist() for each in rows])
+        sides.append(Sentences.of(tokenizer.encode(texts)))
+    long = torch.maximum(sides[0].lengths, sides[1].lengths) > longest
+    _tell(data.name, data.masks, long, longest)
+    masks = {**data.masks, "train": data.masks["train"] & ~long}
+    return dataclasses.replace(
+        data, sources=sides[0], targets=sides[1], masks=masks, tokenizer=tokenizer
+    )
+
+
+def _tell(name: str, masks: dict[str, Tensor], long: Tensor, longest: int) -> None:
+    """Say how many pairs are too long, and refuse data of which nothing is left to train on."""
+    trained = int((masks["train"] & long).sum())
+    asked = int(long.sum()) - trained
+    if trained == int(masks["train"].sum()):
+        raise ZooError(
+            f"{name}: every training pair is longer than {longest} tokens; write a larger "
+            "`longest`."
+        )
+    if trained or asked:
+        logging.getLogger(__name__).warning(
+            "%s: of pairs longer than %s tokens, %s are left out of training, and the sources of "
+            "%s are cut for validation and test; `longest` sets how many.",
+            name, f"{longest:,}", f"{trained:,}", f"{asked:,}",
+        )  # fmt: skip
+
+
+def _pairs(folder: Path, part: str, both: tuple[str, str]) -> tuple[list[str], list[str]]:
+    """Return the sentences of a part in both languages; pairs with an empty one are dropped."""
+    paths = [_file(folder, part, each) for each in both]
+    sides = [sentences_of(path) for path in paths]
+    if len(sides[0]) != len(sides[1]):
+        raise ZooError(
+            f"{paths[0]} has {len(sides[0]):,} lines and {paths[1].name} {len(sides[1]):,}: line "
+            "by line one has to be the translation of the other. Write an empty line where there "
+            "is none."
+        )
+    kept = [pair for pair in zip(*sides, strict=True) if all(pair)]
+    if len(kept) < len(sides[0]):
+        logging.getLogger(__name__).warning(
+            "%s: %s pairs are dropped of which a line is empty.",
+            paths[0], f"{len(sides[0]) - len(kept):,}",
+        )  # fmt: skip
+    if not kept:
+        raise ZooError(f"{paths[0]} and {paths[1].name} hold no pair of sentences; fill them.")
+    return tuple(map(list, zip(*kept, strict=True)))
+
+
+def _both(folder: Path, source: str | None, target: str | None) -> tuple[str, str]:
+    """Return the languages to translate from and to, whose training files are there."""
+    found = languages(folder)
+    if len(found) == 2 and (source in found) != (target in found):
+        source = source or found[found[0] == target]
+        target = target or found[found[0] == source]
+    named = re.search(rf"[-_]({_LANGUAGE})-({_LANGUAGE})$", folder.resolve().name)
+    if named and {named[1], named[3]} <= set(found):
+        source, target = source or named[1], target or named[3]
+    if source == target or not {source, target} <= set(found):
+        raise ZooError(
+            f"{folder} has training files of {', '.join(found) or 'no languages'}, and is to be "
+            f"translated from {source or 'one'} to {target or 'another'}; write two of them, "
+            "`{name: ..., source: en, target: de}`."
+        )
+    return source, target
+
+
+def _file(folder: Path, part: str, language: str) -> Path:
+    names = [f"{part}.{language}", f"{part}.{language}.gz"]
+    for path in (folder / each for each in names):
+        if path.is_file():
+            return path
+    raise ZooError(f"{folder} has neither {' nor '.join(names)}; each part needs both languages.")
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # there is no such folder, or it is a file
+        return []

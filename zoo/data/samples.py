@@ -1,0 +1,277 @@
+"""Data sets of many graphs with one label each: images, sequences, molecules.
+
+A model of the zoo gives a row of logits for each node. Its head is linear, so that the mean of the
+logits over a graph is what the head would make of the mean of the features: the readout needs no
+change of any model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.config.options import Spec
+from zoo.data.canonical import graph_of
+from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays
+from zoo.data.files.graph_set_arrays import GraphSetArrays
+from zoo.data.tokenizer import Tokenizer
+from zoo.dgl import DGLGraph
+from zoo.errors import ZooError
+from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
+from zoo.tasks.labels import ACCURACY, GRAPHS
+
+GRAPHS_SPLIT = "ratio-80-10-10"
+"""The split of a set of graphs where a recipe names none."""
+
+Readout = Literal["mean", "class-token"]
+"""The type of an option `readout`."""
+
+
+class Encodings(NamedTuple):
+    """The encoding of each graph that differs: the rows of all of them, one after another.
+
+    Attributes:
+        rows: (M, k) fp32.
+        starts: where those of each sample begin, (S,).
+    """
+
+    rows: Tensor
+    starts: Tensor
+
+
+class Separate:
+    """What data sets have in common that are not the nodes of one graph."""
+
+    name: str
+    columns: ClassVar[None] = None  # of a table
+    edge_feature_names: tuple[str, ...] | None = None
+    learnt: ClassVar[None] = None
+    edge_dim: ClassVar[int] = 0  # features of edges
+    times: ClassVar[None] = None  # rows are in their order, or have none
+    groups: ClassVar[None] = None
+
+    def with_graph(self, spec: Spec) -> Self:
+        """Return the data set as it is.
+
+        Raises:
+            ZooError: another graph than its own is asked for.
+        """
+        if spec not in ("own", {"name": "own"}):
+            raise ZooError(
+                f"{self.name} is not the nodes of one graph, which could be joined anew; leave "
+                "`graph` out."
+            )
+        return self
+
+    def trained_on(self, train: Tensor) -> Self:
+        """Return the data set as it is: nothing of it is learnt from training samples alone."""
+        return self
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Samples(Separate):
+    """Many canonical graphs on the CPU, each with a label: what `Dataset` is for one graph.
+
+    Attributes:
+        name: the word that names it, or the stem of its file.
+        graphs: the graph of each of S samples.
+        x: features of the nodes, those of one sample after the other, (N, F) fp32; or the number of
+            the token at each node, (N,) int64.
+        y: classes (S,), int64, -1 where unknown.
+        task: word of the task.
+        metric: name of the metric that published results use.
+        split: word of the split that is used when a recipe names none.
+        masks: `train`, `val` and `test`, each (splits, S) bool: the benchmark's own, or None.
+        classes: how many classes there are.
+        readout: word of `READOUTS`; `class-token` is the last node of each graph.
+        tokens: how many tokens there are, where x is their numbers.
+        tokenizer: of texts; None of others.
+        written: texts as they stand in their file (S,), whole; None of others.
+        encodings: what stands to the right of x in a batch, or None.
+        ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
+        labels: the name of each class; None where they have none.
+        feature_names: the name of each column of x; None where columns have none.
+        edge_feature_names: the name of each feature of edges; None likewise.
+        transform: what was done to the features, in the words of `FEATURES`.
+        batching: the mini-batch strategies that it may be trained by, the default one first.
+        unit: what has a label and a row of predictions, in words.
+    """
+
+    batching: ClassVar[tuple[str, ...]] = ("samples",)
+    unit: ClassVar[str] = "samples"
+    splits: ClassVar[tuple[str, ...] | None] = None
+    overlap: ClassVar[int] = 0
+    scaling: ClassVar[None] = None
+    published: ClassVar[None] = None  # a split of which a file is still to be had
+
+    name: str
+    graphs: GraphSet
+    x: Tensor
+    y: Tensor
+    task: str
+    metric: str
+    split: str
+    masks: dict[str, Tensor] | None
+    classes: int
+    readout: Readout = "mean"
+    tokens: int | None = None
+    tokenizer: Tokenizer | None = None
+    written: Sequence[str] | None = None
+    encodings: Encodings | None = None
+    ids: np.ndarray | None = None
+    labels: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
+    transform: Spec = "raw"
+
+    @classmethod
+    def of_graphs(
+        cls,
+        name: str,
+        arrays: GraphSetArrays,
+        readout: Readout = "mean",
+        duplicates: Duplicates = "mean",
+        direction: Direction = "both",
+    ) -> Samples:
+        """Make a data set of checked arrays of many graphs; the options are those of one."""
+        sizes = np.bincount(arrays.owners)
+        first = np.cumsum(sizes) - sizes
+        owners = arrays.owners[arrays.edges[:, 0]]
+        order = np.argsort(owners, kind="stable")
+        cuts = np.searchsorted(owners[order], np.arange(1, len(sizes)))
+        graphs = []
+        for number, rows in enumerate(np.split(order, cuts)):
+            one = GraphArrays(
+                arrays.edges[rows] - first[number],
+                np.full(sizes[number], -1),
+                arrays.features[:0],
+                weights=None if arrays.weights is None else arrays.weights[rows],
+                edge_features=None if arrays.edge_features is None else arrays.edge_features[rows],
+                form=None if arrays.forms is None else arrays.forms[number],
+            )
+            graphs.append(graph_of(one, duplicates, direction, "together"))
+        return cls(
+            name=name,
+            graphs=StoredGraphs(graphs, torch.arange(len(graphs))),
+            x=torch.from_numpy(arrays.features),
+            y=torch.from_numpy(arrays.labels),
+            task=GRAPHS,
+            metric=ACCURACY,
+            split=GRAPHS_SPLIT,
+            masks=None,
+            classes=len(arrays.label_names or ()) or int(arrays.labels.max()) + 1,
+            readout=readout,
+            labels=arrays.label_names,
+            feature_names=arrays.feature_names,
+            edge_feature_names=arrays.edge_feature_names,
+        )
+
+    @property
+    def edge_dim(self) -> int:
+        """How many features edges have."""
+        return self.graphs.edge_dim
+
+    @property
+    def inputs(self) -> int:
+        """The number of features that a model reads of a node, encodings included."""
+        if self.tokens is not None:
+            return self.tokens
+        return self.x.shape[1] + (self.encodings.rows.shape[1] if self.encodings else 0)
+
+    @property
+    def graph(self) -> DGLGraph:
+        """Refuse what is for one graph.
+
+        Raises:
+            ZooError: always.
+        """
+        raise ZooError(
+            f"{self.name} is {len(self.y):,} graphs with a label each, and this is for the nodes "
+            "of one graph. It is trained by `zoo train` with `train.batching=samples`."
+        )
+
+    def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
+        """Return the data set with the encoding of each graph, a function of it, beside x.
+
+        It is computed once for graphs that several samples share.
+
+        Raises:
+            ZooError: the nodes are tokens, which have no columns.
+        """
+        if self.tokens is not None:
+            if encode(self.graphs.batch(torch.tensor([0]))).shape[1] == 0:
+                return self
+            raise ZooError(
+                f"{self.name}: an encoding stands beside the features of a node, and a token has "
+                "none. Leave out `encoding`; `rotary: true` of htgn tells the places of tokens."
+            )
+        graphs, kinds = self.graphs.distinct()
+        found = encodings_of(graphs, encode)
+        if found is None:
+            return self
+        return dataclasses.replace(self, encodings=found._replace(starts=found.starts[kinds]))
+
+    def batch(self, chosen: Tensor) -> tuple[DGLGraph, Tensor]:
+        """Return some samples (B,) as one graph, and what a model reads of its nodes.
+
+        That is (n, F) with the columns of the encoding to the right, or tokens (n,).
+        """
+        sizes = self.graphs.sizes[chosen]
+        x = self.x[stretches(self._starts[chosen], sizes)]
+        if self.encodings is not None:
+            rows = stretches(self.encodings.starts[chosen], sizes)
+            x = torch.cat([x, self.encodings.rows[rows]], dim=1)
+        return self.graphs.batch(chosen), x
+
+    def reader(self, chosen: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return what makes a row for each of some samples (B,) of the rows of their nodes."""
+        return partial(READOUTS[self.readout], sizes=self.graphs.sizes[chosen])
+
+    @property
+    def _starts(self) -> Tensor:
+        return self.graphs.sizes.cumsum(0) - self.graphs.sizes
+
+
+def encodings_of(
+    graphs: Sequence[DGLGraph], encode: Callable[[DGLGraph], Tensor]
+) -> Encodings | None:
+    """Return the encoding of each graph, a function of it; None where it has no columns."""
+    found = [*map(encode, graphs)]
+    if found[0].shape[1] == 0:
+        return None
+    sizes = torch.tensor([len(each) for each in found])
+    return Encodings(torch.cat(found).float(), sizes.cumsum(0) - sizes)
+
+
+def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
+    """Return the mean of the rows of each graph, (B, C) fp32, for rows (n, C) and sizes (B,).
+
+    It is 0 of a graph without nodes.
+    """
+    rows = rows.float()
+    if len(rows) and (sizes == sizes[0]).all():
+        return rows.unflatten(0, (len(sizes), -1)).mean(dim=1)
+    owners = torch.repeat_interleave(sizes).to(rows.device)
+    total = rows.new_zeros(len(sizes), rows.shape[1]).index_add(0, owners, rows)
+    return total / sizes.clamp(min=1).to(rows).unsqueeze(1)
+
+
+def class_token(rows: Tensor, sizes: Tensor) -> Tensor:
+    """Return the last row of each graph, (B, C), for rows (n, C) and sizes (B,); 0 of no nodes."""
+    some = sizes.nonzero().squeeze(1)
+    last = rows[(sizes.cumsum(0) - 1)[some].to(rows.device)]
+    found = rows.new_zeros(len(sizes), rows.shape[1])
+    return last if len(last) == len(sizes) else found.index_copy(0, some.to(rows.device), last)
+
+
+READOUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": mean_of_nodes,
+    "class-token": class_token,
+}
+"""Word to `(rows of the nodes (n, C), sizes of the graphs (B,)) -> (B, C)`."""

@@ -1,0 +1,222 @@
+"""What the columns of a table of nodes are: as its options say, else by their looks."""
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import yaml
+
+from zoo.config.learnt_columns import Missing
+from zoo.data.files.graph_arrays import PARTS
+from zoo.data.tables.cells import dates, held, type_of, vectors
+from zoo.data.tables.read import Decimal, is_index
+from zoo.data.tables.split_columns import MaskName, mask_names
+from zoo.errors import ZooError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+TERMS = 1000
+"""Terms of a column of text, at most, where nothing else is said."""
+
+OF_NODES = ("split_column", "time_column", "group_column")
+"""Options that name a column which is no feature."""
+
+Names = str | list[str]
+"""Names of columns: a list, or a text with a comma after each but the last."""
+
+Numbers = Literal["raw", "standard"]
+Kind = Literal["number", "category", "text", "date", "vector"]
+
+KINDS: dict[str, Kind] = {
+    "one_hot": "category", "text": "text", "dates": "date", "vectors": "vector"
+}  # fmt: skip
+"""Options that name features which a CSV has as text, to what these are; others are numbers."""
+
+OF_TEXT = (*KINDS,)
+
+
+@dataclasses.dataclass
+class Columns:
+    """What the columns of a node table are: the options of `tables.read_tables` by their names.
+
+    `id` None numbers nodes by their rows, and with `unlabelled` the columns of labels are not
+    looked at, nor are they features.
+    """
+
+    id: str | None = "id"
+    label: Names | None = None
+    split_column: str | None = None
+    columns: Names | None = None
+    one_hot: Names | None = None
+    unknown: str | int | None = None
+    task: str | None = None
+    text: Names | None = None
+    dates: Names | None = None
+    vectors: Names | None = None
+    missing: Missing = "refuse"
+    terms: int = TERMS
+    numbers: Numbers = "standard"
+    time_column: str | None = None
+    group_column: str | None = None
+    language_model: str | None = None
+    date_format: str | None = None
+    decimal: Decimal = "point"
+    unlabelled: bool = False
+
+    def __post_init__(self):
+        for option in ("columns", *OF_TEXT):
+            setattr(self, option, listed(getattr(self, option)))
+        if isinstance(self.label, str) and "," in self.label:
+            self.label = listed(self.label)
+
+    def given(self, option: str) -> list[str]:
+        """Return the columns that an option names."""
+        given = getattr(self, option)
+        return [given] if isinstance(given, str) else given or []
+
+    def roles(self, names: list[str]) -> "Roles":
+        """Return what each column of a table of these columns is."""
+        named: dict[str, Kind] = {}
+        for option in OF_TEXT:
+            named |= {name: KINDS[option] for name in self.given(option) if name not in named}
+        features, labels, split = [*self.given("columns"), *named], self.given("label"), None
+        if self.label is None and "label" in names:
+            labels = ["label"]
+        if self.split_column is not None or ("split" in names and "split" not in features):
+            split = self.split_column or "split"
+        taken = {self.id, self.time_column, self.group_column, split, *labels}
+        masks = mask_names(names, {*taken, *features})
+        if self.columns is None:
+            features = [each for each in names
+                        if each in named or not (each in taken or is_index(each))]  # fmt: skip
+        time = self.time_column if self.date_format else None
+        text = {self.id, self.group_column, time, split, *named}
+        text |= set() if self.unlabelled else {*labels}
+        kinds = {name: named.get(name, "number") for name in features}
+        return Roles(labels, split, masks, kinds, {name for name in text if name is not None})
+
+
+class Roles(NamedTuple):
+    """What the columns of a table of nodes are.
+
+    Attributes:
+        labels: those to predict.
+        split: that of words of the split; None: there is none.
+        masks: those that may be masks of the split's parts.
+        features: by name what each is, in order; those of a split may be among them.
+        text: those that are read as text, just as they stand.
+    """
+
+    labels: list[str]
+    split: str | None
+    masks: dict[str, MaskName]
+    features: dict[str, Kind]
+    text: set[str]
+
+
+def listed(names: Names | None) -> list[str] | None:
+    """Return names as a list.
+
+    >>> listed("country, city")
+    ['country', 'city']
+    """
+    return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
+
+
+# What is said of columns that are no numbers
+
+_SHOWN = 5  # columns that are named in one sentence
+_LOOKED_AT = 1000  # cells by which a column is known
+_WORDS_OF_TEXT = 3  # of a cell of text, on average
+_COMMA = re.compile(r"\s*[+-]?(\d+|\d*,\d+)(e[+-]?\d+)?\s*", re.I)
+_THOUSANDS = re.compile(r"\s*[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?\s*")
+_FIXES = {
+    "decimal": "`decimal: comma`",
+    "thousands": "the numbers without commas (or `decimal: comma`, if these begin fractions)",
+    "times": "times of day and durations as numbers, such as seconds",
+}
+"""What is written of columns that no option names."""
+
+
+def no_numbers(columns: "DataFrame", where: str) -> str:
+    """Return what to do about columns that are no numbers: what each is, by its looks."""
+    row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
+    said = [f"the column {name!r} {_shown(columns[name], row, first)}" for name in columns]
+    more = f", and {len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
+    looks: dict[str, list[str]] = {}
+    for name in columns:
+        looks.setdefault(look(columns[name]), []).append(name)
+    told = {option: in_yaml(names) for option, names in looks.items()}
+    if "split_column" in told:
+        told["split_column"] = in_yaml(looks["split_column"][:1])[1:-1]
+    options = ", ".join(_FIXES.get(each) or f"`{each}: {names}`" for each, names in told.items())
+    dated = looks.get("dates", [])
+    forms = next(filter(None, (_slashed(columns[name]) for name in dated)), [])
+    form = " or ".join(f"`date_format: '{each}'`" for each in forms)
+    options += f" and {form}" if form else ""
+    options += f" (or `time: {in_yaml(dated[:1])[1:-1]}`, to forecast)" if dated else ""
+    return (
+        f"{', '.join(said[:_SHOWN])}{more}. By what {'they hold' if len(said) > 1 else 'it holds'} "
+        f"write {options}; or leave columns out: name those that are features, `columns: [...]`, "
+        "or the one that is the class, `label: COLUMN`."
+    )
+
+
+def in_yaml(names: list[str]) -> str:
+    """Return names of columns as a recipe has them, in quotes where YAML would read another.
+
+    >>> in_yaml(["age", "a, b", "1"])
+    "[age, 'a, b', '1']"
+    """
+    return yaml.safe_dump(names, default_flow_style=True, allow_unicode=True, width=10**6).strip()
+
+
+def look(column: "Series") -> str:
+    """Return the option of a table that fits a column of text.
+
+    That is `split_column`, `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands` or
+    `times`, which have none.
+    """
+    if (kind := held(column)) != "text":
+        return {"date": "dates", "time": "times"}.get(kind, "one_hot")
+    sample = column[:_LOOKED_AT]
+    sample = sample[sample.fillna("") != ""].reset_index(drop=True)
+    cells = sample.tolist()
+    if not cells:
+        return "one_hot"
+    if len({*cells}) > 1 and {*cells} <= {*PARTS}:
+        return "split_column"
+    for option, form in (("thousands", _THOUSANDS), ("decimal", _COMMA)):
+        if any("," in each for each in cells) and all(map(form.fullmatch, cells)):
+            return option
+    if _slashed(sample):
+        return "dates"
+    for option, read in (("dates", dates), ("vectors", vectors)):
+        try:
+            read(sample, "")
+            return option
+        except ZooError:
+            pass
+    words = sum(len(each.split()) for each in cells) / len(cells)
+    return "text" if words >= _WORDS_OF_TEXT else "one_hot"
+
+
+def _slashed(column: "Series") -> list[str]:
+    """Return the forms with slashes that fit a column of dates: of day and month one is first."""
+    import pandas
+
+    cells = column[column.fillna("") != ""] if held(column) == "text" else []
+    forms = [f"%{each}/%Y{time}" for time in ("", " %H:%M") for each in ("d/%m", "m/%d")]
+    return [form for form in forms if len(cells)
+            and pandas.to_datetime(cells, format=form, errors="coerce").notna().all()]  # fmt: skip
+
+
+def _shown(column: "Series", row: str, first: int) -> str:
+    """Return what a column holds that is no number, and where."""
+    for number, text in enumerate(column.fillna("") if held(column) == "text" else [], first):
+        try:
+            float(text or 0)
+        except ValueError:
+            return f"holds {text[:40]!r} in {row} {number}, which is no number"
+    return f"is of type {type_of(column)}, no numbers"

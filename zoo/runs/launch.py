@@ -1,0 +1,186 @@
+"""What comes before a training: a process of its own, and what another data set means for it.
+
+A training runs apart from what calls it, unless a run of it is there already.
+"""
+
+import glob
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.config.recipe import SAID, recipe_text, word
+from zoo.config.shipped import is_path
+from zoo.errors import ZooError
+from zoo.runs.prepare import files_read
+from zoo.runs.resolve import Plan, is_model, load_recipe, resolve, with_split
+from zoo.runs.run_folder import (
+    Environment,
+    is_summarised,
+    read_environment,
+    read_recipe,
+    read_summary,
+)
+from zoo.system.environment import code_sha256
+
+_PATIENCE = 30.0
+"""Seconds that a training may take to end after Ctrl-C, before it is told again."""
+
+
+class NotFinished(ZooError):
+    """A training in a process of its own that has failed, or was killed."""
+
+
+def is_of_this_code(begun: Environment | None) -> bool:
+    """Return whether a run was trained by the zoo's models as they are now, or nothing tells."""
+    return begun is None or begun.code in (None, code_sha256())
+
+
+def train_apart(plan: Plan, device: str, runs: Path, **how: Any) -> dict[str, Any]:
+    """Train a plan in a process of its own, progress on standard error; return its summary.
+
+    Args:
+        plan: what is trained.
+        device: `auto`, `cpu` or `cuda`.
+        runs: where its run is written.
+        how: `quiet`: nothing is told of its progress; `threads`: as many, None as it chooses.
+
+    Raises:
+        NotFinished: it has failed.
+        ZooError: it needs code that was not asked for.
+        KeyboardInterrupt: this process, or that one, was asked to end; that one has ended.
+    """
+    name = plan.recipe.name
+    if plan.code is None:
+        raise ZooError(f"{name} imports code, {', '.join(plan.imports)}, which was not asked for.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.yaml"
+        path.write_text(recipe_text(plan.plain()))
+        words = ["train", path, "--json", "--device", device, "--runs", runs]
+        return _summary_of(name, words, **how)
+
+
+def resume_apart(folder: Path, device: str, **how: Any) -> dict[str, Any]:
+    """Go on with a run in a process of its own, as `train_apart` trains one."""
+    words = ["train", "--resume", folder, "--json", "--device", device]
+    return _summary_of(folder.name, words, **how)
+
+
+def finished(plan: Plan, runs: Path, *, any_code: bool = False) -> dict[str, Any] | None:
+    """Return the summary of the latest finished run of exactly this training, None without one.
+
+    Args:
+        plan: of the training.
+        runs: the folder of runs.
+        any_code: also one by other code of the zoo's models, which it was trained by then.
+    """
+    for folder in _alike(plan, runs):
+        if is_summarised(folder):  # the name of a longer recipe may begin with ours
+            if any_code or is_of_this_code(read_environment(folder)):
+                return {**read_summary(folder), "recipe": plan.recipe.name, "folder": str(folder)}
+            logging.getLogger(__name__).warning(
+                f"{folder} was trained by other code of the zoo, so that it is not read."
+            )
+    return None
+
+
+def begun(plan: Plan, runs: Path) -> Path | None:
+    """Return the latest run of exactly this training that one process may go on with, or None."""
+    for folder in _alike(plan, runs):
+        environment = read_environment(folder)
+        alone = environment is None or environment.processes == 1
+        if alone and not is_summarised(folder):
+            return folder
+    return None
+
+
+def _alike(plan: Plan, runs: Path) -> Iterator[Path]:
+    """Return the folders of runs of exactly this training, the latest first."""
+    folders = sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True)
+    if not folders:  # data is not read for nothing
+        return
+    wanted, files = _training(with_split(plan)), files_read(plan)
+    for folder in folders:
+        try:
+            theirs = resolve(load_recipe(read_recipe(folder)[0]))
+            begun = read_environment(folder)
+        except ZooError:  # damaged, or of another version of the zoo
+            continue
+        same = begun is None or not begun.files or files.items() <= begun.files.items()
+        code = None if begun is None else begun.imports
+        if _training(theirs) == wanted and code in (None, plan.code) and same:
+            yield folder
+
+
+def _training(plan: Plan) -> dict[str, Any]:
+    """Return all of a plan that a run depends on.
+
+    What it should reach is no part of that, nor whether its steps are recorded: they are the same.
+    """
+    own = {key: value for key, value in plan.plain().items() if key not in SAID}
+    return {**own, "train": {**own["train"], "capture": None}}
+
+
+def _summary_of(
+    name: str, words: list[Any], quiet: bool = False, threads: int | None = None
+) -> dict[str, Any]:
+    """Return what a command prints, which has to be a summary."""
+    words = [*words, "--quiet"] if quiet else words
+    command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
+    own = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    done = _run(command, {**os.environ, **own})
+    if done.returncode in (128 + each for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+        raise KeyboardInterrupt
+    if done.returncode != 0:
+        how = "was killed, as a rule for want of memory" if done.returncode < 0 else "failed"
+        raise NotFinished(f"{name} {how} (exit code {done.returncode}).")
+    return json.loads(done.stdout)
+
+
+def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; where this process is asked to end, that one is asked first."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            said, _ = process.communicate()
+        except KeyboardInterrupt as asked:
+            for number in asked.args:  # a terminal tells both of Ctrl-C
+                process.send_signal(number)
+            try:
+                process.communicate(timeout=None if asked.args else _PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.communicate()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, said)
+
+
+def of_other_data(source: str, overrides: Sequence[str]) -> list[str]:
+    """Say what an override that names another data set means for a recipe.
+
+    What comes with the zoo was tuned for one data set; features are normalised no more.
+    """
+    given = next((each for each in reversed(overrides) if each.startswith("dataset=")), None)
+    if given is None or is_model(source):
+        return []
+    try:
+        recipe = load_recipe(source, trust=True)
+    except ZooError:  # the override is what makes the recipe right
+        return []
+    dataset, model = word(recipe.dataset), word(recipe.model)
+    said = []
+    if not is_path(source) and given != f"dataset={dataset}":
+        said.append(
+            f"{source} was tuned for {dataset}: `zoo train {model} {given}` takes the defaults "
+            f"of the model, and `zoo tune {model} --data ...` looks for settings."
+        )
+    features = recipe.dataset.get("features") if isinstance(recipe.dataset, Mapping) else None
+    if features is not None and not any("features" in each for each in overrides):
+        kept = f"dataset.features={features}"
+        said.append(f"{given} leaves out `features: {features}`; write `{kept}` to keep that.")
+    return said

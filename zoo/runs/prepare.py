@@ -1,0 +1,347 @@
+"""A plan's data, ready to train on: the graph read once, its encoding, a split per seed."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.canonical_form import WEIGHT
+from zoo.config.learnt_columns import scaled_numbers, unscaled
+from zoo.config.metadata import About, path_name
+from zoo.config.options import Spec, pick
+from zoo.config.recipe import word
+from zoo.data import Dataset, pairs, texts
+from zoo.data.from_objects import far_from_standard
+from zoo.data.load import load_data, own_files
+from zoo.data.splits import (
+    Split,
+    check_parts,
+    split_files,
+    split_of,
+    warn_of_small_classes,
+)
+from zoo.data.tokenizer import Tokenizer
+from zoo.encodings import ENCODINGS, flip_signs
+from zoo.errors import ZooError
+from zoo.inference.training_data import relations_in_order, split_from_start, tell_of_kept
+from zoo.registry import MODELS, Model
+from zoo.runs.resolve import Plan
+from zoo.sequences.gru import with_columns
+from zoo.system.environment import PACKAGES, installed_version
+from zoo.system.files import user_path
+from zoo.tasks.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
+from zoo.tasks.losses import class_weights
+from zoo.tasks.task import TASKS, Task, with_loss, with_metric
+from zoo.training.batches import BUILT_IN, TrainingData, identity
+from zoo.training.trainer import Hooks
+from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
+from zoo.weights.finetune import Start, layered
+from zoo.weights.finetune import start as start_from
+from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
+from zoo.weights.index import locate
+from zoo.weights.transfer import shortened
+
+
+class Prepared(NamedTuple):
+    """A plan's data, ready to train on: features with the encoding, and a split per seed."""
+
+    plan: Plan
+    data: Dataset
+    task: Task
+    splits: list[Split]
+    augment: Callable[[Tensor], Tensor]
+    about: About
+
+    def fitted_to(self, split: Split) -> "Prepared":
+        """Return it with what is learnt of columns of a table learnt on this split."""
+        data = self.data.trained_on(split.train)
+        if data is self.data or data.learnt is None:
+            return self
+        return self._replace(data=data, about=self.about.model_copy(update=_of_features(data)))
+
+    def on(self, split: Split) -> TrainingData:
+        """Return what a model learns from on one of the splits."""
+        return TrainingData(self.data, split, self.task, self.augment)
+
+    def hooks(self, model: Model) -> Hooks:
+        """Return how a new model is trained; one that starts from weights, layer by layer."""
+        how = self.plan.recipe.start_from
+        return Hooks() if how is None else Hooks(arrange=layered(model, how.lr_decay), trained=True)
+
+
+def prepare(plan: Plan) -> Prepared:
+    """Read a plan's graph, compute its encoding and draw one split per seed.
+
+    The `plan` of what is returned names the split that was taken.
+
+    Raises:
+        ZooError: the graph cannot be had, or cannot be split, or has no features; or what the plan
+            imports was not run.
+    """
+    if plan.code is None:
+        raise ZooError(
+            f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
+            "`resolve(recipe, trust=True)`."
+        )
+    data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
+    check_batching(plan, data)
+    _warn(plan, data)
+    plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
+    task = task_of(plan, data)
+    check_task(plan, task)
+    seeds = plan.recipe.seeds
+    try:
+        splits = [split_of(data, plan.split, seed) for seed in seeds]
+        check_parts(task, data, dict(zip(seeds, splits, strict=True)))
+        for split in splits:
+            class_weights(plan.train["class_weights"], task.kind, data.y[split.train], data.classes)
+        warn_of_small_classes(data, plan.split)
+        tell_of_kept(plan.split, data)
+    except ZooError as error:
+        raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
+    data = data.trained_on(splits[0].train)
+    _warn_of_scales(plan, data)
+    encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    if encoded.inputs == 0:
+        raise ZooError(
+            f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
+            "such as `encoding: {name: laplacian, k: 8}`."
+        )
+    augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
+    augment = augment if plan.flip_signs else identity
+    return Prepared(plan, encoded, task, splits, augment, _about(plan, data, task))
+
+
+def _usual_split(plan: Plan, data: Dataset) -> Spec:
+    """Return the split of a plan that names none: of nodes that weights know, that of these."""
+    weights = plan.start_from and plan.start_from["weights"]
+    return (weights and split_from_start(weights, plan.dataset, data)) or data.split
+
+
+def _warn(plan: Plan, data: Dataset) -> None:
+    """Say what makes a training less than it seems."""
+    warn, name = logging.getLogger(__name__).warning, plan.model["name"]
+    if data.edge_dim and not reads_edge_features(plan.model):
+        warn(f"{name} ignores the features of edges of {data.name}; gat, gine and htgn read them.")
+    weighted = WEIGHT in getattr(vars(data).get("graph"), "edata", {})  # samples raise
+    if weighted and not MODELS[name].edge_weights:
+        warn(f"{name} ignores the weights and directions of edges of {data.name}; gcn counts them.")
+    if data.task in (CLASSIFICATION, GRAPHS, SEQUENCES) and data.classes == 1:
+        warn(f"all labels of {data.name} are of one class, so that every model is right.")
+    if plan.start_from is not None and getattr(data, "moments", None) is not None:
+        weights = plan.start_from["weights"]
+        theirs = read_config(locate(weights).folder / CONFIG)["about"].moments
+        if theirs is not None and theirs != data.moments.tolist():
+            warn(
+                f"`features: standard` is by the means and deviations of {data.name}, not those "
+                f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
+            )
+
+
+def _warn_of_scales(plan: Plan, data: Dataset) -> None:
+    """Say which numbers of a table are standardised unasked, or that a matrix ought to be."""
+    warn, spec = logging.getLogger(__name__).warning, plan.recipe.dataset
+    named = spec if isinstance(spec, dict) else {}
+    columns = getattr(data, "columns", None)
+    scaled = scaled_numbers(data.learnt) if columns else []
+    if scaled and "numbers" not in named:
+        warn(
+            f"numbers of {data.name} are standardised by the training nodes "
+            f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
+        )
+    x = getattr(data, "x", None)
+    plain = columns is None and data.transform == "raw" and own_files(plan.dataset)
+    if plain and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
+        warn(
+            f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
+            "they are; `dataset.features=standard` standardises them."
+        )
+
+
+def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
+    """Return data in the tokens, columns, kinds of edges of the weights to begin with, if any.
+
+    What weights have learnt of columns is kept where the data have these columns, else forgotten.
+    """
+    if plan.start_from is None:
+        return data
+    folder = locate(plan.start_from["weights"]).folder
+    data = relations_in_order(data, read_config(folder / CONFIG)["about"].relation_names)
+    if data.tokenizer is data.columns is None:
+        return data
+    stored = read_folder(folder, unverified=plan.start_from["unverified"])
+    if data.tokenizer is None:
+        learnt = stored.about.columns
+        if learnt is None and data.feature_names == tuple(stored.about.feature_names or ()):
+            learnt = unscaled(data.columns.learnt())
+        with contextlib.suppress(ZooError):
+            if learnt is not None:
+                return dataclasses.replace(data.with_columns(learnt), columns=None)
+        return data
+    cut = {TRANSLATION: pairs.in_tokens_of, SEQUENCES: texts.in_tokens_of}[data.task]
+    text = stored.tokenizer
+    return data if text is None else cut(data, Tokenizer(text), plan.dataset["longest"])
+
+
+def check_task(plan: Plan, task: Task) -> None:
+    """Refuse a model that does not do what the data is for, and options that the task has not."""
+    name = plan.model["name"]
+    if task.name not in MODELS[name].tasks:
+        others = [each for each, model in MODELS.items() if task.name in model.tasks]
+        raise ZooError(
+            f"{name} is no model of the task {task.name}, which {plan.dataset['name']} is for; "
+            f"choose from {', '.join(sorted(others))}."
+        )
+    if MODELS[name].alone and plan.dataset.get("readout") == "class-token":
+        raise ZooError(
+            f"{name} looks at each node by itself, and a class token has no features of its own, "
+            "so that nothing would be learnt; write `readout: mean`."
+        )
+
+
+def task_of(plan: Plan, data: Dataset) -> Task:
+    """Return the task of data, with the loss and the metric of a plan.
+
+    Raises:
+        ZooError: they are none of such labels.
+    """
+    train = plan.train
+    task = with_loss(pick(TASKS, data.task), train["loss"], train["label_smoothing"])
+    return with_metric(task, train["metric"])
+
+
+def check_batching(plan: Plan, data: Dataset) -> None:
+    """Refuse a mini-batch strategy that is not one for this kind of data."""
+    asked = word(plan.train["batching"])
+    if asked in BUILT_IN and asked not in data.batching:
+        first, *others = data.batching
+        more = f", or one of {', '.join(others)}" if others else ""
+        raise ZooError(
+            f"{data.name} is not trained by `batching: {asked}`; write `train.batching={first}`"
+            f"{more}."
+        )
+    if plan.train["evaluate"] == "layerwise" and "full" not in data.batching:
+        raise ZooError(
+            f"{data.name} is not evaluated layer by layer, which is for one large graph; leave "
+            "`evaluate` out."
+        )
+
+
+def _about(plan: Plan, data: Dataset, task: Task) -> About:
+    """Return what the weights of a plan's runs will have to say of themselves."""
+    return About(
+        data=data.name,
+        task=data.task,
+        metric=task.metric_name,
+        **_of_features(data),
+        **_of_edges(plan, data),
+        labels=list(data.labels) if data.labels else None,
+        languages=list(data.languages) if data.task == TRANSLATION else None,
+        transform=data.transform,
+        tokenizer=data.tokenizer and data.tokenizer.sha256,
+        graph=plan.graph,
+        scaling=data.scaling,
+        **(data.told if data.unit == "snapshots" else {}),
+        encoding=plan.encoding,
+        recipe=plan.plain(),
+        files=_files(plan) or None,
+        versions={name: installed_version(name) for name in PACKAGES},
+    )
+
+
+def _of_features(data: Dataset) -> dict[str, Any]:
+    """Return what weights will have to say of the features that they read, encodings apart."""
+    own = getattr(data, "own", None) or data.inputs
+    moments = getattr(data, "moments", None)
+    return {
+        "features": own,
+        "feature_names": list(data.feature_names[:own]) if data.feature_names else None,
+        "columns": list(data.learnt) if data.learnt else None,
+        "moments": None if moments is None else moments.tolist(),
+    }
+
+
+def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
+    """Return what features, and kinds, of edges are called that the model of a plan reads."""
+    features = data.edge_feature_names if reads_edge_features(plan.model) else None
+    kinds = getattr(data, "relation_names", None) if plan.model.get("relations", 1) != 1 else None
+    named = {"edge_feature_names": features, "relation_names": kinds}
+    return {key: None if names is None else list(names) for key, names in named.items()}
+
+
+def _files(plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of the data, imports and weights that a recipe names, by their names."""
+    return {path_name(path): digest for path, digest in plan.code.items()} | files_read(plan)
+
+
+def files_read(plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
+    named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
+    named += split_files(plan.split)
+    paths = [*own_files(plan.dataset), *(each for each in named if each.is_file())]
+    names = [path.name for path in paths]
+    found = {
+        name if names.count(name) == 1 else f"{path.parent.name}/{name}": sha256_of(path)
+        for name, path in zip(names, paths, strict=True)
+    }
+    if plan.start_from is not None:
+        weights = plan.start_from["weights"]
+        found[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
+    return found
+
+
+def files_of_data(plan: Plan, noted: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the SHA-256 of a plan's own data alone: of those noted by a run of it, or as now."""
+    if noted is None:
+        return files_read(dataclasses.replace(plan, split=None, start_from=None))
+    others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
+    others += split_files(plan.split)
+    return {name: noted[name] for name in noted.keys() - {path_name(each) for each in others}}
+
+
+def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of a plan's files of data; refuse others than those of the beginning.
+
+    Args:
+        begun: those of the beginning; None where that is now.
+        plan: what is trained.
+    """
+    now = files_read(dataclasses.replace(plan, start_from=None))  # of weights `begin_from` tells
+    if other := sorted(name for name, sha256 in now.items() if (begun or now).get(name) != sha256):
+        raise ZooError(
+            f"{other[0]} is not as it was when this was begun, and its scores would be of "
+            "different data. Put the former file back, or begin anew."
+        )
+    return now
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def build(prepared: Prepared) -> tuple[Model, Start | None]:
+    """Return a new model of a plan, and what it starts from where that is other weights."""
+    recipe, outputs = prepared.plan.recipe, prepared.task.outputs(prepared.data.classes)
+    options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
+    name = options.pop("name")
+    options = with_edge_dim(name, options, prepared.data.edge_dim)
+    options = with_columns(name, options, prepared.data)
+    try:
+        model = create_model(name, prepared.data.inputs, outputs, **options)
+    except (MemoryError, RuntimeError) as error:
+        raise ZooError(
+            f"the model does not fit into memory; write a smaller `dim`. ({error})"
+        ) from None
+    if recipe.start_from is None:
+        return model, None
+    return model, start_from(model, name, recipe.start_from, prepared.about)

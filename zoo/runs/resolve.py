@@ -1,0 +1,298 @@
+"""A recipe held against every table: `load_recipe` checks it, `resolve` makes it a plan.
+
+Neither runs what a recipe imports unless it is told to: looking at a recipe runs no code.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.config.options import (
+    Spec,
+    option_problems,
+    problems,
+    resolved,
+    resolved_options,
+    value_problems,
+)
+from zoo.config.recipe import Recipe, divide, read_recipe, word
+from zoo.config.shipped import recipe_file, recipe_names
+from zoo.data.graph_words import GRAPHS
+from zoo.data.load import (
+    dataset_problems,
+    default_split,
+    load_data,
+    resolved_dataset,
+    usual_batching,
+)
+from zoo.data.splits import split_problems
+from zoo.encodings import ENCODINGS, SIGNED
+from zoo.errors import Problem, ZooError
+from zoo.registry import MODELS, discover
+from zoo.runs.imports import absolute, import_sources
+from zoo.training.trainer import fit
+from zoo.weights.folder import CONFIG, read_config
+from zoo.weights.index import HUB, PRETRAINED, locate
+
+UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}
+"""Training of a model with its default options, where no recipe of its own is taken."""
+
+
+def load_recipe(
+    source: str | Path | dict, overrides: Sequence[str] = (), *, trust: bool = False
+) -> Recipe:
+    """Read a recipe and check all of it, options of models and data sets included.
+
+    What it imports is code, which its reader need not know: it is run by `run_recipe`, which trains
+    with it, and not here. Words that it may define are then left unchecked until it has been run.
+
+    Args:
+        source: the name of a shipped recipe, a path to a YAML file, a mapping, or a model, whose
+            default options are meant: the overrides have to name a `dataset` then.
+        overrides: `KEY=VALUE` texts with dotted keys, such as `model.attention=rba`.
+        trust: run what the recipe imports, and check every word against it.
+
+    Raises:
+        ZooError: everything that is wrong, with file, line, key and suggestion.
+    """
+    if isinstance(source, str) and is_model(source):
+        found = load_recipe(_untuned(source, overrides), overrides, trust=trust)
+        return found.model_copy(update={"name": source})
+    folder = recipe_file(source, MODELS).parent if isinstance(source, str | Path) else Path()
+    check = functools.partial(_problems, folder=folder, trust=trust)
+    return read_recipe(source, overrides, check=check)
+
+
+def is_model(source: str) -> bool:
+    """Return whether this names a model, and not a recipe."""
+    discover()
+    return source in MODELS and source not in recipe_names()
+
+
+def _untuned(model: str, overrides: Sequence[str]) -> dict[str, Any]:
+    if not any(each.startswith(("dataset=", "dataset.name=")) for each in overrides):
+        raise ZooError(
+            f"{model} is a model: name a data set beside it, `dataset=PATH`, or take one of its "
+            f"recipes, `zoo list recipes --model {model}`."
+        )
+    return {"model": {"name": model}, "train": UNTUNED}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A recipe with every option written out, made once and handed on to all that works with it.
+
+    It holds words and numbers alone: the graph is read by who trains on it.
+
+    Attributes:
+        recipe: what was read.
+        dataset: what `load_data` takes.
+        split: None: that of the graph, `Dataset.split`.
+        graph: a word of `GRAPHS` with its options.
+        encoding: a word of `ENCODINGS` with its options.
+        flip_signs: whether the signs of the encoding are drawn anew in training.
+        model: a word of `MODELS` with its options.
+        train: the options of `fit`.
+        start_from: weights to begin with, by an absolute path, or None.
+        imports: Python files, by absolute paths, and modules.
+        code: the SHA-256 of each of these files as it was run, by its path; None where none was.
+    """
+
+    recipe: Recipe
+    dataset: dict[str, Any]
+    split: Spec | None
+    graph: dict[str, Any]
+    encoding: dict[str, Any]
+    flip_signs: bool
+    model: dict[str, Any]
+    train: dict[str, Any]
+    start_from: dict[str, Any] | None
+    imports: list[str]
+    code: dict[str, str] | None
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data that `load_recipe` reads back from any folder."""
+        own = {} if self.split is None else {"split": self.split}
+        full = {
+            **self.recipe.plain(),
+            "dataset": {**self.dataset, **own},
+            "graph": self.graph,
+            "encoding": {**self.encoding, "flip_signs": self.flip_signs},
+            "model": self.model,
+            "train": self.train,
+        }
+        if self.graph == {"name": "own"}:
+            del full["graph"]
+        full |= {"start_from": self.start_from} if self.start_from else {}
+        return full | ({"imports": self.imports} if self.imports else {})
+
+
+def resolve(recipe: Recipe, trust: bool = False) -> Plan:
+    """Write out the default of every option; no graph is read.
+
+    Args:
+        recipe: from `load_recipe`.
+        trust: run what the recipe imports, as one has to that is to be trained. Without it, what is
+            of words that only those imports may know stays as it is written.
+
+    Raises:
+        ZooError: what it imports fails, or does not know its words either.
+    """
+    folder = recipe.path.parent if recipe.path else Path()
+    if not recipe.imports:
+        code, unknown = {}, set()
+    elif not trust:
+        code, unknown = None, {each.path[0] for each in _word_problems(recipe.plain())}
+    else:
+        code, unknown = import_sources(recipe.imports, folder), set()
+        read_recipe(recipe.plain(), check=_word_problems)
+
+    def full(key: str, spec: Spec, every_option: Callable[[Spec], dict[str, Any]]):
+        return (_as_written if key in unknown else every_option)(spec)
+
+    dataset, of_dataset = divide(recipe.dataset, ("split",))
+    encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
+    usual = None if "dataset" in unknown else usual_batching(recipe.dataset)
+    train = {"batching": usual, **recipe.train} if usual else recipe.train
+    start = recipe.start_from and {
+        **recipe.start_from.model_dump(),
+        "weights": _pinned(recipe.start_from.weights, trust),
+    }
+    return Plan(
+        recipe=recipe,
+        dataset=full("dataset", dataset, resolved_dataset),
+        split=of_dataset.get("split"),
+        graph=full("graph", recipe.graph, functools.partial(resolved, GRAPHS)),
+        encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
+        flip_signs=of_encoding.get("flip_signs", False),
+        model=full("model", recipe.model, functools.partial(resolved, MODELS)),
+        train=full("train", train, functools.partial(resolved_options, fit)),
+        start_from=start,
+        imports=[absolute(each, folder) for each in recipe.imports],
+        code=code,
+    )
+
+
+def _as_written(spec: Spec) -> dict[str, Any]:
+    return {"name": spec} if isinstance(spec, str) else spec
+
+
+def with_split(plan: Plan) -> Plan:
+    """Return the plan with its split named; a graph is read if nothing but its files names it."""
+    if plan.split is not None:
+        return plan
+    split = default_split(plan.dataset["name"]) or load_data(plan.dataset).split
+    return dataclasses.replace(plan, split=split)
+
+
+def write_out(recipe: Recipe, trust: bool = False) -> dict[str, Any]:
+    """Return a recipe as plain data with every option and the split written out, as far as known.
+
+    Args:
+        recipe: from `load_recipe`.
+        trust: as for `resolve`.
+    """
+    plan = resolve(recipe, trust)
+    return (plan if plan.code is None else with_split(plan)).plain()
+
+
+def check_processes(plan: Plan, processes: int) -> None:
+    """Refuse several processes that would all do the same, or each something else.
+
+    Raises:
+        ZooError: nothing in the recipe is divided among them, or two things are.
+    """
+    name = plan.recipe.name
+    attention, batching = plan.model.get("attention"), word(plan.train["batching"])
+    sharded = isinstance(attention, dict) and attention.get("shard", "none") != "none"
+    if processes > 1 and not sharded and batching == "full":
+        raise ZooError(
+            f"nothing in {name} is divided among {processes} processes. Write random "
+            "batches that are, 'model.attention={name: rba, shard: replicated}' or `shard: local`, "
+            "or batches of nodes, 'train.batching={name: random-nodes, size: 10000}', or start one "
+            "process."
+        )
+    if processes > 1 and sharded and batching != "full":
+        raise ZooError(
+            f"{name} divides both batches of nodes and their random batches among "
+            f"{processes} processes. Leave `shard` out: the batches of nodes are divided already."
+        )
+
+
+def _pinned(weights: str, trust: bool) -> str:
+    """Return weights as a recipe in any other folder has to name them: of one seed or commit.
+
+    A recipe that is only looked at asks no network for them.
+    """
+    if weights.startswith(HUB) and not trust:
+        return weights
+    folder = locate(weights).folder
+    if weights.startswith(HUB):
+        return f"{weights.partition('@')[0]}@{folder.name}"
+    return folder.name if folder.parent == PRETRAINED else str(folder.resolve())
+
+
+def _problems(data: dict[str, Any], folder: Path, trust: bool) -> list[Problem]:
+    """Return what is wrong with a recipe's raw data, but for words that are not imported yet."""
+    imports = data.get("imports")
+    if imports and not trust:
+        return _start_problems(data.get("start_from"), trust)
+    if isinstance(imports, list) and all(isinstance(each, str) for each in imports):
+        try:
+            import_sources(imports, folder)
+        except ZooError as error:
+            return [Problem(("imports",), str(error).removeprefix("imports: "))]
+    return _word_problems(data) + _start_problems(data.get("start_from"), trust)
+
+
+def _word_problems(data: dict[str, Any]) -> list[Problem]:
+    """Return what is wrong with the words of every table, and with their options."""
+    discover()
+    found = []
+    if "dataset" in data:
+        spec, own = divide(data["dataset"], ("split", "graph"))
+        found += dataset_problems(spec, ("dataset",), ["split"])
+        if "graph" in own:
+            message = "stands beside `dataset`: write `graph: ...` at the top of the recipe"
+            found.append(Problem(("dataset", "graph"), message))
+        if "split" in own:
+            found += split_problems(own["split"], ("dataset", "split"))
+    if "graph" in data:
+        found += problems(GRAPHS, data["graph"], ("graph",)) + _direction_problems(data)
+    if "encoding" in data:
+        spec, own = divide(data["encoding"], ("flip_signs",))
+        found += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
+        if "flip_signs" in own:
+            where = ("encoding", "flip_signs")
+            found += value_problems(bool, own["flip_signs"], where)
+            if own["flip_signs"] is True and spec.get("name") not in SIGNED:
+                message = f"{spec.get('name')} has no signs to flip; leave it out"
+                found.append(Problem(where, message))
+    if "model" in data:
+        found += problems(MODELS, data["model"], ("model",))
+    if isinstance(data.get("train"), dict):
+        found += option_problems("train", fit, data["train"], ("train",))
+    return found
+
+
+def _direction_problems(data: dict[str, Any]) -> list[Problem]:
+    dataset, graph = data.get("dataset"), data["graph"]
+    asked = dataset.get("direction", "both") if isinstance(dataset, dict) else "both"
+    if asked == "both" or graph in ("own", {"name": "own"}):
+        return []
+    message = "is of the edges of the data set itself, and `graph` makes others; leave it out"
+    return [Problem(("dataset", "direction"), message)]
+
+
+def _start_problems(start: Any, trust: bool) -> list[Problem]:
+    if not isinstance(start, dict) or not isinstance(start.get("weights"), str):
+        return []  # the structure is looked at elsewhere
+    if start["weights"].startswith(HUB) and not trust:
+        return []  # no network is asked
+    try:
+        read_config(locate(start["weights"]).folder / CONFIG)
+    except ZooError as error:
+        return [Problem(("start_from", "weights"), str(error))]
+    return []

@@ -1,0 +1,362 @@
+"""Run an experiment: the one place that puts data, encoding, model and training together.
+
+A recipe is resolved once and its graph read once. A run leaves a folder behind that says what was
+run, on what, and what came of it, see `zoo.runs.run_folder`; one that was killed goes on.
+"""
+
+import contextlib
+import logging
+import math
+import shlex
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.config.options import Spec
+from zoo.config.recipe import Recipe, divide, recipe_text, word
+from zoo.config.yaml_lines import line_text
+from zoo.data.known_nodes import NODES
+from zoo.data.load import resolved_dataset
+from zoo.data.splits import PARTS, Split, constant_answer
+from zoo.errors import ZooError
+from zoo.inference.training_data import nodes_of, warn_of_seen
+from zoo.registry import Model
+from zoo.runs.prepare import Prepared, build, prepare, same_files, seed_everything
+from zoo.runs.resolve import Plan, check_processes, load_recipe, resolve
+from zoo.runs.run_folder import (
+    Record,
+    Tell,
+    differences,
+    is_summarised,
+    need_run,
+    new_folder,
+    read_environment,
+    read_recipe,
+    silent,
+    summarise,
+    threads_of,
+)
+from zoo.system import process_group
+from zoo.system.environment import choose_device, environment, last_digits, using_threads
+from zoo.system.files import WriteError
+from zoo.trackers import check_trackers
+from zoo.training.checkpoint import EVERY
+from zoo.training.trainer import Epoch, fit
+from zoo.weights.finetune import Start
+from zoo.weights.folder import CONFIG
+
+Watch = Callable[[int, Epoch], None]
+
+
+def run_recipe(
+    recipe: Plan | Recipe | str | Path | dict,
+    *,
+    device: str = "auto",
+    runs: Path | str = "runs",
+    watch: Watch = lambda seed, epoch: None,
+    begin: Callable[[Start], None] = lambda start: None,
+    checkpoint: float = EVERY,
+    track: Sequence[str] = (),
+    tell: Tell = warnings.warn,
+) -> dict[str, Any]:
+    """Train a recipe with each of its seeds and write the run's folder.
+
+    Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`. Of several
+    processes (`zoo train --processes`) the first one writes. `resume_run` goes on.
+
+    Args:
+        recipe: a recipe, what `load_recipe` takes, or what `resolve` made of a recipe. The code
+            that it imports is run.
+        device: `auto` (CUDA where there is one), `cpu` or `cuda`.
+        runs: the folder in which the run's own folder is made; no run is ever overwritten.
+        watch: called after every epoch with the seed and the epoch.
+        begin: called before training, where the recipe starts from other weights.
+        checkpoint: seconds between two writings of all that a killed run needs to go on.
+        track: trackers that are told of it: `csv`, `tensorboard`, `wandb`, `mlflow`.
+        tell: given a sentence about what cannot be written, or is damaged, and what is done.
+
+    Returns:
+        The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
+
+    Raises:
+        ZooError: something is wrong with the recipe, its data or the device, found before
+            anything is written; or a file of the run cannot be written: says what is kept where.
+    """
+    process_group.start()
+    if not isinstance(recipe, Plan | Recipe):
+        recipe = load_recipe(recipe, trust=True)
+    plan = recipe if isinstance(recipe, Plan) else resolve(recipe, trust=True)
+    check_processes(plan, process_group.count())
+    if process_group.rank() > 0:  # what the others write is thrown away
+        with tempfile.TemporaryDirectory() as folder:
+            return _run(plan, device, lambda: Record(Path(folder), math.inf, silent), watch)
+
+    def find() -> Record:
+        return Record(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
+
+    return _run(plan, device, find, watch, begin, track)
+
+
+def resume_run(
+    folder: Path | str,
+    *,
+    device: str = "auto",
+    watch: Watch = lambda seed, epoch: None,
+    begin: Callable[[Start], None] = lambda start: None,
+    checkpoint: float = EVERY,
+    track: Sequence[str] = (),
+    tell: Tell = warnings.warn,
+) -> dict[str, Any]:
+    """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
+
+    The code that its recipe imports is run, whoever's it is. A run of several processes goes on in
+    as many, and on the same device each with as many threads as before.
+
+    Args:
+        folder: the run's folder; every process has to see it.
+        device: as for `run_recipe`.
+        watch: as for `run_recipe`.
+        begin: as for `run_recipe`.
+        checkpoint: as for `run_recipe`.
+        track: as for `run_recipe`; what they were told before is not told again.
+        tell: as for `run_recipe`; also of what may make the numbers differ, such as another torch.
+
+    Returns:
+        The content of `summary.json`.
+
+    Raises:
+        ZooError: the folder is none of a run, or that of a finished one, or damaged, or of a run
+            of more or fewer processes, or its data have changed.
+    """
+    process_group.start()
+    first = process_group.rank() == 0
+    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
+    begun = read_environment(record.folder)
+    if begun is not None:
+        same_files(begun.files, plan)
+    with using_threads(threads_of(begun, str(choose_device(device)))):
+        if first:
+            process_group.wait()  # the others have read what is there
+            for each in differences(begun, last_digits(choose_device(device)), plan.code):
+                tell(each)
+            return _run(plan, device, lambda: record, watch, begin, track)
+        with tempfile.TemporaryDirectory() as own:
+            shutil.copytree(folder, own, dirs_exist_ok=True)
+            process_group.wait()
+            return _run(plan, device, lambda: Record(Path(own), math.inf, silent), watch)
+
+
+def unfinished(
+    folder: Path,
+    count: int,
+    checkpoint: float = EVERY,
+    tell: Tell = warnings.warn,
+) -> tuple[Record, Plan]:
+    """Return the record and the plan of a run that has not come to its end.
+
+    Args:
+        folder: the run's folder.
+        count: how many processes are to go on with it.
+        checkpoint: as for `run_recipe`.
+        tell: as for `run_recipe`.
+
+    Raises:
+        ZooError: as `resume_run`.
+    """
+    need_run(folder)
+    record = Record(folder, checkpoint, tell)
+    begun = read_environment(folder)
+    if begun is not None and begun.processes != count:
+        raise ZooError(
+            f"{folder} is a run of {begun.processes} processes; write "
+            f"`--processes {begun.processes}`."
+        )
+    name = begun.recipe if begun else folder.name
+    path = record.read_recipe(begun and begun.recipe_sha256)
+    recipe = load_recipe(path).model_copy(update={"name": name})
+    if all(record.result(seed) for seed in recipe.seeds) and is_summarised(folder):
+        more = f"train.epochs={recipe.train['epochs']}"
+        raise ZooError(
+            f"{folder} is finished. {_finetuning(folder, recipe, [more])}, for so many epochs "
+            f"more; `zoo train {shlex.quote(str(path))}` begins a new run."
+        )
+    return record, resolve(recipe, trust=True)
+
+
+def other_settings(folder: Path, changes: Sequence[str]) -> str:
+    """Say what to write to train on from a run with other settings, with which it cannot go on.
+
+    Raises:
+        ZooError: the folder is none of a run, or its recipe is damaged.
+    """
+    need_run(folder)
+    path, _ = read_recipe(folder)
+    recipe = load_recipe(path)
+    anew = shlex.join(["zoo", "train", str(path), *changes])
+    return (
+        f"--resume ends a run with the settings that it was begun with, and takes no KEY=VALUE. "
+        f"{_finetuning(folder, recipe, changes)}; `{anew}` begins a new run."
+    )
+
+
+def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
+    """Return the sentence that names the fine-tuning of a run on its own data."""
+    dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
+    words = ["zoo", "finetune", str(folder), "--data", _shortest(dataset)]
+    if word(recipe.graph) == "file":  # which weights do not know
+        changes = [f"graph={line_text(recipe.graph)}", *changes]
+    for each in recipe.imports:
+        words += ["--import", each]
+    if start := recipe.start_from:
+        frozen = [start.freeze] if isinstance(start.freeze, str) else start.freeze
+        words += [f"--freeze={each}" for each in frozen if each != "none"]
+        words += [f"--lr-decay={start.lr_decay:g}"] if start.lr_decay != 1 else []
+    line = f"`{shlex.join([*words, *changes])}` trains on from its best weights"
+    if any(folder.glob(f"seed-*/{CONFIG}")):
+        return line
+    return f"Once `zoo train --resume {shlex.quote(str(folder))}` has ended it, {line}"
+
+
+def _shortest(spec: Spec) -> str:
+    """Return a data set as `--data` takes it, without what is as usual."""
+    own = {"name": spec} if isinstance(spec, str) else dict(spec)
+    for key in own.keys() - {"name"}:
+        rest = {other: value for other, value in own.items() if other != key}
+        with contextlib.suppress(ZooError):  # it has no usual value, or its code has not been run
+            own = rest if resolved_dataset(rest) == resolved_dataset(own) else own
+    return own["name"] if len(own) == 1 else line_text(own)
+
+
+def _run(
+    plan: Plan,
+    device: str,
+    find: Callable[[], Record],
+    watch: Watch,
+    begin: Callable[[Start], None] = lambda start: None,
+    track: Sequence[str] = (),
+) -> dict[str, Any]:
+    check_trackers(track)
+    where = choose_device(device)
+    prepared = prepare(plan)
+    with torch.random.fork_rng(devices=[]):  # a model's faults are found before anything is written
+        model, start = build(prepared)
+    with find() as record:
+        process_group.tell_run(record.folder)
+        try:
+            written = prepared.plan.plain()
+            record.write_recipe(recipe_text(written))
+            if start is not None:
+                measured = (plan.dataset, prepared.data, prepared.splits)
+                record.begin_from(start, seen=warn_of_seen(start.weights, *measured))
+                begin(start)
+            record.track(track, written)
+            known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
+            record.begin(lambda: {**known, "imports": plan.code, **environment(where)})
+            splits = dict(zip(plan.recipe.seeds, prepared.splits, strict=True))
+            weights = plan.start_from and plan.start_from["weights"]
+            if not record.holds(NODES) and (
+                nodes := nodes_of(plan.dataset, prepared.data, splits, weights)
+            ):
+                record.write(NODES, nodes)
+            del model
+            results, error = _train_seeds(prepared, where, record, watch)
+            if not results:
+                raise error
+            warn_of_constant_answers(prepared, results)
+            summary = summarise(
+                plan.recipe,
+                prepared.data,
+                prepared.task.metric_name,
+                results,
+                where,
+                folder=record.folder,
+                interrupted=error is not None,
+            )
+            record.write("summary.json", summary)
+            if error is not None and not isinstance(error, KeyboardInterrupt):
+                raise error
+            return summary
+        except BaseException as error:
+            if not record.discard_unless_begun() and isinstance(error, WriteError):
+                again = f"`zoo train --resume {shlex.quote(str(record.folder))}`"
+                raise WriteError(f"{error} Then {again} goes on from what is written.") from None
+            raise
+
+
+def warn_of_constant_answers(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
+    """Name the seeds whose weights score as if they answered one class for every row."""
+    told = {}
+    for result, split in zip(results, prepared.splits, strict=False):  # some may be left out
+        always = constant_answer(prepared.task, prepared.data, split, result)
+        if always is not None:
+            told.setdefault(always, []).append(result["seed"])
+    for always, seeds in told.items():
+        which = f"seed {seeds[0]} scores" if len(seeds) == 1 else f"{len(seeds)} seeds score"
+        logging.getLogger(__name__).warning(
+            f"{which} just what always answering {always} would: nothing has been learnt that "
+            "tells the classes apart; more epochs, scaled features, an encoding or another "
+            "learning rate may help."
+        )
+
+
+def _train_seeds(
+    prepared: Prepared, where: torch.device, record: Record, watch: Watch
+) -> tuple[list[dict[str, Any]], BaseException | None]:
+    """Train each seed that has no result yet; return all results, and what ended it early."""
+    results: list[dict[str, Any]] = []
+    for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
+        result = record.result(seed)
+        if result is not None and result["split_sha256"] != split.sha256:
+            raise ZooError(
+                f"the split of seed {seed} is not the one that it was trained with, and the scores "
+                "of the other seeds would be of different nodes; begin anew."
+            )
+        if result is None:
+            try:
+                result, model = _train(prepared, seed, split, where, record, watch)
+                record.keep(result, model)
+            except BaseException as caught:  # the seeds before are kept, whatever it is
+                if type(caught) is ZooError and results:
+                    done = f"those before it are in {record.folder}"
+                    caught = ZooError(f"{caught} This was seed {seed}; {done}.")
+                return results, caught
+        results.append(result)
+        if result["interrupted"]:
+            return results, KeyboardInterrupt()
+    return results, None
+
+
+def _train(
+    prepared: Prepared,
+    seed: int,
+    split: Split,
+    device: torch.device,
+    record: Record,
+    watch: Watch,
+) -> tuple[dict[str, Any], Model]:
+    prepared = prepared.fitted_to(split)
+    seed_everything(seed)
+    model, _ = build(prepared)
+
+    def report(epoch: Epoch) -> None:
+        record.add({"seed": seed, **epoch._asdict()})
+        watch(seed, epoch)
+
+    def resumed(epochs: int) -> None:
+        record.forget_after(seed, epochs)
+
+    hooks = prepared.hooks(model)._replace(
+        begin=resumed, watch=report, checkpoint=record.checkpoint(seed)
+    )
+    result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
+    weights = sum(each.numel() for each in model.parameters())
+    own = {"parameters": weights, "split_sha256": split.sha256}
+    scores = {part: getattr(result, part) for part in PARTS}
+    model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
+    model.tokenizer = prepared.data.tokenizer and prepared.data.tokenizer.text
+    return {"seed": seed, **result._asdict(), **own}, model
