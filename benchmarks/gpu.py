@@ -28,7 +28,7 @@ from graphs import canonical, power_law
 from sgformer_step import peer
 from torch.nn import functional
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.config.options import options_of, pick
 from zoo.data import Dataset
 from zoo.data.splits import PARTS, Split
@@ -62,7 +62,7 @@ MEASURED = {
 
 def data_of(nodes: int) -> TrainingData:
     """Return a power-law graph of about seven edges for each node, half of them labelled."""
-    graph = remember(canonical(power_law(nodes, 7 * nodes), nodes))
+    graph = mark_canonical(canonical(power_law(nodes, 7 * nodes), nodes))
     torch.manual_seed(0)
     x, y = torch.randn(nodes, FEATURES), torch.randint(CLASSES, (nodes,))
     task = "node-classification"

@@ -163,8 +163,8 @@ def difformer(model, graph, norm=functional.normalize):
 def nodeformer(model, graph):
     """Return NodeFormer, arXiv 2306.08385, as a function of features, rate and noise or none."""
     weights, adjacency = Weights(model), normalised(graph)
-    tails, tips = graph.edges()
-    share = graph.in_degrees().float().reciprocal()[tips] / len(tips)
+    src, dst = graph.edges()
+    share = graph.in_degrees().float().reciprocal()[dst] / len(dst)
 
     def features(x, w):
         x = x / x.shape[1] ** 0.25
@@ -186,7 +186,7 @@ def nodeformer(model, graph):
             attended = attended / noises if noises else q @ (k.T @ v) / (q @ k.sum(0))[:, None]
             gathered = weights.of[f"{name}.strengths.0"] * (adjacency @ v)
             out = weights.affine(f"{name}.output", attended + gathered)
-            pairs = (q[tips] * k[tails]).sum(1).log() - (q @ k.sum(0)).log()[tips]
+            pairs = (q[dst] * k[src]).sum(1).log() - (q @ k.sum(0)).log()[dst]
             penalty = penalty - 0.1 * (share * pairs).sum() / LAYERS
             z = functional.elu(weights.layer_norm(f"{name}.norm", z + out))
             z = functional.dropout(z, rate)

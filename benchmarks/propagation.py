@@ -23,8 +23,8 @@ BLOCK = 2**10
 
 def gathered(graph, x):
     """Return a step that gathers a row of x for each edge, twice, into one buffer."""
-    _, tails, _ = graph.adj_tensors("csc")
-    blocks, into = tails.long().split(BLOCK), x.new_empty(BLOCK, x.shape[1])
+    _, src, _ = graph.adj_tensors("csc")
+    blocks, into = src.long().split(BLOCK), x.new_empty(BLOCK, x.shape[1])
 
     def call():
         for _ in range(2):

@@ -26,7 +26,7 @@ _known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _NEVER = object()
 
 
-def remember(graph: Given) -> Given:
+def mark_canonical(graph: Given) -> Given:
     """Return a graph, or a share of one, after noting that it is canonical."""
     _known[graph] = _index(graph)
     return graph
@@ -34,7 +34,7 @@ def remember(graph: Given) -> Given:
 
 def derived(graph: Given, source: object) -> Given:
     """Return a graph made of another in a way that keeps it canonical: known if the other is."""
-    return remember(graph) if _is_known(source) else graph
+    return mark_canonical(graph) if _is_known(source) else graph
 
 
 def subgraph(graph: Any, nodes: Tensor) -> Any:
@@ -53,7 +53,7 @@ def check_graph(graph: object) -> None:
     if graph is not None and not _is_known(graph):  # None: features only
         _check_kind(graph)
         _check_form(graph)
-        remember(graph)
+        mark_canonical(graph)
 
 
 def _is_known(graph: object) -> bool:
@@ -93,12 +93,12 @@ def _check_kind(graph: Any) -> None:
 
 
 def _check_form(graph: Any) -> None:
-    tails, tips = (each.long() for each in graph.edges())
+    src, dst = (each.long() for each in graph.edges())
     n = graph.num_nodes()
-    there, back = ((a * n + b).sort().values for a, b in ((tails, tips), (tips, tails)))
+    there, back = ((a * n + b).sort().values for a, b in ((src, dst), (dst, src)))
     twice = int((there[1:] == there[:-1]).sum())
-    loops = torch.zeros(n, dtype=torch.bool, device=tails.device)
-    loops[tails[tails == tips]] = True
+    loops = torch.zeros(n, dtype=torch.bool, device=src.device)
+    loops[src[src == dst]] = True
     alone = n - int(loops.sum())
     wrong = [
         *([f"{alone:,} nodes have no self-loop"] if alone else []),

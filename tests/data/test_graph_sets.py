@@ -45,8 +45,8 @@ def test_files_of_the_tu_collection(tmp_path):
     assert data.x.tolist()[1] == [0, 1, 0, 1.5, 2] and data.inputs == 5
     graph, x = data.batch(torch.tensor([1, 0]))
     assert graph.num_edges() == 4 + 7 and torch.equal(x, data.x[[3, 4, 0, 1, 2]])
-    tails, tips = graph.edges()
-    place = {(int(u), int(v)): f.tolist() for u, v, f in zip(tails, tips, graph.edata[FEATURE],
+    src, dst = graph.edges()
+    place = {(int(u), int(v)): f.tolist() for u, v, f in zip(src, dst, graph.edata[FEATURE],
              strict=True)}  # fmt: skip
     np.testing.assert_allclose(place[0, 1], [0, 0, 1, 0.3], rtol=1e-6)
     np.testing.assert_allclose(place[4, 3], [0, 1, 0, 0.2], rtol=1e-6)  # 3-2 is 2-3, turned

@@ -152,8 +152,8 @@ def test_features_of_an_encoder(real_graph):
     pixels = real_graph("mnist10k-pixels")
     assert pixels.x.shape == (10_000, 784) and torch.equal(pixels.y, data.y)
     near = data.with_graph({"name": "knn", "k": 1}).graph
-    tails, tips = near.edges()
-    assert (data.y[tails] == data.y[tips])[tails != tips].float().mean() > 0.9
+    src, dst = near.edges()
+    assert (data.y[src] == data.y[dst])[src != dst].float().mean() > 0.9
 
 
 def test_features_that_one_brings(tmp_path, monkeypatch):

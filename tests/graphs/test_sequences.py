@@ -10,7 +10,7 @@ from zoo.canonical_form import check_graph
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs import naive, sequences, spmm
-from zoo.graphs.adjacency import degrees, tips
+from zoo.graphs.adjacency import degrees, edge_dst
 from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
 
 
@@ -190,7 +190,7 @@ def test_models_take_them_as_they_are(monkeypatch):
 
 
 def test_they_are_canonical(monkeypatch):
-    monkeypatch.setattr(sequences, "remember", lambda graph: graph)
+    monkeypatch.setattr(sequences, "mark_canonical", lambda graph: graph)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_graph(sequence_graph([9, 1, 5], window=1, skip=3))
@@ -232,7 +232,7 @@ def test_what_is_wrong_is_said(call, said):
 def slow_top(graph, scores, k):
     kept = []
     for target in range(graph.num_dst_nodes()):
-        edges = [e for e, (_, tip) in enumerate(links(graph)) if tip == target]
+        edges = [e for e, (_, dst) in enumerate(links(graph)) if dst == target]
         strength = {e: sum(scores[e].tolist()) / scores.shape[1] for e in edges}
         kept += sorted(edges, key=lambda e: (-strength[e], e))[:k]
     return sorted(kept)
@@ -317,4 +317,4 @@ def test_message_passing_on_them(made, kind, backend, monkeypatch):
         ours, theirs = (gradients(each * weight, given) for each in (one, other))
         torch.testing.assert_close(ours, theirs)
     assert degrees(graph).tolist() == graph.in_degrees().tolist()
-    assert tips(graph).tolist() == [tip for _, tip in links(graph)]
+    assert edge_dst(graph).tolist() == [target for _, target in links(graph)]

@@ -50,9 +50,9 @@ def naive(q, k, v, kernel):
 
 
 def propagate(graph, x):
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     a = torch.zeros(len(x), len(x), dtype=x.dtype)
-    a[tips, tails] = 1.0
+    a[dst, src] = 1.0
     d = a.sum(1)
     return (a / torch.sqrt(d[:, None] * d[None, :])) @ x
 

@@ -63,9 +63,9 @@ def attention(state, name, x, heads):
 
 
 def twin(state, graph, x, options):
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     a = torch.zeros(len(x), len(x), dtype=x.dtype)
-    a[tips, tails] = 1.0
+    a[dst, src] = 1.0
     norm = NORMS[options["norm"]]
     gather = PROPAGATIONS[options.get("propagation", "gcn")]
     z = affine(state, "stem", x)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.config.options import pick
 from zoo.dgl import dgl
 from zoo.graphs.examples import tiny_graph
@@ -143,8 +143,8 @@ def convolution(state, name, z, pairs, neighbours, options):
 
 
 def twin(state, graph, x, options):
-    tails, tips = graph.edges()
-    neighbours = [tails[tips == node] for node in range(len(x))]
+    src, dst = graph.edges()
+    neighbours = [src[dst == node] for node in range(len(x))]
     norm, z, divergences = NORMS[options["norm"]], affine(state, "stem", x), []
     for i in range(options["layers"]):
         name = f"layers.{i}"
@@ -416,5 +416,5 @@ def test_places_of_a_share_are_those_of_its_nodes():
 
 @pytest.mark.parametrize("edges", ["learned", "attention"])
 def test_a_graph_of_no_node_has_no_penalty(edges):
-    graph = remember(dgl.graph(([], []), num_nodes=0))
+    graph = mark_canonical(dgl.graph(([], []), num_nodes=0))
     assert create_model("htgn", 4, 3, edges=edges)(graph, torch.zeros(0, 4)).penalty == 0

@@ -10,9 +10,9 @@ from zoo.weights.create import create_model
 
 def dense(graph):
     """The 0/1 pattern of a graph, row: target, column: source."""
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     a = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
-    a[tips, tails] = 1.0
+    a[dst, src] = 1.0
     return a
 
 

@@ -65,9 +65,9 @@ def attention(q, k, v, w, noises, temperature, epsilon):
 
 
 def pattern(graph, order):
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     a = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
-    a[tips, tails] = 1.0
+    a[dst, src] = 1.0
     for _ in range(order):
         a = ((a @ a) > 0).double()
     return a
@@ -75,12 +75,12 @@ def pattern(graph, order):
 
 def edge_mean(graph, q, k, w, epsilon):
     """Mean over edges u -> v and heads of log p_uv / d_in(v), edge by edge."""
-    tails, tips = (each.tolist() for each in graph.edges())
+    src, dst = (each.tolist() for each in graph.edges())
     terms = []
     for h in range(q.shape[1]):
         kernel = kernel_of(q[:, h], k[:, h], w, epsilon)
-        for u, v in zip(tails, tips, strict=True):
-            terms.append(torch.log(kernel[v, u] / kernel[v].sum()) / tips.count(v))
+        for u, v in zip(src, dst, strict=True):
+            terms.append(torch.log(kernel[v, u] / kernel[v].sum()) / dst.count(v))
     return torch.stack(terms).mean()
 
 
@@ -372,9 +372,9 @@ def test_scores_of_edges_whose_features_are_far_apart(tiny, apart):
     graph, _, _ = tiny
     queries, keys = (torch.randn(12, 2, 4, requires_grad=True) for _ in range(2))
     slope = apart * torch.linspace(-1, 1, 4)
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     fast = edge_probabilities._log_scores(graph, queries + slope, keys - slope)
-    exact = ((queries + slope)[tips] + (keys - slope)[tails]).double().logsumexp(-1)
+    exact = ((queries + slope)[dst] + (keys - slope)[src]).double().logsumexp(-1)
     torch.testing.assert_close(fast.double(), exact, rtol=1e-5, atol=1e-4)
     gradients = [torch.autograd.grad(each.sum(), (queries, keys)) for each in (fast, exact)]
     for one, other in zip(*gradients, strict=True):

@@ -46,9 +46,9 @@ def layer_norm(state, name, x):
 
 
 def adjacency(graph, dtype):
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     a = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=dtype)
-    a[tips, tails] = 1.0
+    a[dst, src] = 1.0
     return a
 
 

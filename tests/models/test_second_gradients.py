@@ -88,8 +88,8 @@ def test_of_batches_whose_attention_looks_at_values_alone():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_messages_with_features_of_edges(weighted):
-    tails, tips = torch.tensor([0, 1, 2, 2, 3, 0]), torch.tensor([1, 1, 0, 3, 3, 2])
-    ends = spmm.EdgeList(tails, tips, 4, 4)
+    src, dst = torch.tensor([0, 1, 2, 2, 3, 0]), torch.tensor([1, 1, 0, 3, 3, 2])
+    ends = spmm.EdgeList(src, dst, 4, 4)
     shapes = [(4, 3), (6, 2), (3, 2), (3,), *([(6,)] if weighted else [])]
     given = [torch.randn(each, dtype=torch.double, requires_grad=True) for each in shapes]
 

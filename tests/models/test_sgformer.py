@@ -22,9 +22,9 @@ LARGE = {
 
 
 def propagate(graph, x):
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     a = torch.zeros(len(x), len(x), dtype=x.dtype)
-    a[tips, tails] = 1.0
+    a[dst, src] = 1.0
     d = a.sum(1)
     return (a / torch.sqrt(d[:, None] * d[None, :])) @ x
 

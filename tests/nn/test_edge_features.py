@@ -29,8 +29,8 @@ def graph(weights=False, **options):
 
 def dense(graph, values):
     """Return (N, N, ...), row v what leads to v, of values (E, ...)."""
-    tails, tips = graph.edges()
-    return values.new_zeros(N, N, *values.shape[1:]).index_put((tips, tails), values)
+    src, dst = graph.edges()
+    return values.new_zeros(N, N, *values.shape[1:]).index_put((dst, src), values)
 
 
 def test_of_an_edge_that_is_there_more_than_once_they_are_averaged():
@@ -117,9 +117,9 @@ def test_the_convolution_of_attention_scores_equals_the_dense_formula():
 def test_isomorphism_equals_the_dense_formula(backend, weights, edge_dim):
     """Without the self-loops of the canonical graph, as in the papers."""
     made = graph(weights)
-    tails, tips = made.edges()
+    src, dst = made.edges()
     given = made.edata[FEATURE].double().requires_grad_()
-    made.edata[FEATURE] = features = given * (tails != tips).unsqueeze(1)  # of loops always 0
+    made.edata[FEATURE] = features = given * (src != dst).unsqueeze(1)  # of loops always 0
     w = made.edata[WEIGHT].double() if weights else torch.ones(made.num_edges()).double()
     w.requires_grad_(weights)
     if weights:

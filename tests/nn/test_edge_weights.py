@@ -90,9 +90,9 @@ def test_an_edge_of_weight_two_counts_as_two(name):
     heavy = zoo.canonical(EDGES, nodes=N, weights=[2.0, *[1.0] * (len(EDGES) - 1)])
     assert not torch.allclose(model(heavy, x).logits, model(graph(), x).logits)
     twice = zoo.canonical([*EDGES, EDGES[0]], nodes=N, weights=[1.0] * 11, duplicates="sum")
-    tails, tips = twice.edges()
+    src, dst = twice.edges()
     ends = {
-        (int(u), int(v)): float(w) for u, v, w in zip(tails, tips, twice.edata[WEIGHT], strict=True)
+        (int(u), int(v)): float(w) for u, v, w in zip(src, dst, twice.edata[WEIGHT], strict=True)
     }
     assert ends[0, 1] == ends[1, 0] == 3 and ends[1, 2] == 1  # 0-1 is in the list three times
     assert heavy.edata[WEIGHT].max() == 1.5  # the mean of 2 and 1

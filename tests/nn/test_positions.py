@@ -138,9 +138,9 @@ def test_sinusoids_are_those_of_the_paper(dim):
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
 def test_eigenvectors_of_a_path_equal_those_of_numpy(n):
     """Of the Laplacian D - A of the path that a window of 1 makes, its self-loops left out."""
-    k, tails, tips = 10, *(each.numpy() for each in sequence_graph([n], window=1).edges())
+    k, src, dst = 10, *(each.numpy() for each in sequence_graph([n], window=1).edges())
     adjacency = np.zeros((n, n))
-    adjacency[tips, tails] = 1 - (tips == tails)
+    adjacency[dst, src] = 1 - (dst == src)
     values, vectors = np.linalg.eigh(np.diag(adjacency.sum(1)) - adjacency)
     found = path_eigenvectors(torch.arange(n), torch.full((n,), n), k, dtype=torch.double).numpy()
     there = min(k, n - 1)

@@ -127,8 +127,8 @@ def test_nothing_is_kept_per_edge_and_feature(backend):
 def test_edges_that_are_there_often_in_single_precision(backend):
     graph = random_graph(n=4, edges=30, loops=False)
     x, y = torch.randn(2, 4, 3, 5)
-    tails, tips = graph.edges()
-    torch.testing.assert_close(edge_dot(graph, x, y), (x[tails] * y[tips]).sum(-1))
+    src, dst = graph.edges()
+    torch.testing.assert_close(edge_dot(graph, x, y), (x[src] * y[dst]).sum(-1))
 
 
 @pytest.mark.parametrize("heads", [1, 3])

@@ -159,8 +159,8 @@ def test_each_way_at_a_size_that_reaches_it(base, way, rows, width):
 def test_a_model_at_a_size_that_reaches_it(name, monkeypatch):
     """Logits and gradients of a whole model are those of the way by a state."""
     nodes = 4096
-    tails = torch.arange(nodes)
-    graph = canonical(torch.stack([tails, tails.roll(1)], 1).numpy(), nodes=nodes)
+    src = torch.arange(nodes)
+    graph = canonical(torch.stack([src, src.roll(1)], 1).numpy(), nodes=nodes)
     torch.manual_seed(0)
     x, calls = torch.randn(nodes, 8), []
     model = create_model(name, 8, 3, dim=256, use_weight=True, layers=1).eval()

@@ -65,8 +65,8 @@ def slow_gru(model, x):
 def slow_gcn_gru(model, x):
     """All nodes by a dense S, from the definition of the concatenation [x_t, h]."""
     near = torch.zeros(NODES, NODES, dtype=torch.double)
-    tails, tips = tiny_graph().edges()
-    near[tips, tails] = 1
+    src, dst = tiny_graph().edges()
+    near[dst, src] = 1
     scale = near.sum(1) ** -0.5
     near = scale[:, None] * near * scale
     w, b = model.input.weight, model.input.bias

@@ -126,9 +126,9 @@ def test_clusters_of_a_few_nodes_are_of_one_size(data, parts):
 def test_clusters_cut_fewer_edges_than_chance(real_graph):
     graph = real_graph("minesweeper").graph
     found = clusters(graph, 10)
-    tails, tips = graph.edges()
+    src, dst = graph.edges()
     assert set(found.tolist()) == set(range(10))
-    assert (found[tails] != found[tips]).float().mean() < 0.2
+    assert (found[src] != found[dst]).float().mean() < 0.2
     with pytest.raises(ZooError, match="write fewer `parts`"):
         clusters(graph, graph.num_nodes() + 1)
 
@@ -140,8 +140,8 @@ def test_features_labels_and_edges_stay_those_of_the_node(name, data, split):
     for part in over(BATCHES[name], data, split).parts(0):
         nodes = part.x[:, 0].long()
         assert torch.equal(part.x, data.x[nodes]) and torch.equal(part.y, data.y[nodes])
-        tails, tips = (nodes[each].tolist() for each in part.graph.edges())
-        assert set(zip(tails, tips, strict=True)) <= edges
+        src, dst = (nodes[each].tolist() for each in part.graph.edges())
+        assert set(zip(src, dst, strict=True)) <= edges
         assert set(nodes[part.rows].tolist()) <= training and len(part.rows)
         seen += nodes[part.rows].tolist()
     assert sorted(seen) == sorted(training)  # each of them once

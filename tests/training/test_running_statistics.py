@@ -33,11 +33,11 @@ def data():
     drawn = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 60)
     words = drawn.random((180, 300)) < np.where(np.arange(300) % 3 == labels[:, None], 0.1, 0.04)
-    tails = drawn.integers(0, 180, 900)
-    tips = np.where(drawn.random(900) < 0.7, labels[tails] * 60 + drawn.integers(0, 60, 900),
+    src = drawn.integers(0, 180, 900)
+    dst = np.where(drawn.random(900) < 0.7, labels[src] * 60 + drawn.integers(0, 60, 900),
                     drawn.integers(0, 180, 900))  # fmt: skip
     features = (words / words.sum(1, keepdims=True)).astype(np.float32)
-    edges = np.stack([tails, tips], 1)
+    edges = np.stack([src, dst], 1)
     return zoo.Dataset.from_arrays(edges=edges, features=features, labels=labels)
 
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.canonical_form import FEATURE, WEIGHT, remember
+from zoo.canonical_form import FEATURE, WEIGHT, mark_canonical
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
@@ -179,7 +179,7 @@ def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
     joined = dgl.batch(bare)
     joined.set_batch_num_nodes(torch.tensor([joined.num_nodes()]))
     joined.set_batch_num_edges(torch.tensor([joined.num_edges()]))
-    return remember(joined)
+    return mark_canonical(joined)
 
 
 def _canonical(
@@ -190,18 +190,18 @@ def _canonical(
     duplicates: Duplicates,
     direction: Direction,
 ) -> DGLGraph:
-    tails, tips = _pattern(source, target, nodes)
-    ends = torch.from_numpy(tails), torch.from_numpy(tips)
+    src, dst = _pattern(source, target, nodes)
+    ends = torch.from_numpy(src), torch.from_numpy(dst)
     graph = dgl.graph(ends, num_nodes=nodes, row_sorted=True, col_sorted=True)
     if weights is not None or direction != "both":
         given = np.ones(len(source), np.float32) if weights is None else weights
         along, against = _keys(source, target, nodes), _keys(target, source, nodes)
-        keys = _keys(tails, tips, nodes)
+        keys = _keys(src, dst, nodes)
         found = _weights(keys, along, against, given, duplicates, direction)
-        loops = tails == tips
+        loops = src == dst
         found[loops] = np.where(found[loops] > 0, found[loops], 1)
         graph.edata[WEIGHT] = torch.from_numpy(found)
-    return remember(graph)
+    return mark_canonical(graph)
 
 
 def _with_features(
@@ -211,9 +211,9 @@ def _with_features(
     if features is None:
         return graph
     features = check_edge_features(np.asarray(features), len(source))
-    tails, tips = (each.numpy() for each in graph.edges())
+    src, dst = (each.numpy() for each in graph.edges())
     nodes, found = graph.num_nodes(), np.zeros((graph.num_edges(), features.shape[1]), np.float64)
-    keys = _keys(tails, tips, nodes)
+    keys = _keys(src, dst, nodes)
     empty = np.ones(len(keys), bool)
     for start, end in ((source, target), (target, source)):
         at = np.searchsorted(keys, _keys(start, end, nodes))

@@ -63,7 +63,7 @@ def ends(graph: Graph, device: torch.device | str = "cpu") -> tuple[Tensor, Tens
     return _ends(graph, torch.device(device))
 
 
-def tips(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
+def edge_dst(graph: Graph, device: torch.device | str = "cpu") -> Tensor:
     """Return where each edge leads, (E,) int64 on the device."""
     return _ends(edges(graph), torch.device(device))[1]
 
@@ -146,14 +146,14 @@ def _out_degrees(graph, device: torch.device) -> Tensor:
 @traced(lambda noted: 2 * [((noted.edges,), torch.int64)])
 def _ends(graph, device: torch.device) -> tuple[Tensor, Tensor]:
     if graph.formats() == {"created": ["csc"], "not created": []}:  # DGL would want another one
-        offsets, tails, numbers = graph.adj_tensors("csc")
-        tips = torch.arange(graph.num_nodes()).repeat_interleave(offsets.diff())
+        offsets, src, numbers = graph.adj_tensors("csc")
+        dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.diff())
         if len(numbers):  # of the edges in this order
             order = numbers.argsort()
-            tails, tips = tails[order], tips[order]
+            src, dst = src[order], dst[order]
     else:
-        tails, tips = graph.edges()
-    return upload(tails, device).long(), upload(tips, device).long()
+        src, dst = graph.edges()
+    return upload(src, device).long(), upload(dst, device).long()
 
 
 @per_graph

@@ -119,8 +119,8 @@ def _wide(kind: torch.dtype) -> torch.dtype:
 @per_graph
 def _one_relation(graph, number: int) -> dgl.DGLGraph:
     kept = _kept(graph, number)
-    tails, tips = (each[kept] for each in graph.edges())
-    found = dgl.graph((tails, tips), num_nodes=graph.num_nodes(), device=graph.device)
+    src, dst = (each[kept] for each in graph.edges())
+    found = dgl.graph((src, dst), num_nodes=graph.num_nodes(), device=graph.device)
     with torch.no_grad():
         return _with_data(found, graph, number, kept)
 

@@ -8,23 +8,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.dgl import dgl
 
 
 def tiny_graph() -> dgl.DGLGraph:
     """Return a connected canonical graph of 12 nodes: a ring with three chords."""
-    tails = torch.arange(12)
-    graph = dgl.graph((tails, (tails + 1) % 12), num_nodes=12)
+    src = torch.arange(12)
+    graph = dgl.graph((src, (src + 1) % 12), num_nodes=12)
     graph.add_edges([0, 3, 2], [5, 9, 7])
     graph = dgl.add_self_loop(dgl.to_simple(dgl.add_reverse_edges(graph)))
     graph.edata.clear()
-    return remember(graph)
+    return mark_canonical(graph)
 
 
 def short_path() -> dgl.DGLGraph:
     """Return a canonical path of 3 nodes."""
-    return remember(dgl.add_self_loop(dgl.graph(([0, 1, 1, 2], [1, 0, 2, 1]))))
+    return mark_canonical(dgl.add_self_loop(dgl.graph(([0, 1, 1, 2], [1, 0, 2, 1]))))
 
 
 def odd_graphs() -> Iterator[dgl.DGLGraph]:
@@ -34,9 +34,9 @@ def odd_graphs() -> Iterator[dgl.DGLGraph]:
     """
     for n in (1, 2, 5):
         graph = dgl.graph(([], []), num_nodes=n)
-        yield remember(graph)
-        yield remember(dgl.add_self_loop(graph))
-    yield remember(dgl.graph(([0, 1], [1, 0]), num_nodes=5))
+        yield mark_canonical(graph)
+        yield mark_canonical(dgl.add_self_loop(graph))
+    yield mark_canonical(dgl.graph(([0, 1], [1, 0]), num_nodes=5))
 
 
 def preferential_attachment(nodes: int = 700, links: int = 3, seed: int = 0) -> dgl.DGLGraph:
@@ -53,16 +53,16 @@ def preferential_attachment(nodes: int = 700, links: int = 3, seed: int = 0) -> 
         chosen = {ends[i] for i in generator.integers(len(ends), size=links)}
         pairs += [(node, other) for other in sorted(chosen)]
         ends += [*chosen, *[node] * len(chosen)]
-    tails, tips = torch.tensor(pairs).T
-    both = torch.cat([tails, tips]), torch.cat([tips, tails])
-    return remember(dgl.add_self_loop(dgl.graph(both, num_nodes=nodes)))
+    src, dst = torch.tensor(pairs).T
+    both = torch.cat([src, dst]), torch.cat([dst, src])
+    return mark_canonical(dgl.add_self_loop(dgl.graph(both, num_nodes=nodes)))
 
 
 def renamed(graph: dgl.DGLGraph, order: Tensor) -> dgl.DGLGraph:
     """Return the graph whose node i is node order[i] (N,) of a canonical one."""
     places = torch.argsort(order)
-    tails, tips = graph.edges()
-    return remember(dgl.graph((places[tails], places[tips]), num_nodes=graph.num_nodes()))
+    src, dst = graph.edges()
+    return mark_canonical(dgl.graph((places[src], places[dst]), num_nodes=graph.num_nodes()))
 
 
 def edgeless(sizes: Sequence[int]) -> dgl.DGLGraph:
@@ -72,4 +72,4 @@ def edgeless(sizes: Sequence[int]) -> dgl.DGLGraph:
 
 def batch(graphs: Sequence[dgl.DGLGraph]) -> dgl.DGLGraph:
     """Return canonical graphs as one batch."""
-    return remember(dgl.batch(graphs))
+    return mark_canonical(dgl.batch(graphs))

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import FEATURE, derived, remember
+from zoo.canonical_form import FEATURE, derived, mark_canonical
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
@@ -107,7 +107,7 @@ class StoredGraphs:
         graph.set_batch_num_nodes(nodes)
         graph.set_batch_num_edges(edges)
         graph.edata.update({key: values[places] for key, values in self._of_edges.items()})
-        return remember(graph)
+        return mark_canonical(graph)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class Pairs:
                 f"there are {len(self.sources):,} sources and {len(self.targets):,} targets. "
                 "Sequences come in pairs: write as many lengths of one as of the other."
             )
-        remember(self)
+        mark_canonical(self)
 
     def batch_num_nodes(self) -> Tensor:
         """Return the tokens of each sequence, sources first, (2 B,)."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import derived, remember
+from zoo.canonical_form import derived, mark_canonical
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import from_neighbours, neighbours
@@ -92,9 +92,9 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     offsets, sources = neighbours(graph)
     begins = offsets[nodes.start : nodes.stop + 1].long()
     found = _nodes(sources[begins[0] : begins[-1]], graph).long()
-    reached, tails = found.unique(return_inverse=True)
-    tips = torch.arange(len(nodes)).repeat_interleave(begins.diff())
-    block = dgl.create_block((tails, tips), len(reached), len(nodes))
+    reached, src = found.unique(return_inverse=True)
+    dst = torch.arange(len(nodes)).repeat_interleave(begins.diff())
+    block = dgl.create_block((src, dst), len(reached), len(nodes))
     for key, values in in_lists(graph).items():
         block.edata[key] = values[begins[0] : begins[-1]]
     return reached, block
@@ -139,19 +139,19 @@ def neighbourhood(
     both = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
     part = _canonical(*both, len(nodes), graph.idtype)
     if held := in_lists(graph):
-        tails, tips = (nodes[each.long()] for each in part.edges())
-        places = _places(graph, tails, tips)
+        src, dst = (nodes[each.long()] for each in part.edges())
+        places = _places(graph, src, dst)
         part.edata.update({key: values[places] for key, values in held.items()})
     return nodes, part
 
 
-def _places(graph: dgl.DGLGraph, tails: Tensor, tips: Tensor) -> Tensor:
+def _places(graph: dgl.DGLGraph, src: Tensor, dst: Tensor) -> Tensor:
     """Return where edges (m,) that a canonical graph has stand in `neighbours`, by bisection."""
     offsets, sources = neighbours(graph)
-    low, high = offsets[tips].long(), offsets[tips + 1].long() - 1
+    low, high = offsets[dst].long(), offsets[dst + 1].long() - 1
     while (low < high).any():
         middle = (low + high) // 2
-        beyond = sources[middle] < tails
+        beyond = sources[middle] < src
         low, high = torch.where(beyond, middle + 1, low), torch.where(beyond, high, middle)
     return low
 
@@ -191,14 +191,14 @@ def contained(values: Tensor, increasing: Tensor) -> Tensor:
     return increasing[places] == values
 
 
-def _canonical(tails: Tensor, tips: Tensor, n: int, kind: torch.dtype) -> dgl.DGLGraph:
+def _canonical(src: Tensor, dst: Tensor, n: int, kind: torch.dtype) -> dgl.DGLGraph:
     """Return the graph of n nodes with both directions of every edge, and a loop at each node."""
     loops = torch.arange(n)
-    keys = torch.cat([tips * n + tails, tails * n + tips, loops * (n + 1)]).numpy()
+    keys = torch.cat([dst * n + src, src * n + dst, loops * (n + 1)]).numpy()
     keys = np.unique(keys)
-    tips, tails = (torch.from_numpy(each) for each in np.divmod(keys, n))
-    offsets = torch.searchsorted(tips, torch.arange(n + 1))
-    return remember(_graph(offsets, tails, kind))
+    dst, src = (torch.from_numpy(each) for each in np.divmod(keys, n))
+    offsets = torch.searchsorted(dst, torch.arange(n + 1))
+    return mark_canonical(_graph(offsets, src, kind))
 
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.config.options import MOST, Count, Number, value_problems
 from zoo.dgl import dgl
 from zoo.errors import ZooError, brief
@@ -176,13 +176,13 @@ def top_edges(graph: dgl.DGLGraph, scores: Tensor, k: Count) -> tuple[dgl.DGLGra
             f"top_edges takes a block and scores (E, H) of its edges, not {brief(graph)} with "
             f"scores {tuple(scores.shape)}. Write `graph = zoo.nn.cross_graph(sources, targets)`."
         )
-    tails, tips = ends(graph, scores.device)
+    src, dst = ends(graph, scores.device)
     order = scores.detach().mean(dim=-1).argsort(descending=True, stable=True)
-    order = order[tips[order].argsort(stable=True)]  # target by target, the strongest first
-    many = torch.bincount(tips, minlength=graph.num_dst_nodes())
-    rank = torch.arange(len(tips), device=tips.device) - (many.cumsum(0) - many)[tips[order]]
+    order = order[dst[order].argsort(stable=True)]  # target by target, the strongest first
+    many = torch.bincount(dst, minlength=graph.num_dst_nodes())
+    rank = torch.arange(len(dst), device=dst.device) - (many.cumsum(0) - many)[dst[order]]
     kept = order[rank < k].sort().values
-    pairs = tuple(each[kept].to(graph.device, graph.idtype) for each in (tails, tips))
+    pairs = tuple(each[kept].to(graph.device, graph.idtype) for each in (src, dst))
     block = dgl.create_block(
         pairs, graph.num_src_nodes(), graph.num_dst_nodes(), idtype=graph.idtype
     )
@@ -249,7 +249,7 @@ def _homogeneous(sizes: np.ndarray, many: np.ndarray, sources: np.ndarray) -> dg
     last = torch.from_numpy(sizes.cumsum())
     graph.set_batch_num_nodes(torch.from_numpy(sizes))
     graph.set_batch_num_edges(lists[0][last].diff(prepend=last.new_zeros(1)))
-    return remember(graph)
+    return mark_canonical(graph)
 
 
 def _shifts(rows: int, columns: int) -> itertools.product:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.dgl import dgl
 from zoo.ops.global_sums import Sums
 from zoo.system import process_group
@@ -39,7 +39,7 @@ class Shard:
         self._places = torch.empty_like(self.order)
         self._places[self.order] = torch.arange(len(order), device=graph.device)
         self.block = self._block()
-        remember(self)
+        mark_canonical(self)
 
     def batch_num_nodes(self) -> Tensor:
         """Return the nodes of this share, (1,): they attend to no others."""
@@ -55,8 +55,8 @@ class Shard:
 
     def _block(self) -> dgl.DGLGraph:
         given = self.graph.in_edges(self.nodes.to(self.graph.idtype), form="all")
-        tails, tips, numbers = given
-        ends = (self._places[tails.long()], self._places[tips.long()] - self._start)
+        src, dst, numbers = given
+        ends = (self._places[src.long()], self._places[dst.long()] - self._start)
         sizes = (len(self.order), len(self.nodes))
         block = dgl.create_block(ends, *sizes, device=self.graph.device)
         for name, values in self.graph.edata.items():

@@ -165,9 +165,9 @@ def _of_nodes(
             "answers from files, or predict fewer nodes at a time, such as "
             f"`--batch-size {max(1, min(size or len(data.x), len(data.x)) // 4)}`."
         ) from None
-    tails, tips = data.graph.edges()
-    apart = tails != tips
-    return out, (part_of[tails] != part_of[tips])[apart].double().mean().nan_to_num().item()
+    src, dst = data.graph.edges()
+    apart = src != dst
+    return out, (part_of[src] != part_of[dst])[apart].double().mean().nan_to_num().item()
 
 
 def _layerwise(model: Model, data: Dataset, read: Callable, device) -> Tensor:
@@ -181,8 +181,8 @@ def _layerwise(model: Model, data: Dataset, read: Callable, device) -> Tensor:
 
 def _parts(data: Dataset, size: int) -> Iterator[Tensor]:
     """Give index after index of at most `size` nodes, near each other in the graph."""
-    tails, tips = (each.numpy() for each in data.graph.edges())
-    pattern = sparse.csr_array((np.ones(len(tails), np.int8), (tails, tips)), (len(data.x),) * 2)
+    src, dst = (each.numpy() for each in data.graph.edges())
+    pattern = sparse.csr_array((np.ones(len(src), np.int8), (src, dst)), (len(data.x),) * 2)
     order = reverse_cuthill_mckee(sparse.csr_matrix(pattern), symmetric_mode=True)
     yield from torch.from_numpy(order.astype(np.int64)).split(size)
 

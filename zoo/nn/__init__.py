@@ -4,9 +4,9 @@ What is fast stands behind them, in `zoo.ops` and `zoo.graphs`; a model imports 
 """
 
 from zoo.graphs.adjacency import degrees as in_degrees
+from zoo.graphs.adjacency import edge_dst as edge_targets
 from zoo.graphs.adjacency import ends as edge_ends
 from zoo.graphs.adjacency import node_counts
-from zoo.graphs.adjacency import tips as edge_targets
 from zoo.graphs.edge_weights import edge_features, edge_weights
 from zoo.graphs.graph_sets import Pairs
 from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges

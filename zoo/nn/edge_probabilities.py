@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from zoo.graphs.adjacency import ends, tips
+from zoo.graphs.adjacency import edge_dst, ends
 from zoo.graphs.shard import Graph
 from zoo.graphs.spmm import edge_dot
 from zoo.nn.attend import per_graph
@@ -34,7 +34,7 @@ def edge_log_probabilities(
     queries = log_features(q, w, epsilon)
     keys = per_graph(lambda each: log_features(each, w, epsilon, over=(-3, -1)), graph, k)
     mass = per_graph(_log_mass, graph, queries, keys).squeeze(-1)  # (N, H)
-    return _log_scores(graph, queries, keys) - mass.index_select(0, tips(graph, q.device))
+    return _log_scores(graph, queries, keys) - mass.index_select(0, edge_dst(graph, q.device))
 
 
 def _log_mass(queries: Tensor, keys: Tensor) -> Tensor:
@@ -56,15 +56,15 @@ def _log_scores(graph: Graph, queries: Tensor, keys: Tensor) -> Tensor:
     different that nothing is left of the product, it is worked out from the logarithms; on a GPU
     all are, where the host would have to wait for the number of these.
     """
-    tails, heads = ends(graph, queries.device)
+    src, dst = ends(graph, queries.device)
     if not queries.is_cpu:
-        return _from_logarithms(queries, keys, tails, heads)
+        return _from_logarithms(queries, keys, src, dst)
     tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
     products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
-    found = products.clamp(min=_LEAST).log() + (peaks[tails] + tops[heads]).squeeze(-1)
+    found = products.clamp(min=_LEAST).log() + (peaks[src] + tops[dst]).squeeze(-1)
     if torch.compiler.is_compiling():
-        return _WhereLost.apply(found, products.detach(), queries, keys, tails, heads)
-    return _where_lost(found, products, queries, keys, tails, heads)
+        return _WhereLost.apply(found, products.detach(), queries, keys, src, dst)
+    return _where_lost(found, products, queries, keys, src, dst)
 
 
 def _where_lost(found: Tensor, products: Tensor, queries: Tensor, keys: Tensor, *ends) -> Tensor:
@@ -72,17 +72,17 @@ def _where_lost(found: Tensor, products: Tensor, queries: Tensor, keys: Tensor, 
     lost = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
     if not len(lost):
         return found
-    tails, heads = (each[lost] for each in ends)
-    return found.index_copy(0, lost, _of_pairs(queries, keys, tails, heads))
+    src, dst = (each[lost] for each in ends)
+    return found.index_copy(0, lost, _of_pairs(queries, keys, src, dst))
 
 
 class _WhereLost(torch.autograd.Function):
     """`_where_lost`, where it is traced: how many scores are lost is not known then."""
 
     @staticmethod
-    def forward(ctx, found, products, queries, keys, tails, heads):
-        ctx.save_for_backward(products, queries, keys, tails, heads)
-        return _found(found, products, queries, keys, tails, heads)
+    def forward(ctx, found, products, queries, keys, src, dst):
+        ctx.save_for_backward(products, queries, keys, src, dst)
+        return _found(found, products, queries, keys, src, dst)
 
     @staticmethod
     def backward(ctx, grad):
@@ -90,7 +90,7 @@ class _WhereLost(torch.autograd.Function):
         return found, None, queries, keys, None, None
 
 
-_SCORES = "Tensor products, Tensor queries, Tensor keys, Tensor tails, Tensor heads"
+_SCORES = "Tensor products, Tensor queries, Tensor keys, Tensor src, Tensor dst"
 
 
 @operator(f"(Tensor found, {_SCORES}) -> Tensor", lambda found, *_: torch.empty_like(found))
@@ -104,22 +104,22 @@ def _found(found: Tensor, *rest: Tensor) -> Tensor:
     lambda grad, _, queries, keys, *ends: tuple(map(torch.empty_like, (grad, queries, keys))),
 )
 def _found_gradient(
-    grad: Tensor, products: Tensor, queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor
+    grad: Tensor, products: Tensor, queries: Tensor, keys: Tensor, src: Tensor, dst: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     lost = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
-    tails, heads = tails[lost], heads[lost]
-    shares = (queries[heads] + keys[tails]).softmax(-1) * grad[lost].unsqueeze(-1)
-    pairs = ((queries, heads), (keys, tails))
+    src, dst = src[lost], dst[lost]
+    shares = (queries[dst] + keys[src]).softmax(-1) * grad[lost].unsqueeze(-1)
+    pairs = ((queries, dst), (keys, src))
     grads = (torch.zeros_like(each).index_add_(0, rows, shares) for each, rows in pairs)
     return grad.index_fill(0, lost, 0.0), *grads
 
 
-def _of_pairs(queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor) -> Tensor:
-    return (queries[heads] + keys[tails]).logsumexp(-1)
+def _of_pairs(queries: Tensor, keys: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+    return (queries[dst] + keys[src]).logsumexp(-1)
 
 
-def _from_logarithms(queries: Tensor, keys: Tensor, tails: Tensor, heads: Tensor) -> Tensor:
+def _from_logarithms(queries: Tensor, keys: Tensor, src: Tensor, dst: Tensor) -> Tensor:
     """Return the scores, some edges at a time, whose rows are gathered again for the gradient."""
     size = max(1, _NUMBERS // max(1, queries.shape[1:].numel()))
-    some = zip(tails.split(size), heads.split(size), strict=True)
+    some = zip(src.split(size), dst.split(size), strict=True)
     return torch.cat([again(_of_pairs, queries, keys, *each) for each in some])

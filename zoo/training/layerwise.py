@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.data import Dataset
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
@@ -57,7 +57,7 @@ class RowChunk(Shard):
         self.reached, self.block = leading(graph, nodes)
         self.count = graph.num_nodes()
         self._known, self._turn = known, 0
-        remember(self)
+        mark_canonical(self)
 
     @property
     def sums(self) -> RowChunk:
@@ -217,7 +217,7 @@ def _few(data: Dataset) -> Dataset:
     nodes = torch.tensor([*found][:SOME]).sort().values
     # Rows of neighbours may be alike, and those far apart less so.
     rows = torch.arange(len(nodes)) * count // len(nodes)
-    part = remember(induced(data.graph, nodes))
+    part = mark_canonical(induced(data.graph, nodes))
     return dataclasses.replace(data, graph=part, x=data.x[rows])
 
 

@@ -217,8 +217,8 @@ def test_a_made_graph_replaces_the_edges_of_a_file(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,x,label\n1,0.1,a\n2,0.2,b\n3,9,a\n")
     (tmp_path / "edges.csv").write_text("source,target\n1,3\n")
     data = load_graph(tmp_path).with_graph({"name": "knn", "k": 1, "metric": "euclidean"})
-    tails, tips = data.graph.edges()
-    assert {(int(a), int(b)) for a, b in zip(tails, tips, strict=True) if a < b} == {(0, 1), (1, 2)}
+    src, dst = data.graph.edges()
+    assert {(int(a), int(b)) for a, b in zip(src, dst, strict=True) if a < b} == {(0, 1), (1, 2)}
 
 
 RECIPE = {

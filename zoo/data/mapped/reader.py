@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import remember
+from zoo.canonical_form import mark_canonical
 from zoo.config.options import Spec
 from zoo.data.dataset import Dataset
 from zoo.data.files.graph_arrays import GraphArrays, check_masks
@@ -146,7 +146,7 @@ def _dataset(folder: Path, meta: Meta, arrays, task: str) -> Dataset:
     create = dgl.convert.create_from_edges
     return Dataset(
         name=folder.resolve().name,
-        graph=remember(create("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes)),
+        graph=mark_canonical(create("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes)),
         x=tensor(arrays["features"]),
         y=torch.from_numpy(labels),
         task=task,
