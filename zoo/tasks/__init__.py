@@ -2,6 +2,7 @@
 
 from zoo.tasks.losses import LOSSES
 from zoo.tasks.metrics import METRICS
+from zoo.tasks.links import link_prediction
 from zoo.tasks.task import TASKS, Task
 
 __all__ = ["LOSSES", "METRICS", "TASKS", "Task"]

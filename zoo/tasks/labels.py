@@ -46,6 +46,9 @@ NOT_YET = {
 FORECASTING = "node-forecasting"
 """The task of graphs in time."""
 
+LINKS = "link-prediction"
+"""The task of pairs of nodes, linked or not."""
+
 Labels = Literal["use", "ignore"]
 """The type of an option `labels`."""
 

@@ -64,8 +64,18 @@ def margin(*, width: Positive = 1.0) -> Loss:
 
 
 def binary_cross_entropy() -> Loss:
-    """The cross entropy of a sigmoid, of yes-or-no targets or of two classes by one logit."""
-    return lambda logits, y: _of_sigmoids(logits.reshape(y.shape), y.float())
+    """The cross entropy of a sigmoid: of yes-or-no targets, of two classes by one logit, of links.
+
+    Of a link and its candidates it is the mean over them.
+    """
+
+    def loss(logits: Tensor, y: Tensor) -> Tensor:
+        if logits.dim() == 2 and y.dim() == 1 and logits.shape[1] > 1:
+            labels = functional.one_hot(y, logits.shape[1]).float()
+            return _of_sigmoids(logits, labels).mean(dim=1)
+        return _of_sigmoids(logits.reshape(y.shape), y.float())
+
+    return loss
 
 
 def mse() -> Loss:
@@ -118,6 +128,7 @@ LOSSES_OF = {
     "targets": ("binary-cross-entropy",),
     "numbers": ("mse", "mae", "huber"),
     "tokens": ("cross-entropy",),
+    "links": ("binary-cross-entropy", "cross-entropy", "margin", "focal"),
 }
 """Kind of labels to the losses of this package that are for it, its own first."""
 

@@ -114,6 +114,41 @@ def rmse() -> Metric:
     return _of_numbers("root_mean_squared_error")
 
 
+def mrr() -> Metric:
+    """Mean of 1 / the rank of a link among its candidates, by OGB (arXiv 2005.00687)."""
+
+    def measure(scores: np.ndarray, y: np.ndarray) -> float:
+        ranks = _of_ogb("ogbl-citation2", scores[:, 0], scores[:, 1:])["mrr_list"]
+        return float(np.mean(np.asarray(ranks)))
+
+    return measure
+
+
+def hits(k: int) -> Callable[[], Metric]:
+    """Return a metric: the share of links above the k-th best of all pairs without, by OGB."""
+
+    def at_k() -> Metric:
+        def measure(scores: np.ndarray, y: np.ndarray) -> float:
+            negatives = scores[:, 1:].ravel()
+            if len(negatives) < k:
+                raise ValueError(f"there are {len(negatives)} pairs without a link, fewer than {k}")
+            return float(_of_ogb("ogbl-collab", scores[:, 0], negatives, K=k)[f"hits@{k}"])
+
+        return measure
+
+    at_k.__doc__ = f"Share of links that are above the {k}-th best of all pairs without, by OGB."
+    return at_k
+
+
+def _of_ogb(name: str, links: np.ndarray, others: np.ndarray, **options: int) -> dict:
+    """Return what the evaluator of a benchmark of OGB says of scores."""
+    from ogb.linkproppred import Evaluator
+
+    evaluator = Evaluator(name)
+    vars(evaluator).update(options)
+    return evaluator.eval({"y_pred_pos": links, "y_pred_neg": others})
+
+
 def _own() -> None:
     """That of the task: accuracy, ROC-AUC of yes-or-no answers, R² of numbers."""
 
@@ -135,6 +170,8 @@ METRICS = Table(
         "mae": mae,
         "rmse": rmse,
         "mse": mse,
+        "mrr": mrr,
+        **{f"hits@{k}": hits(k) for k in (10, 20, 50, 100)},
     },
 )
 """Word to builder `(*, options) -> Metric`."""
@@ -157,6 +194,7 @@ METRICS_OF = {
     "targets": _OF_CLASSES,
     "numbers": ("r2", "mae", "rmse", "mse"),
     "tokens": (),
+    "links": ("mrr", "hits@10", "hits@20", "hits@50", "hits@100"),
 }
 """Kind of labels to the metrics of this package that are told of it."""
 

@@ -36,8 +36,8 @@ from zoo.tasks.labels import (
 from zoo.tasks.losses import LOSSES, LOSSES_OF, OWN, mean_loss
 from zoo.tasks.metrics import METRICS, METRICS_OF, Metric, bleu
 
-Kind = Literal["classes", "binary", "targets", "numbers", "tokens"]
-"""Labels: one of several classes; one of two; yes-or-no targets; numbers; words of a vocabulary."""
+Kind = Literal["classes", "binary", "targets", "numbers", "tokens", "links"]
+"""Labels: one of several classes; one of two; yes-or-no targets; numbers; words; candidates."""
 
 Measure = Callable[[Tensor, Tensor], float]
 """`(logits, y)` to a number."""
@@ -87,7 +87,7 @@ class Task:
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the probability of each class, or target, (n, C): of two classes, both.
 
-        Of numbers these themselves.
+        Of numbers, and of candidates for a link, these themselves.
         """
         if self.loss_name == "one-hot":  # a sigmoid of its own for each class
             logits = nn.functional.logsigmoid(logits)
@@ -96,7 +96,7 @@ class Task:
             logits = torch.cat([first, logits], dim=1)[:, -2:]
         if self.kind == "targets":
             return logits.sigmoid()
-        return logits if self.kind == "numbers" else logits.softmax(dim=1)
+        return logits if self.kind in ("numbers", "links") else logits.softmax(dim=1)
 
     def columns(self, names: list[str]) -> list[str]:
         """Return what the columns of `probabilities` are called in a table of predictions."""
@@ -331,7 +331,7 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     Raises:
         ZooError: a prediction is not finite, or no target has two numbers.
     """
-    _check_finite(logits)
+    need_finite(logits)
     y = y.double().reshape(len(y), -1)
     known = ~y.isnan()
     if not known.any():
@@ -363,7 +363,7 @@ def mean_absolute_error(logits: Tensor, y: Tensor) -> float:
 
 
 def _errors(logits: Tensor, y: Tensor) -> Tensor:
-    _check_finite(logits)
+    need_finite(logits)
     y = y.reshape(len(y), -1)
     known = ~y.isnan()
     if not known.any():
@@ -382,7 +382,7 @@ def _binary_auc(logits: Tensor, y: Tensor) -> float:
     known = y >= 0
     if not known.any():
         raise ZooError(_NO_LABEL)
-    _check_finite(logits)
+    need_finite(logits)
     logits, y = logits[known], y[known]
     if (y == y[0]).all():
         raise ZooError(
@@ -394,7 +394,7 @@ def _binary_auc(logits: Tensor, y: Tensor) -> float:
 
 @_on_cpu
 def _multilabel_auc(logits: Tensor, y: Tensor) -> float:
-    _check_finite(logits)
+    need_finite(logits)
     known = ~y.isnan()
     told = ((y == 1).any(dim=0) & (y == 0).any(dim=0)).nonzero().flatten().tolist()
     if not told:
@@ -412,7 +412,8 @@ def _auc(scores: Tensor, y: Tensor) -> float:
     return float(roc_auc_score(y.cpu().numpy(), scores.float().detach().cpu().numpy()))
 
 
-def _check_finite(logits: Tensor) -> None:
+def need_finite(logits: Tensor) -> None:
+    """Raise ZooError where some logits are no finite numbers."""
     if not torch.isfinite(logits).all():
         raise ZooError(_NOT_FINITE)
 
@@ -457,7 +458,7 @@ def _measured(metric: Metric, name: str, task: Task, logits: Tensor, y: Tensor) 
     Raises:
         ZooError: an answer is not finite, no label is known, or the metric does not exist of them.
     """
-    _check_finite(logits)
+    need_finite(logits)
     values, y = task.probabilities(logits.float()).cpu().numpy(), y.cpu().numpy()
     columns = [(values, y, y >= 0)]
     if task.kind == "targets":

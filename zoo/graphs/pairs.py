@@ -1,0 +1,204 @@
+"""Pairs of nodes: the links of a graph, the graph without some of them, and pairs without a link.
+
+A link is a pair of different nodes with an edge in either direction, once, the smaller number
+first. What is drawn follows from a generator alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from zoo.canonical_form import mark_canonical
+from zoo.config.options import Table
+from zoo.dgl import dgl
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.graphs.edge_weights import in_lists
+
+TRIES = 32
+"""Times that a pair is drawn anew where it is a link, before a graph counts as too dense."""
+
+
+class Links(NamedTuple):
+    """The links of a graph, and which of them each edge is.
+
+    Attributes:
+        pairs: (M, 2) int64, ascending, the smaller node first.
+        of_edge: (E,) the number of the link of each edge, in the order of `neighbours`; -1 of
+            self-loops.
+    """
+
+    pairs: Tensor
+    of_edge: Tensor
+
+
+def links_of(graph: dgl.DGLGraph) -> Links:
+    """Return the links of a canonical graph."""
+    offsets, src = neighbours(graph)
+    dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.long().diff())
+    keys = pair_keys(torch.stack([src.long(), dst], dim=1), graph.num_nodes())
+    keys = keys.masked_fill(src == dst, -1)
+    known, of_edge = keys.unique(return_inverse=True)
+    if len(known) and known[0] == -1:
+        known, of_edge = known[1:], of_edge - 1
+    pairs = torch.stack([known // graph.num_nodes(), known % graph.num_nodes()], dim=1)
+    return Links(pairs, of_edge)
+
+
+def pair_keys(pairs: Tensor, nodes: int) -> Tensor:
+    """Return a number for each pair (P, 2), the same in either direction, (P,) int64."""
+    low, high = pairs.min(dim=1).values, pairs.max(dim=1).values
+    return low * nodes + high
+
+
+def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:
+    """Return the graph with some of its links alone, and every self-loop.
+
+    Weights and features of the edges that stay are kept.
+
+    Args:
+        graph: a canonical graph.
+        links: what `links_of` makes of it.
+        kept: (M,) bool, which of them.
+    """
+    offsets, src = neighbours(graph)
+    stays = torch.cat([kept, kept.new_ones(1)])[links.of_edge]  # the last stands for -1
+    before = torch.cat([offsets.new_zeros(1), stays.cumsum(0).to(offsets.dtype)])
+    smaller = from_neighbours(before[offsets.long()], src[stays])
+    for key, values in in_lists(graph).items():
+        smaller.edata[key] = values[stays]
+    return mark_canonical(smaller)
+
+
+Negatives = Callable[[Tensor, int, torch.Generator], Tensor]
+"""`(pairs (P, 2), count, generator)` to pairs without a link, (P, count, 2)."""
+
+
+class Known:
+    """Pairs that are links, to be asked whether others are.
+
+    Args:
+        pairs: (M, 2) int64.
+        nodes: N, of the graph.
+    """
+
+    def __init__(self, pairs: Tensor, nodes: int):
+        self.nodes, self.keys = nodes, pair_keys(pairs, nodes).unique()
+        self._indices, self._offsets = _adjacency(pairs, nodes)
+
+    def has(self, pairs: Tensor) -> Tensor:
+        """Return which pairs (P, 2) are links, or a node with itself, (P,) bool."""
+        keys = pair_keys(pairs, self.nodes)
+        if not len(self.keys):
+            return pairs[:, 0] == pairs[:, 1]
+        places = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
+        return (self.keys[places] == keys) | (pairs[:, 0] == pairs[:, 1])
+
+    def neighbour(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw a neighbour of each node (P,); a node without any is its own."""
+        degrees = self._offsets[nodes + 1] - self._offsets[nodes]
+        draw = torch.rand(len(nodes), dtype=torch.double, generator=generator)
+        places = self._offsets[nodes] + (draw * degrees).long()
+        chosen = self._indices[places.clamp(max=len(self._indices) - 1)]
+        return torch.where(degrees > 0, chosen, nodes)
+
+    @property
+    def degrees(self) -> Tensor:
+        """How many links each node has, (N,)."""
+        return self._offsets.diff()
+
+
+def _adjacency(pairs: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the other ends of the links of all nodes (2 M,), and where those of each begin."""
+    src, dst = torch.cat([pairs, pairs.flip(1)]).T
+    counts = torch.bincount(src, minlength=nodes)
+    indices = dst[src.argsort(stable=True)] if len(src) else src.new_zeros(1)
+    return indices, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def uniform(known: Known) -> Negatives:
+    """Draw both ends of every pair uniformly among all nodes."""
+
+    def draw(pairs: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.randint(known.nodes, (len(pairs), 2), generator=generator)
+
+    return _drawn_anew(known, draw)
+
+
+def by_degree(known: Known) -> Negatives:
+    """Draw both ends in proportion to how many links a node has: hubs meet hubs."""
+    ends = known._indices  # each node as often as it has links
+
+    def draw(pairs: Tensor, generator: torch.Generator) -> Tensor:
+        return ends[torch.randint(len(ends), (len(pairs), 2), generator=generator)]
+
+    return _drawn_anew(known, draw)
+
+
+def target(known: Known) -> Negatives:
+    """Keep the first node of a pair and draw the other one uniformly among all nodes."""
+
+    def draw(pairs: Tensor, generator: torch.Generator) -> Tensor:
+        other = torch.randint(known.nodes, (len(pairs),), generator=generator)
+        return torch.stack([pairs[:, 0], other], dim=1)
+
+    return _drawn_anew(known, draw)
+
+
+def two_hops(known: Known) -> Negatives:
+    """Keep the first node of a pair and walk two links from it: hard ones, with common neighbours.
+
+    Where every such walk ends at a neighbour the other node is drawn uniformly.
+    """
+
+    def draw(pairs: Tensor, generator: torch.Generator) -> Tensor:
+        first = pairs[:, 0]
+        other = known.neighbour(known.neighbour(first, generator), generator)
+        return torch.stack([first, other], dim=1)
+
+    return _drawn_anew(known, draw, target)
+
+
+NEGATIVES = Table(
+    "negatives",
+    {"uniform": uniform, "degree": by_degree, "target": target, "hard": two_hops},
+)
+"""Word to builder `(known links) -> Negatives`."""
+
+
+def _drawn_anew(
+    known: Known,
+    draw: Callable[[Tensor, torch.Generator], Tensor],
+    otherwise: Callable[[Known], Negatives] | None = None,
+) -> Negatives:
+    """Return negatives that are drawn anew while they are links.
+
+    Raises:
+        ZooError: some still are after many times, as in a graph where almost all pairs are links.
+    """
+
+    def negatives(pairs: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        wanted = pairs.repeat_interleave(count, dim=0)
+        chosen = draw(wanted, generator)
+        for _ in range(TRIES):
+            wrong = known.has(chosen).nonzero().squeeze(1)
+            if not len(wrong):
+                return chosen.unflatten(0, (-1, count))
+            chosen[wrong] = draw(wanted[wrong], generator)
+        wrong = known.has(chosen).nonzero().squeeze(1)
+        if len(wrong) and otherwise is not None:
+            others = otherwise(known)(wanted[wrong], 1, generator)
+            chosen[wrong] = others.squeeze(1)
+        elif len(wrong):
+            raise ZooError(
+                f"no pairs without a link were found for {len(wrong):,} of {len(chosen):,} draws: "
+                f"the graph has {len(known.keys):,} links between {known.nodes:,} nodes. Give "
+                "pairs without a link in a file, or write `negatives: uniform`."
+            )
+        return chosen.unflatten(0, (-1, count))
+
+    return negatives
