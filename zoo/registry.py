@@ -50,13 +50,24 @@ __all__ = [
     "register_model",
 ]
 
-MODELS: "Table[type[Model]]" = Table("model", {})
-"""Every registered model: name to class. Call `discover()` before reading it."""
+MODELS: "Table[type[Model]]" = Table(
+    "model",
+    {
+        "gcn-gru": "zoo.sequences.gcn_gru:GCNGRU",
+        "gru": "zoo.sequences.gru:GRU",
+        "htgn-seq2seq": "zoo.sequences.htgn_seq2seq:HTGNSeq2Seq",
+        "transformer-seq2seq": "zoo.sequences.transformer_seq2seq:TransformerSeq2Seq",
+        "vit": "zoo.sequences.vit:ViT",
+    },
+)
+"""Every registered model: name to class. Call `discover()` before reading it.
+
+Models of sequences are imported when a recipe, or a list, asks for them.
+"""
 
 ENTRY_POINTS = "graph_transformer_zoo.models"
 """The entry-point group in which other packages announce modules that register models."""
 
-_HOMES = "zoo.models", "zoo.sequences"
 _seen_plugins: set[str] = set()
 
 
@@ -247,7 +258,8 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
         if not (inspect.isclass(model) and issubclass(model, Model)):
             raise ZooError(f"{name!r} cannot be registered: {model!r} is not a zoo.Model class.")
         check_class(model)
-        held = MODELS.get(name, model)
+        own_place = f"{model.__module__}:{model.__qualname__}"
+        held = model if dict.get(MODELS, name) == own_place else MODELS.get(name, model)
         if _identity(held) != _identity(model):
             raise ZooError(
                 f"two models want the name {name!r}: {_place(held)} and {_place(model)}. "
@@ -261,8 +273,9 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
 
 def name_of(model: type[Model]) -> str | None:
     """Return the name under which a class, or an older version of it, is registered."""
-    itself = [name for name, held in MODELS.items() if held is model]
-    older = [name for name, held in MODELS.items() if _identity(held) == _identity(model)]
+    models = MODELS.imported()
+    itself = [name for name, held in models.items() if held is model]
+    older = [name for name, held in models.items() if _identity(held) == _identity(model)]
     return next(iter(itself or older), None)
 
 
@@ -271,8 +284,7 @@ def discover() -> None:
 
     A plug-in that fails to import is logged once and skipped: it cannot break the others.
     """
-    for home in _HOMES:
-        importlib.import_module(home)
+    importlib.import_module("zoo.models")
     for plugin in _announced():
         if plugin.value in _seen_plugins:
             continue
