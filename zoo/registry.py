@@ -99,6 +99,7 @@ class Model(nn.Module):
         edge_weights: whether weights of edges count: in propagation along edges, and in attention
             to neighbours. Attention over all nodes ignores them.
         search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
+        head_decoder: of link prediction, what makes a score of two nodes' logits.
     """
 
     paper: ClassVar[str] = ""
@@ -110,6 +111,7 @@ class Model(nn.Module):
         "graph-classification",
         "sequence-classification",
         "node-forecasting",
+        "link-prediction",
     )
     alone: ClassVar[bool] = False
     edge_weights: ClassVar[bool] = True
@@ -118,6 +120,7 @@ class Model(nn.Module):
     config: dict[str, Any]
     about: About = About()
     tokenizer: str | None = None
+    head_decoder: nn.Module
 
     def __new__(cls, in_dim: int = 0, out_dim: int = 0, **options: Any):
         """Remember how the model was made, so that it can be saved and made again."""
@@ -181,6 +184,21 @@ class Model(nn.Module):
                 "`Output(logits, penalty)` of a `forward` of your own."
             )
         return Output(self.head(hidden))
+
+    def score_pairs(self, logits: Tensor, pairs: Tensor) -> Tensor:
+        """Return the scores of pairs (..., 2) of nodes, by the decoder, for logits (N, E).
+
+        Raises:
+            ZooError: the model has no decoder.
+        """
+        if not hasattr(self, "head_decoder"):
+            raise ZooError(
+                f"this {type(self).__name__} says nothing of pairs of nodes; train one by "
+                "`task=link-prediction`."
+            )
+        source, target = pairs.flatten(0, -2).unbind(-1)
+        scores = self.head_decoder(logits[source], logits[target])
+        return scores.reshape(pairs.shape[:-1])
 
     def answer_in_units(self, mean: Tensor, deviation: Tensor) -> None:
         """Have the head answer in the units of targets, which it learns as if standardised.

@@ -135,6 +135,7 @@ class Contents(_Strict):
     """The keys of a recipe's file."""
 
     dataset: _Named = Field(description="the graph, its split and its task")
+    task: _Named | None = Field(None, description="link-prediction, of a graph's own links")
     graph: _Named = Field("own", description="the edges: own, none, or made of the features")
     encoding: _Named = Field("none", description="features computed from the graph alone")
     model: _Named = Field(description="the model and its options")
@@ -160,7 +161,7 @@ class Recipe(Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        empty = {key: None for key in ("start_from", "expect", "verified")}
+        empty = {key: None for key in ("task", "start_from", "expect", "verified")}
         empty |= {"graph": "own", "differs": [], "imports": [], "search": {}}
         return {key: value for key, value in data.items() if empty.get(key, ...) != value}
 

@@ -172,6 +172,12 @@ class Dataset(FromObjects):
             own[key] = None if each is None else each[nodes.numpy()]
         return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
 
+    def with_structure(self, graph: DGLGraph) -> "Dataset":
+        """Return the data set with another canonical graph of its nodes; encodings anew."""
+        names = self.feature_names and self.feature_names[: self.own]
+        own = {"graph": graph, "x": self.x[:, : self.own], "feature_names": names}
+        return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
+
     def trained_on(self, train: Tensor) -> "Dataset":
         """Return the data set with features learnt of the columns of training nodes (n,) alone."""
         if self.columns is None:

@@ -1,8 +1,8 @@
 """How near two nodes are, by the links around them alone: `HEURISTICS`, the baselines of links.
 
-Liben-Nowell and Kleinberg, "The Link-Prediction Problem for Social Networks" (JASIST 2007), table 2,
-has all of them. A score is computed from a sparse matrix, for some sources at a time, so that
-nothing of N x N numbers is ever stored. Nothing is learnt.
+Liben-Nowell and Kleinberg, "The Link-Prediction Problem for Social Networks" (JASIST 2007), has all
+but resource allocation. A score is computed from sparse matrices, for some sources at a time, so
+that nothing of N x N numbers is ever stored. Nothing is learnt.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.from_objects import far_from_standard
+from zoo.data.links import LinkData
 from zoo.data.load import load_data, own_files
 from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
@@ -61,8 +62,10 @@ class Prepared(NamedTuple):
     def fitted_to(self, split: Split) -> "Prepared":
         """Return it with what is learnt of columns of a table learnt on this split."""
         data = self.data.trained_on(split.train)
-        if data is self.data or data.learnt is None:
+        if data is self.data:
             return self
+        if data.learnt is None:
+            return self._replace(data=data)
         return self._replace(data=data, about=self.about.model_copy(update=_of_features(data)))
 
     def on(self, split: Split) -> TrainingData:
@@ -90,6 +93,8 @@ def prepare(plan: Plan) -> Prepared:
             "`resolve(recipe, trust=True)`."
         )
     data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
+    if plan.task is not None:
+        data = LinkData.of(data, pick(TASKS, plan.task))
     check_batching(plan, data)
     _warn(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
@@ -216,7 +221,8 @@ def task_of(plan: Plan, data: Dataset) -> Task:
         ZooError: they are none of such labels.
     """
     train = plan.train
-    task = with_loss(pick(TASKS, data.task), train["loss"], train["label_smoothing"])
+    task = data.how if plan.task else pick(TASKS, data.task)
+    task = with_loss(task, train["loss"], train["label_smoothing"])
     return with_metric(task, train["metric"])
 
 
@@ -339,6 +345,8 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     name = options.pop("name")
     options = with_edge_dim(name, options, prepared.data.edge_dim)
     options = with_columns(name, options, prepared.data)
+    if prepared.task.kind == "links":
+        options["decoder"] = prepared.data.how.decoder
     try:
         model = create_model(name, prepared.data.inputs, outputs, **options)
     except (MemoryError, RuntimeError) as error:

@@ -32,6 +32,8 @@ from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
 from zoo.registry import MODELS, discover
 from zoo.runs.imports import absolute, import_sources
+from zoo.tasks.labels import LINKS
+from zoo.tasks.task import TASKS
 from zoo.training.trainer import fit
 from zoo.weights.folder import CONFIG, read_config
 from zoo.weights.index import HUB, PRETRAINED, locate
@@ -90,6 +92,7 @@ class Plan:
         recipe: what was read.
         dataset: what `load_data` takes.
         split: None: that of the graph, `Dataset.split`.
+        task: a word of `TASKS` with its options; None: that of the data set.
         graph: a word of `GRAPHS` with its options.
         encoding: a word of `ENCODINGS` with its options.
         flip_signs: whether the signs of the encoding are drawn anew in training.
@@ -103,6 +106,7 @@ class Plan:
     recipe: Recipe
     dataset: dict[str, Any]
     split: Spec | None
+    task: dict[str, Any] | None
     graph: dict[str, Any]
     encoding: dict[str, Any]
     flip_signs: bool
@@ -118,6 +122,7 @@ class Plan:
         full = {
             **self.recipe.plain(),
             "dataset": {**self.dataset, **own},
+            "task": self.task,
             "graph": self.graph,
             "encoding": {**self.encoding, "flip_signs": self.flip_signs},
             "model": self.model,
@@ -125,6 +130,8 @@ class Plan:
         }
         if self.graph == {"name": "own"}:
             del full["graph"]
+        if self.task is None:
+            del full["task"]
         full |= {"start_from": self.start_from} if self.start_from else {}
         return full | ({"imports": self.imports} if self.imports else {})
 
@@ -155,6 +162,7 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
     dataset, of_dataset = divide(recipe.dataset, ("split",))
     encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
     usual = None if "dataset" in unknown else usual_batching(recipe.dataset)
+    usual = "links" if recipe.task else usual
     train = {"batching": usual, **recipe.train} if usual else recipe.train
     start = recipe.start_from and {
         **recipe.start_from.model_dump(),
@@ -164,6 +172,7 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
         recipe=recipe,
         dataset=full("dataset", dataset, resolved_dataset),
         split=of_dataset.get("split"),
+        task=recipe.task and full("task", recipe.task, functools.partial(resolved, TASKS)),
         graph=full("graph", recipe.graph, functools.partial(resolved, GRAPHS)),
         encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
         flip_signs=of_encoding.get("flip_signs", False),
@@ -259,6 +268,8 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
             found.append(Problem(("dataset", "graph"), message))
         if "split" in own:
             found += split_problems(own["split"], ("dataset", "split"))
+    if data.get("task") is not None:
+        found += _task_problems(data["task"])
     if "graph" in data:
         found += problems(GRAPHS, data["graph"], ("graph",)) + _direction_problems(data)
     if "encoding" in data:
@@ -275,6 +286,16 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
     if isinstance(data.get("train"), dict):
         found += option_problems("train", fit, data["train"], ("train",))
     return found
+
+
+def _task_problems(spec: Any) -> list[Problem]:
+    if isinstance(spec, str | dict) and word(spec) in TASKS and word(spec) != LINKS:
+        message = (
+            f"is what labels are for, and a recipe names {LINKS} alone here; write "
+            f"`dataset.task={word(spec)}`, of data of your own"
+        )
+        return [Problem(("task",), message)]
+    return problems(TASKS, spec, ("task",))
 
 
 def _direction_problems(data: dict[str, Any]) -> list[Problem]:

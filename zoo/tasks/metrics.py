@@ -142,11 +142,13 @@ def hits(k: int) -> Callable[[], Metric]:
 
 def _of_ogb(name: str, links: np.ndarray, others: np.ndarray, **options: int) -> dict:
     """Return what the evaluator of a benchmark of OGB says of scores."""
+    import torch
     from ogb.linkproppred import Evaluator
 
     evaluator = Evaluator(name)
     vars(evaluator).update(options)
-    return evaluator.eval({"y_pred_pos": links, "y_pred_neg": others})
+    scores = {"y_pred_pos": torch.tensor(links), "y_pred_neg": torch.tensor(others)}
+    return evaluator.eval(scores)
 
 
 def _own() -> None:

@@ -127,6 +127,7 @@ class Batch(NamedTuple):
         until: share of the epoch's steps that are taken then, that one included.
         read: the model's logits to those that the rows count, such as means over each graph.
         place: among the batches of its step; None of one that another process has too.
+        pairs: of link prediction, the candidates that are scored, (m, 1 + K, 2).
     """
 
     graph: Graph
@@ -140,6 +141,7 @@ class Batch(NamedTuple):
     until: float = 1.0
     read: Callable[[Tensor], Tensor] = identity
     place: int | None = 0
+    pairs: Tensor | None = None
 
 
 class FullBatch:
@@ -742,6 +744,7 @@ BATCHING = Table(
         "samples": SampleBatches,
         "snapshots": SnapshotBatches,
         "tokens": "zoo.sequences.batches:TokenBatches",
+        "links": "zoo.training.links:LinkBatches",
     },
 )
 """Word to builder `(data, train, device, *, options) -> mini-batch strategy`.

@@ -537,6 +537,8 @@ class Trainer:
         with autocast(part.x.device, self.precision):
             logits, penalty = self.model(part.graph, self.on.augment(part.x))
         logits = part.read(logits)
+        if part.pairs is not None:
+            logits = self.model.score_pairs(logits, part.pairs)
         # Of a share without training nodes the loss has no weight; its gradients are zeros.
         rows = part.rows
         if len(rows) == len(logits):  # a copy of each row of a vocabulary is dear

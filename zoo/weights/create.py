@@ -15,6 +15,7 @@ from zoo.config.options import Count, Table, options_of, pick, table_of, value_p
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, check_head, check_parts, discover
 from zoo.system.memory import available_memory
+from zoo.tasks.decoders import DECODERS
 from zoo.weights.folder import Stored, read_folder
 from zoo.weights.index import index, locate
 from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of
@@ -45,6 +46,7 @@ def create_model(
         options: keyword-only options of the model's class, for example `attention="rba"`. They
             are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been
             called, by `inspect.signature(zoo.MODELS["sgformer"])` and `help(...)` of the same.
+            Every model takes `decoder`, a word of `zoo.tasks.decoders`, to score pairs of nodes.
 
     Raises:
         ZooError: an unknown name or option, a value of the wrong type or out of range, weights of
@@ -120,6 +122,8 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     if wrong:
         raise ZooError(f"model {name!r}: {'; '.join(wrong)}.")
 
+    decoder = options.pop("decoder", None)
+
     def make() -> Model:
         return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
 
@@ -129,6 +133,9 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     model = make()
     check_parts(model)
     check_head(model, out_dim)
+    if decoder is not None:
+        model.head_decoder = pick(DECODERS, decoder, out_dim)
+        model.config["decoder"] = decoder
     return model
 
 

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from zoo.config.metadata import About
 from zoo.errors import ZooError
 
+DECODER = "head_decoder."
+"""Prefix of the weights of a decoder of links, which models of other tasks have not."""
+
 DATA_SIZED = ("stem", "head")
 """Prefixes of the names of weights whose shape depends on `in_dim`, and on `out_dim`."""
 
@@ -61,7 +64,8 @@ def carry_over(
     report, own = compare(model, state), model.state_dict()
     missing = [name for name in report.fresh
                if not name.startswith(DATA_SIZED) or name not in state]  # fmt: skip
-    unexpected = [name for name in state if name not in own]
+    missing = [name for name in missing if not name.startswith(DECODER)]
+    unexpected = [name for name in state if name not in own and not name.startswith(DECODER)]
     if missing or unexpected:
         raise ZooError(
             "the weights are of another model, or of one with other options: missing or of "

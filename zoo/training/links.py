@@ -1,0 +1,123 @@
+"""Batches of links: what is predicted in a step, and the graph that a model sees meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from zoo.config.options import Count
+from zoo.data.links import LinkData
+from zoo.graphs.spmm import place
+from zoo.ops.random_order import random_order, seed_of
+from zoo.registry import Model
+from zoo.system import process_group
+from zoo.system.memory import upload
+from zoo.tasks.task import Measure
+from zoo.training.batches import (
+    Batch,
+    DataParallelBatches,
+    Score,
+    TrainingData,
+    evaluating,
+    infer,
+)
+
+SCORED = 2**20
+"""Pairs that are scored at a time."""
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class LinkBatches(DataParallelBatches):
+    """Some links of training at a time, to be told from pairs that are drawn anew in every step.
+
+    The model sees the graph of the others, so that no answer is written into what it reads. What
+    is drawn in an epoch follows from the run's seed and the epoch's number alone. Several processes
+    divide the links of a step among them.
+
+    Args:
+        share: of the training links that are predicted in a step.
+        size: the most links of a step; left out, as many as the share is.
+        message: `others`, the links that are not predicted in the step; or `all` of training.
+    """
+
+    def __init__(
+        self,
+        data: LinkData,
+        train: Tensor,
+        device: torch.device | str,
+        *,
+        share: Share = 0.2,
+        size: Count | None = None,
+        message: Literal["others", "all"] = "others",
+    ):
+        self.data, self.train, self.device = data, train, torch.device(device)
+        self.x, self.seed = data.x.to(self.device).float(), torch.initial_seed() % 2**63
+        wanted = max(1, round(share * len(train)))
+        self.steps = -(-len(train) // min(wanted, size or wanted))
+        self.alone = message == "others"
+        self.graph = place(data.graph, self.device)
+        self.known = data.known(train)
+        self._compared: dict[str, Tensor] = {}
+
+    def parts(self, epoch: int) -> Iterator[Batch]:
+        """Give this process its links of each step."""
+        how, seed = self.data.how, seed_of((self.seed, epoch))
+        order = self.train[random_order(len(self.train), seed)]
+        for step, rows in enumerate(order.tensor_split(self.steps)):
+            graph = self.graph
+            if self.alone:
+                chosen = torch.isin(self.train, rows, assume_unique=True)
+                graph = place(self.data.message(self.train[~chosen]), self.device)
+            own = seed_of((seed, step))
+            pairs = self.data.candidates(rows, how.negatives, how.per_link, self.known, own)
+            pairs = pairs[process_group.rank() :: process_group.count()]
+            yield Batch(
+                graph,
+                self.x,
+                torch.zeros(len(pairs), dtype=torch.int64, device=self.device),
+                torch.arange(len(pairs), device=self.device),
+                weight=len(pairs) / len(rows),
+                share=1 / process_group.count(),
+                until=(step + 1) / self.steps,
+                seed=seed_of((own, process_group.rank())) if process_group.count() > 1 else None,
+                pairs=upload(pairs, self.device),
+            )
+
+    def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
+        """Answer for all nodes once; measure the links of a part beside pairs that stay the same.
+
+        Of training, as many links as validation has.
+        """
+        logits = infer(model, self, precision, lambda answer: answer(self.graph, self.x))
+
+        def score(part: str, measures: Sequence[Measure]) -> list[float]:
+            pairs = self._candidates(on, part)
+            with evaluating(model, self.device, precision):
+                scores = scores_of(model, logits, pairs)
+            y = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
+            return [measure(scores, y) for measure in measures]
+
+        return score
+
+    def _candidates(self, on: TrainingData, part: str) -> Tensor:
+        """Return the links of a part with what they are compared with, drawn once for a split."""
+        if part not in self._compared:
+            rows, how = getattr(on.split, part), self.data.how
+            seed = seed_of((int(on.split.sha256[:15], 16), ["train", "val", "test"].index(part)))
+            if part == "train":
+                rows = rows[random_order(len(rows), seed)[: len(on.split.val)]]
+            given = how.compared, how.candidates, self.data.known()
+            self._compared[part] = self.data.candidates(rows, *given, seed)
+        return self._compared[part]
+
+
+def scores_of(model: Model, logits: Tensor, pairs: Tensor) -> Tensor:
+    """Return the scores of pairs (P, K, 2), (P, K) fp32, some at a time."""
+    size = max(1, SCORED // pairs.shape[1])
+    parts = [model.score_pairs(logits, upload(part, logits.device)) for part in pairs.split(size)]
+    return torch.cat(parts).float()
