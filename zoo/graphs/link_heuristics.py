@@ -99,6 +99,9 @@ HEURISTICS = Table(
 )
 """Word to builder `(*, options) -> Heuristic`."""
 
+WALKS = ("katz", "personalised-pagerank")
+"""Those that walk from every source, whose time grows by sources times edges."""
+
 
 def _adjacency(graph: dgl.DGLGraph) -> sparse.csr_array:
     """Return the links of a canonical graph, (N, N) fp64, without self-loops."""

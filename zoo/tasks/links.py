@@ -72,7 +72,7 @@ def link_prediction(
         metric=roc_auc,
         outputs=lambda classes: dim,
         own={"roc-auc": roc_auc, "average-precision": average_precision},
-        also=METRICS_OF["links"],
+        also=tuple(name for name in METRICS_OF["links"] if name != "mrr" or candidates > 1),
         decoder=decoder,
         negatives=negatives,
         per_link=per_link,

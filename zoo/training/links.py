@@ -9,14 +9,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from zoo.config.options import Count
+from zoo.config.options import Count, pick
 from zoo.data.links import LinkData
+from zoo.graphs.link_heuristics import HEURISTICS, WALKS
 from zoo.graphs.spmm import place
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.memory import upload
-from zoo.tasks.task import Measure
+from zoo.tasks.task import Measure, measured_beside
 from zoo.training.batches import (
     Batch,
     DataParallelBatches,
@@ -28,6 +29,9 @@ from zoo.training.batches import (
 
 SCORED = 2**20
 """Pairs that are scored at a time."""
+
+MOST_WALKS = 10**10
+"""Sources times edges up to which heuristics walk from every node."""
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -114,6 +118,25 @@ class LinkBatches(DataParallelBatches):
             given = how.compared, how.candidates, self.data.known()
             self._compared[part] = self.data.candidates(rows, *given, seed)
         return self._compared[part]
+
+
+def heuristic_scores(on: TrainingData) -> dict[str, dict[str, float | None]]:
+    """Return what heuristics say of the test links, each by the metrics of the task.
+
+    They see the message graph, and are compared with the same pairs as a model is. Those that walk
+    from every node are left out where that would take hours.
+    """
+    loader = LinkBatches(on.data, on.split.train, "cpu")
+    pairs, task = loader._candidates(on, "test"), on.task
+    flat, y = pairs.flatten(0, 1), torch.zeros(len(pairs), dtype=torch.int64)
+    work = len(flat[:, 0].unique()) * on.data.graph.num_edges()
+    found = {}
+    for word in HEURISTICS:
+        if work <= MOST_WALKS or word not in WALKS:
+            scores = pick(HEURISTICS, word)(on.data.graph, flat).reshape(pairs.shape[:-1])
+            values = {task.metric_name: task.metric(scores, y), **measured_beside(task, scores, y)}
+            found[word] = values
+    return found
 
 
 def scores_of(model: Model, logits: Tensor, pairs: Tensor) -> Tensor:

@@ -1,0 +1,172 @@
+"""Batches of links: what is predicted, what is seen meanwhile, and what is measured."""
+
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import zoo
+from zoo.config.options import pick
+from zoo.data import Dataset
+from zoo.data.links import LinkData
+from zoo.data.load import load_data
+from zoo.data.splits import split_of
+from zoo.errors import ZooError
+from zoo.graphs.link_heuristics import HEURISTICS
+from zoo.runs.prepare import build, prepare
+from zoo.runs.resolve import load_recipe, resolve
+from zoo.runs.run import run_recipe
+from zoo.tasks import TASKS
+from zoo.training.batches import BATCHING, TrainingData
+from zoo.training.links import heuristic_scores
+from zoo.training.trainer import Trainer
+
+RECIPE = {
+    "dataset": "karate",
+    "task": {"name": "link-prediction", "dim": 8},
+    "model": {"name": "gcn", "dim": 8, "layers": 2, "dropout": 0.0},
+    "train": {"epochs": 3, "lr": 0.01},
+}
+
+
+def batches(**options):
+    task = pick(TASKS, "link-prediction")
+    data = LinkData.of(load_data("karate"), task)
+    split = split_of(data, data.split, 0)
+    data = data.trained_on(split.train)
+    torch.manual_seed(0)
+    loader = pick(BATCHING, {"name": "links", **options}, data, split.train, "cpu")
+    return loader, TrainingData(data, split, task)
+
+
+def linked(graph):
+    src, dst = graph.edges()
+    return {
+        (min(u, v), max(u, v)) for u, v in zip(src.tolist(), dst.tolist(), strict=True) if u != v
+    }
+
+
+def test_an_epoch_predicts_every_link_of_training_once():
+    loader, on = batches(share=0.3)
+    links = torch.cat([part.pairs[:, 0] for part in loader.parts(0)]).sort(dim=1).values
+    assert {*map(tuple, links.tolist())} == {
+        *map(tuple, on.data.links.pairs[on.split.train].tolist())
+    }
+    assert len(links) == len(on.split.train)
+    again, later = ([*loader.parts(epoch)][0].pairs for epoch in (0, 1))
+    assert torch.equal(again, [*loader.parts(0)][0].pairs)
+    assert not torch.equal(again, later)
+
+
+def leaks(loader, on):
+    """Return links that are to be predicted, and stand in the graph that is seen meanwhile."""
+    pairs, split = on.data.links.pairs, on.split
+    hidden = {*map(tuple, pairs[torch.cat([split.val, split.test])].tolist())}
+    found = hidden & linked(loader.graph)
+    for part in loader.parts(0):
+        asked = {*map(tuple, part.pairs[:, 0].sort(dim=1).values.tolist())}
+        found |= (asked | hidden) & linked(part.graph)
+    return found
+
+
+def test_no_answer_stands_in_the_graph_that_is_seen():
+    assert leaks(*batches()) == set()
+    assert leaks(*batches(size=7)) == set()
+
+
+def test_a_leak_that_is_planted_is_found():
+    loader, on = batches()
+    loader.graph = on.data.whole
+    assert leaks(loader, on)
+    assert leaks(*batches(message="all"))  # which one has to ask for
+
+
+def test_scores_are_those_of_scikit_learn():
+    loader, on = batches()
+    model = zoo.create_model("gcn", on.data.inputs, 64, dim=8, decoder="dot")
+    measure = loader.scores(model, on, "fp32")
+    auc, precision = measure("test", [on.task.metric, on.task.own["average-precision"]])
+    pairs = loader._candidates(on, "test")
+    logits = model.eval()(on.data.graph, on.data.x).logits
+    scores = (logits[pairs[..., 0]] * logits[pairs[..., 1]]).sum(-1).detach()
+    truth = torch.tensor([[1, 0]] * len(pairs))
+    assert auc == pytest.approx(roc_auc_score(truth.flatten(), scores.flatten()))
+    assert precision == pytest.approx(average_precision_score(truth.flatten(), scores.flatten()))
+
+
+@pytest.mark.parametrize("loss", ["task", "cross-entropy", "margin", "focal"])
+@pytest.mark.parametrize("decoder", ["dot", "hadamard-mlp", "concat-mlp", "bilinear", "distance"])
+def test_every_decoder_and_loss_trains(loss, decoder, tmp_path):
+    recipe = {**RECIPE, "task": {"name": "link-prediction", "decoder": decoder, "per_link": 2}}
+    summary = run_recipe({**recipe, "train": {**RECIPE["train"], "loss": loss}}, runs=tmp_path)
+    assert summary["metric"] == "roc-auc" and 0 <= summary["test"]["mean"] <= 1
+
+
+def test_metrics_of_ranks_take_candidates(tmp_path):
+    task = {"name": "link-prediction", "candidates": 20, "compared": "target"}
+    train = {**RECIPE["train"], "metric": "mrr"}
+    summary = run_recipe({**RECIPE, "task": task, "train": train}, runs=tmp_path)
+    assert summary["metric"] == "mrr" and "hits@10" in summary["beside"]
+
+
+def test_weights_are_saved_with_their_decoder(tmp_path):
+    summary = run_recipe(RECIPE, runs=tmp_path)
+    model = zoo.load(summary["folder"] if "folder" in summary else next(tmp_path.iterdir()))
+    data = load_data("karate")
+    logits = model(data.graph, data.x).logits
+    assert model.score_pairs(logits, torch.tensor([[0, 1], [5, 9]])).shape == (2,)
+    assert (
+        model.config["decoder"]["name"] == "hadamard-mlp" and model.about.task == "link-prediction"
+    )
+
+
+def test_a_model_of_nodes_scores_no_pairs():
+    model = zoo.create_model("gcn", 4, 3)
+    with pytest.raises(ZooError, match="says nothing of pairs"):
+        model.score_pairs(torch.zeros(2, 3), torch.tensor([[0, 1]]))
+
+
+def test_other_words_are_those_of_the_data_set():
+    with pytest.raises(ZooError, match="dataset.task=node-regression"):
+        load_recipe({**RECIPE, "task": "node-regression"})
+    with pytest.raises(ZooError, match="did you mean 'link-prediction'"):
+        load_recipe({**RECIPE, "task": "link-predicton"})
+
+
+@pytest.mark.parametrize("model", ["sgformer", "polynormer", "graphgps", "nodeformer", "mlp"])
+def test_models_learn_communities(model):
+    """Links within two groups: a model that is trained ranks them above those between them."""
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.arange(120) % 2
+    ends = torch.randint(120, (3000, 2), generator=generator)
+    ends = ends[(groups[ends[:, 0]] == groups[ends[:, 1]]) & (ends[:, 0] != ends[:, 1])][:600]
+    x = groups.unsqueeze(1) + 0.5 * torch.randn(120, 4, generator=generator)
+    data = Dataset.from_arrays("groups", ends.numpy(), groups.numpy(), x.numpy())
+    links = LinkData.of(data, pick(TASKS, {"name": "link-prediction", "dim": 16}))
+    split = split_of(links, links.split, 0)
+    links = links.trained_on(split.train)
+    torch.manual_seed(0)
+    options = {} if model == "mlp" else {"dim": 16}
+    network = zoo.create_model(model, 4, 16, decoder="hadamard-mlp", **options)
+    steps = Trainer(network, TrainingData(links, split, links.how), batching="links")
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for epoch in range(25):
+        steps.train(optimiser, epoch)
+    assert steps.evaluate()("test") > 0.65  # 0.75 is the most: half of the others are inside
+
+
+def test_seeds_have_graphs_of_their_own():
+    plan = resolve(load_recipe({**RECIPE, "seeds": [0, 1]}))
+    prepared = prepare(plan)
+    one, two = (prepared.fitted_to(split) for split in prepared.splits)
+    assert linked(one.data.graph) != linked(two.data.graph)
+    model, _ = build(one)
+    assert model.head_decoder is not None
+
+
+def test_heuristics_see_what_a_model_sees():
+    _, on = batches()
+    found = heuristic_scores(on)
+    assert set(found) == set(HEURISTICS)
+    assert all(0 <= scores["roc-auc"] <= 1 for scores in found.values())
+    blind = on._replace(data=on.data.trained_on(on.split.train[:0]))
+    assert heuristic_scores(blind)["adamic-adar"]["roc-auc"] == 0.5  # no link is seen
