@@ -252,7 +252,7 @@ def _batch(over: Batches) -> tuple[int, float, int, bool]:
     """
     allocator.give_back()
     with own_peak() as held, allocator.exact():
-        before, parts = held[0], over.parts(0)
+        before, parts = held[0], over.batches(0)
         part = next(parts)
         other = next(parts, part)
     edges = part.graph.num_edges()

@@ -105,9 +105,9 @@ class _Uneven(FullBatch):
     def __init__(self, graphs: Iterable[TrainingData]):
         self.graphs = [FullBatch(each.data, each.split.train, "cpu") for each in graphs]
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
+    def batches(self, epoch: int) -> Iterator[Batch]:
         for each in self.graphs:
-            yield from each.parts(epoch)
+            yield from each.batches(epoch)
 
 
 def _sizes(n: int) -> list[int]:

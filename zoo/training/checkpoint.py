@@ -154,16 +154,16 @@ class Best:
         self.weights: dict[str, Tensor] = {}
         self.moments: dict[int, Any] = {}
 
-    def offer(self, epoch: int, found: dict[str, float], test: Callable[[], float]) -> None:
-        """Keep weights and scores if the validation score is better than any before.
+    def offer(self, epoch: int, scores: dict[str, float], test: Callable[[], float]) -> None:
+        """Copy weights and scores if the validation score is better than any before.
 
         Args:
-            epoch: of which they are.
-            found: `train` and `val`; and `loss`, of validation, where that tells the best.
-            test: asked for the test score of the best alone.
+            epoch: its number.
+            scores: `train` and `val`; and `loss`, of validation, if that decides which is best.
+            test: computes the test score, called for the best epoch alone.
         """
-        if not self.scores or self._gain(found) > self._gain(self.scores):
-            scores = {**found, "test": test()}
+        if not self.scores or self._gain(scores) > self._gain(self.scores):
+            scores = {**scores, "test": test()}
             weights, moments = copy.deepcopy(self.model.state_dict()), self.moments
             if epoch < max(self.starts, default=0):
                 moments = copy.deepcopy(self.optimiser.state_dict()["state"])
@@ -192,13 +192,13 @@ class Best:
         """
         return epoch - max(self.epoch, *self.starts, -1) if self.scores else 0
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return all of it."""
-        kept = ("starts", "epoch", "scores", "weights", "moments")
-        return {name: getattr(self, name) for name in kept}
+        names = ("starts", "epoch", "scores", "weights", "moments")
+        return {name: getattr(self, name) for name in names}
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
