@@ -16,8 +16,7 @@ import torch
 from contest import Aim, Cost, conclude, contest_of_processes, environment, full_asked
 from sgformer_step import zoo_step
 
-from zoo.system import allocator
-from zoo.system.allocator import ALLOCATORS, TUNABLES
+from zoo.system.allocator import ALLOCATORS, TUNABLES, set_threshold
 
 KEPT = "C library, all kept"
 HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -36,7 +35,7 @@ def kept(*size):
 def returned(*size):
     """Return a step whose blocks of 32 MiB and more go back to the system at once."""
     step = kept(*size)
-    allocator._set_threshold(32 * MIB)
+    set_threshold(32 * MIB)
     return step
 
 

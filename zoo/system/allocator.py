@@ -160,7 +160,7 @@ def keep_freed_memory() -> bool:
         return allocator.options in os.environ.items()
     if _has_variables():
         return False
-    return _set_threshold(_MOST) and _mallopt(_TRIM_THRESHOLD, _NEVER)
+    return set_threshold(_MOST) and _mallopt(_TRIM_THRESHOLD, _NEVER)
 
 
 def give_back_freed_memory() -> bool:
@@ -172,7 +172,7 @@ def give_back_freed_memory() -> bool:
     Returns:
         Whether the C library could be told.
     """
-    return _set_threshold(_SMALL)
+    return set_threshold(_SMALL)
 
 
 @contextlib.contextmanager
@@ -182,11 +182,11 @@ def exact() -> Iterator[None]:
     What is held is then what is in use; other allocators keep to it closely by themselves.
     """
     before = _threshold
-    _set_threshold(_SMALL)
+    set_threshold(_SMALL)
     try:
         yield
     finally:
-        _set_threshold(before)
+        set_threshold(before)
 
 
 def give_back() -> None:
@@ -219,7 +219,8 @@ def _running() -> Allocator | None:
     return next((each for each in ALLOCATORS if hasattr(process, each.function)), None)
 
 
-def _set_threshold(threshold: int) -> bool:
+def set_threshold(threshold: int) -> bool:
+    """Map blocks of so many bytes or more on their own; return whether the C library does."""
     global _threshold
     done = _mallopt(_MMAP_THRESHOLD, threshold)
     _threshold = threshold if done else _threshold
