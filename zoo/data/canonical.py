@@ -159,7 +159,7 @@ def _both_ways(arrays: GraphArrays) -> GraphArrays:
     return arrays._replace(**found)
 
 
-def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
+def concatenate_graphs(graphs: Sequence[DGLGraph]) -> DGLGraph:
     """Return canonical graphs as one, without edges between them; edges keep what all of them have.
 
     It is one set of nodes: attention goes from each graph to the others.

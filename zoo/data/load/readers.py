@@ -29,7 +29,7 @@ from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.tables.columns import Columns, Names, Numbers
 from zoo.data.tables.networkx_graph import from_networkx
-from zoo.data.tables.read import Written
+from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -272,7 +272,7 @@ def _nodes(
         refuse_idle("a table of nodes", "nodes", label=label)
         return None
     choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
-    return read_node_table(user_path(path), choice, Written())
+    return read_node_table(user_path(path), choice, CsvFormat())
 
 
 Whole = SentencePairs | Snapshots | Samples

@@ -66,9 +66,9 @@ class Columns:
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
-            setattr(self, option, listed(getattr(self, option)))
+            setattr(self, option, list_names(getattr(self, option)))
         if isinstance(self.label, str) and "," in self.label:
-            self.label = listed(self.label)
+            self.label = list_names(self.label)
 
     def given(self, option: str) -> list[str]:
         """Return the columns that an option names."""
@@ -115,10 +115,10 @@ class Roles(NamedTuple):
     text: set[str]
 
 
-def listed(names: Names | None) -> list[str] | None:
+def list_names(names: Names | None) -> list[str] | None:
     """Return names as a list.
 
-    >>> listed("country, city")
+    >>> list_names("country, city")
     ['country', 'city']
     """
     return [each.strip() for each in names.split(",")] if isinstance(names, str) else names

@@ -11,7 +11,7 @@ import numpy as np
 
 from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, array_of
 from zoo.data.files.objects import described
-from zoo.data.tables.columns import OF_TEXT, Columns, listed
+from zoo.data.tables.columns import OF_TEXT, Columns, list_names
 from zoo.data.tables.read import frame_of
 from zoo.data.tables.tables import node_arrays
 from zoo.errors import ZooError, brief, suggestion
@@ -66,7 +66,7 @@ def from_networkx(
         columns |= own
         spread[name] = [*own]
     for option in ("label", "split_column", "columns", *OF_TEXT):
-        for each in listed(getattr(choice, option)) or []:
+        for each in list_names(getattr(choice, option)) or []:
             if each not in keys and each not in columns:
                 raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
     table = pyarrow.table(columns or {"": pyarrow.nulls(len(rows))})

@@ -44,8 +44,8 @@ _NOTHING = (
 )  # fmt: skip
 
 
-class Written(NamedTuple):
-    """How a CSV is written.
+class CsvFormat(NamedTuple):
+    """How a CSV is csv_format.
 
     Attributes:
         separator: what stands between cells; None: a comma, in a `.tsv` a tab.
@@ -62,7 +62,7 @@ class Written(NamedTuple):
 
 
 def read_table(
-    path: Path, text: Collection[str], only: Collection[str], written: Written
+    path: Path, text: Collection[str], only: Collection[str], csv_format: CsvFormat
 ) -> "DataFrame":
     """Read columns of a table.
 
@@ -76,14 +76,14 @@ def read_table(
     Raises:
         ZooError: it cannot be read: what is wrong, and where.
     """
-    names = header(path, written)
+    names = header(path, csv_format)
     with reading(path, "a table"):
         if path.suffix.lower() == ".parquet":
             from pyarrow import parquet
 
             return frame_of(parquet.read_table(path, columns=[*only]))
-        table = _read_csv(path, names, only, written.between(path))
-    comma = written.decimal == "comma"
+        table = _read_csv(path, names, only, csv_format.between(path))
+    comma = csv_format.decimal == "comma"
     for place, name in enumerate(table.column_names):
         if name not in text and (found := _as_numbers(table[name], comma)) is not None:
             table = table.set_column(place, name, found)
@@ -102,7 +102,7 @@ def frame_of(table: "pyarrow.Table") -> "DataFrame":
     return pandas.DataFrame(columns, index=range(table.num_rows))
 
 
-def header(path: Path, written: Written) -> list[str]:
+def header(path: Path, csv_format: CsvFormat) -> list[str]:
     """Return the names of the columns of a table.
 
     Raises:
@@ -116,7 +116,7 @@ def header(path: Path, written: Written) -> list[str]:
         with reading(path, "Parquet"):
             names = parquet.read_schema(path).names
     else:
-        names = _first_line(path, written.between(path))
+        names = _first_line(path, csv_format.between(path))
     twice = [each for each, count in Counter(names).items() if count > 1]
     if twice:
         raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")

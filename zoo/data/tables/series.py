@@ -21,7 +21,7 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.objects import join
 from zoo.data.tables import cells
-from zoo.data.tables.read import Decimal, Written, header, need, read_table
+from zoo.data.tables.read import CsvFormat, Decimal, header, need, read_table
 from zoo.data.tables.tables import read_edges
 from zoo.data.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
@@ -100,14 +100,14 @@ def read_series_table(
     missing: Literal["refuse", "unknown"],
     weight: str | None,
     weights: Weights,
-    written: Written,
+    csv_format: CsvFormat,
 ) -> NodeSeries:
     """Read a table with a row for each node and time; `zoo.data.snapshots` says the options.
 
     Raises:
         ZooError: the table is wrong: which column and row, and what to write.
     """
-    names = header(path, written)
+    names = header(path, csv_format)
     options = {"time": [time], "target": [target], "id": [id] if id else [], "columns": columns}
     for option, wanted in options.items():
         need(wanted, names, path.name, option)
@@ -116,7 +116,7 @@ def read_series_table(
     if both:
         raise ZooError(f"{path.name}: {both[0]!r} is a time or an id, and no number of a node.")
     only = [each for each in names if each in (time, id, *told)]
-    table = read_table(path, only, only, written)
+    table = read_table(path, only, only, csv_format)
     if len(table) == 0:
         raise ZooError(f"{path.name} has no rows; write one for each node and time.")
     when = times_of(table[time], path.name, time, date_format, step)
@@ -129,7 +129,7 @@ def read_series_table(
     check_room((len(grid) * count, len(told)))
     values = np.full((len(grid), count, len(told)), np.nan, np.float32)
     for number, name in enumerate(told):
-        values[place, node, number] = _numbers(table[name], path.name, name, written.decimal)
+        values[place, node, number] = _numbers(table[name], path.name, name, csv_format.decimal)
     graphs = GraphsInTime([np.zeros((0, 2), np.int64)], np.zeros(len(grid), np.int64), None)
     if edges is None:
         used = {"weight": weight, "weights": weights if weights == "use" else None}
@@ -139,16 +139,16 @@ def read_series_table(
         if ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)
-        timed = [time] if time in header(where, written) and time not in edge_columns else []
+        timed = [time] if time in header(where, csv_format) and time not in edge_columns else []
         *ends, found = read_edges(
-            where, (*edge_columns,), EdgeColumns(weight, weights), written, timed
+            where, (*edge_columns,), EdgeColumns(weight, weights), csv_format, timed
         )
         counts = found["weights"]
         pairs = join(ids, ends, where.name)
         if counts is not None:
             counts = check_weights(counts, len(pairs))
         if timed:
-            column = read_table(where, timed, timed, written)[time]
+            column = read_table(where, timed, timed, csv_format)[time]
             of_edges = times_of(column, where.name, time, date_format, steps.size)
             kept, place = _places(of_edges, grid, where.name)
             counts = None if counts is None else counts[kept]

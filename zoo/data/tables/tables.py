@@ -36,9 +36,9 @@ from zoo.data.tables.columns import (
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.read import (
     SUFFIXES,
+    CsvFormat,
     Decimal,
     Separator,
-    Written,
     header,
     is_index,
     need,
@@ -133,7 +133,7 @@ def read_tables(
         separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
     """
-    written = Written(separator, decimal)
+    csv_format = CsvFormat(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
                      language_model, date_format, decimal, labels == "ignore")  # fmt: skip
@@ -144,8 +144,8 @@ def read_tables(
         return _read_kinds(
             path,
             choice,
-            written,
-            lambda each: read_edges(each, (source, target), of_edges, written),
+            csv_format,
+            lambda each: read_edges(each, (source, target), of_edges, csv_format),
         )
     nodes_path = _node_table(path)
     if edges is None and not path.is_dir():
@@ -153,10 +153,10 @@ def read_tables(
         used |= {"edge_features": edge_features}
         used |= {key: each for key, each in (("source", source), ("target", target)) if each != key}
         refuse_idle("a table of edges", "edges", **used)
-        return read_node_table(path, choice, written)
+        return read_node_table(path, choice, csv_format)
     edges_path = user_path(edges) if edges else _inside(path, "edges")
-    arrays = _read_nodes(nodes_path, choice, written)
-    *ends, found = read_edges(edges_path, (source, target), of_edges, written)
+    arrays = _read_nodes(nodes_path, choice, csv_format)
+    *ends, found = read_edges(edges_path, (source, target), of_edges, csv_format)
     return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), **found)
 
 
@@ -175,7 +175,7 @@ def _tell_idle(choice: Columns) -> None:
         )
 
 
-def node_columns(path: Path, written: Written) -> list[str]:
+def node_columns(path: Path, csv_format: CsvFormat) -> list[str]:
     """Return the names of the columns of the table of nodes that a path is, or has in its folder.
 
     Raises:
@@ -183,21 +183,21 @@ def node_columns(path: Path, written: Written) -> list[str]:
     """
     kinds = kinds_of(path) if path.is_dir() else {}
     tables = [*kinds.values()] or [_node_table(path)]
-    return [name for table in tables for name in header(table, written)]
+    return [name for table in tables for name in header(table, csv_format)]
 
 
-def read_node_table(path: Path, choice: Columns, written: Written) -> GraphArrays:
+def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
         ZooError: the table is wrong.
     """
-    names = header(path, written)
+    names = header(path, csv_format)
     _refuse_edges(path, names, choice)
     _refuse_numbers(path, names)
     if choice.id == "id" and "id" not in names:  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
-    return _read_nodes(path, choice, written)
+    return _read_nodes(path, choice, csv_format)
 
 
 def _refuse_edges(path: Path, names: list[str], choice: Columns) -> None:
@@ -231,8 +231,8 @@ def _refuse_numbers(path: Path, names: list[str]) -> None:
     )
 
 
-def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
-    names = header(path, written)
+def _read_nodes(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+    names = header(path, csv_format)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         need(choice.given(option), names, path.name, option)
     roles = choice.roles(names)
@@ -243,14 +243,14 @@ def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
         )
     wanted = {*roles.text, *roles.features, *roles.masks, choice.time_column}
     only = [each for each in names if each in wanted]
-    return node_arrays(read_table(path, roles.text, only, written), choice, path.name)
+    return node_arrays(read_table(path, roles.text, only, csv_format), choice, path.name)
 
 
 def read_edges(
     path: Path,
     ends: tuple[str, str],
     choice: EdgeColumns,
-    written: Written,
+    csv_format: CsvFormat,
     beside: Sequence[str] = (),
 ) -> "Ends":
     """Return the ids of both ends of the edges of a table, (E,) each, and what else they have.
@@ -261,13 +261,13 @@ def read_edges(
         path: of the table.
         ends: columns of the two ends.
         choice: which columns are weights or features.
-        written: how a CSV is.
+        csv_format: how a CSV is.
         beside: columns that are no weights, and read elsewhere.
 
     Raises:
         ZooError: the table cannot be read, has no such column, or has others that are not ignored.
     """
-    names = header(path, written)
+    names = header(path, csv_format)
     for option, column in zip(("source", "target"), ends, strict=True):
         need([column], names, path.name, option)
     try:
@@ -278,7 +278,7 @@ def read_edges(
     except ZooError as error:
         raise ZooError(f"{path.name}: {error}") from None
     data = [*([] if named is None else [named]), *choice.features]
-    table = read_table(path, ends, [*ends, *dict.fromkeys(data)], written)
+    table = read_table(path, ends, [*ends, *dict.fromkeys(data)], csv_format)
     source, target = (cells.ids(table[each], f"{path.name}: {each!r}") for each in ends)
     columns = {each: _numbers(table[each], f"{path.name}: {each!r}") for each in data}
     try:
@@ -464,7 +464,7 @@ def kinds_of(path: Path, start: str = "nodes") -> dict[str, Path]:
 
 
 def _read_kinds(
-    path: Path, choice: Columns, written: Written, read: Callable[[Path], "Ends"]
+    path: Path, choice: Columns, csv_format: CsvFormat, read: Callable[[Path], "Ends"]
 ) -> GraphArrays:
     """Return the graph of a folder of tables.
 
@@ -475,7 +475,7 @@ def _read_kinds(
     Args:
         path: of the folder.
         choice: what columns are; each is looked for in the tables that have it.
-        written: how a CSV is.
+        csv_format: how a CSV is.
         read: reads a table of edges.
 
     Raises:
@@ -485,12 +485,12 @@ def _read_kinds(
     tables, edges = kinds_of(path), kinds_of(path, "edges")
     if not edges:
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
-    names = {kind: header(each, written) for kind, each in tables.items()}
+    names = {kind: header(each, csv_format) for kind, each in tables.items()}
     _need(choice, names)
     one = isinstance(choice.label, str)
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
     own = {kind: _of_table(choice, names[kind], labels, kind) for kind in tables}
-    kinds = {kind: _read_nodes(each, own[kind], written) for kind, each in tables.items()}
+    kinds = {kind: _read_nodes(each, own[kind], csv_format) for kind, each in tables.items()}
     called = {kind: ", ".join(each.roles(names[kind]).labels) for kind, each in own.items()}
     for kind, each in kinds.items():
         if each.ids is None:
