@@ -22,8 +22,7 @@ from zoo.data.load.many_graphs import (
     series_of_json,
     series_of_table,
 )
-from zoo.data.mapped.metadata import is_on_disk
-from zoo.data.mapped.reader import read_whole
+from zoo.data.mapped.reader import is_on_disk, read_whole
 from zoo.data.pairs import SentencePairs, has_pairs, read_pairs
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots

@@ -21,7 +21,7 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.objects import join
 from zoo.data.tables import cells
-from zoo.data.tables.read import CsvFormat, Decimal, header, need, read_table
+from zoo.data.tables.read import CsvFormat, Decimal, check_columns, read_header, read_table
 from zoo.data.tables.tables import read_edges
 from zoo.data.tables.times import Steps, on_grid, time_names, times_of
 from zoo.errors import ZooError, brief
@@ -107,10 +107,10 @@ def read_series_table(
     Raises:
         ZooError: the table is wrong: which column and row, and what to write.
     """
-    names = header(path, csv_format)
+    names = read_header(path, csv_format)
     options = {"time": [time], "target": [target], "id": [id] if id else [], "columns": columns}
     for option, wanted in options.items():
-        need(wanted, names, path.name, option)
+        check_columns(wanted, names, path.name, option)
     told = [target, *(each for each in dict.fromkeys(columns) if each != target)]
     both = sorted({time, id} & set(told))
     if both:
@@ -139,7 +139,9 @@ def read_series_table(
         if ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         where = user_path(edges)
-        timed = [time] if time in header(where, csv_format) and time not in edge_columns else []
+        timed = (
+            [time] if time in read_header(where, csv_format) and time not in edge_columns else []
+        )
         *ends, found = read_edges(
             where, (*edge_columns,), EdgeColumns(weight, weights), csv_format, timed
         )

@@ -39,9 +39,9 @@ from zoo.data.tables.read import (
     CsvFormat,
     Decimal,
     Separator,
-    header,
+    check_columns,
     is_index,
-    need,
+    read_header,
     read_table,
 )
 from zoo.data.tables.sentence_vectors import sentence_vectors
@@ -183,7 +183,7 @@ def node_columns(path: Path, csv_format: CsvFormat) -> list[str]:
     """
     kinds = kinds_of(path) if path.is_dir() else {}
     tables = [*kinds.values()] or [_node_table(path)]
-    return [name for table in tables for name in header(table, csv_format)]
+    return [name for table in tables for name in read_header(table, csv_format)]
 
 
 def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
@@ -192,7 +192,7 @@ def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> Graph
     Raises:
         ZooError: the table is wrong.
     """
-    names = header(path, csv_format)
+    names = read_header(path, csv_format)
     _refuse_edges(path, names, choice)
     _refuse_numbers(path, names)
     if choice.id == "id" and "id" not in names:  # which nobody need have named
@@ -232,9 +232,9 @@ def _refuse_numbers(path: Path, names: list[str]) -> None:
 
 
 def _read_nodes(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
-    names = header(path, csv_format)
+    names = read_header(path, csv_format)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
-        need(choice.given(option), names, path.name, option)
+        check_columns(choice.given(option), names, path.name, option)
     roles = choice.roles(names)
     if told := [each for each in roles.labels if each in roles.features]:
         raise ZooError(
@@ -267,9 +267,9 @@ def read_edges(
     Raises:
         ZooError: the table cannot be read, has no such column, or has others that are not ignored.
     """
-    names = header(path, csv_format)
+    names = read_header(path, csv_format)
     for option, column in zip(("source", "target"), ends, strict=True):
-        need([column], names, path.name, option)
+        check_columns([column], names, path.name, option)
     try:
         told = {choice.weight, *choice.features}
         others = [each for each in names if each not in (*ends, *beside)]
@@ -485,7 +485,7 @@ def _read_kinds(
     tables, edges = kinds_of(path), kinds_of(path, "edges")
     if not edges:
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
-    names = {kind: header(each, csv_format) for kind, each in tables.items()}
+    names = {kind: read_header(each, csv_format) for kind, each in tables.items()}
     _need(choice, names)
     one = isinstance(choice.label, str)
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
