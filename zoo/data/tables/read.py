@@ -27,7 +27,7 @@ Decimal = Literal["point", "comma"]
 Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
 
 _INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
-_MAGIC = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip",
+_MAGIC = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip (unpack it, gunzip)",
           b"PK": "Excel or zip"}  # fmt: skip
 _EXCEL = re.compile(r'("?sep=.?"?)[\r\n]', re.I)
 _FIXES = {
