@@ -40,7 +40,7 @@ from zoo.config.scores import MSE
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.files.text_lines import sentences_of
 from zoo.data.known_nodes import LEFT_OUT, NODES, UNLABELLED, read_known_or_none
-from zoo.errors import Problem, ZooError, brief, suggestion
+from zoo.errors import Problem, ZooError, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import ACCURACY, BLEU, empty_parts
 from zoo.tasks.task import Task
@@ -405,10 +405,10 @@ def labelled_nodes(y: np.ndarray) -> np.ndarray:
 FOLDS = r"folds-([2-9]|[1-9]\d{1,8})"
 """The words of as many folds."""
 
-_CROSS_VALIDATION = re.compile(r"(stratified)?k?-?folds?|(k?folds?-?)?cv|cross-?validation", re.I)
-"""What cross-validation is called elsewhere, without a number."""
-
-_OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
+_OTHER_NUMBERS = (
+    "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}; cross-validation is "
+    "`folds-5`."
+)
 
 
 def _fixed(split: Callable, summary: str, **options: float | None) -> Callable[..., Indices]:
@@ -803,8 +803,6 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Return what is wrong with the word and options of a split, without looking at a graph."""
     wrong = problems(SPLITS, spec, path)
     name = spec.get("name") if isinstance(spec, Mapping) else spec
-    if isinstance(name, str) and (meant := _suggest_folds(name)):
-        return [Problem(wrong[0].path, f"no split is called {brief(name)}; {meant}")]
     if isinstance(name, str) and name not in SPLITS:
         return [Problem(wrong[0].path, f"{wrong[0].message} {_OTHER_NUMBERS}")]
     if wrong:
@@ -817,19 +815,6 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
         return []
     total = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
     return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
-
-
-def _suggest_folds(name: str) -> str | None:
-    """Return what to write for a word of cross-validation, `5-fold` or `kfold`; None of others."""
-    if name in SPLITS:
-        return None
-    plain = name.replace("_", "-").replace(" ", "-")
-    count = re.search(r"\d+", plain)
-    if not _CROSS_VALIDATION.fullmatch(re.sub(r"(^\d+-?)|(-?\d+$)", "", plain)):
-        return None
-    if count and int(count[0]) < 2:
-        return "there are two folds at least, `folds-2`; did you mean 'folds-5'?"
-    return f"did you mean 'folds-{int(count[0]) if count else 5}'?"
 
 
 def _hash(parts: Indices) -> str:

@@ -27,8 +27,10 @@ Decimal = Literal["point", "comma"]
 Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
 
 _INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
-_MAGIC = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip (unpack it, gunzip)",
-          b"PK": "Excel or zip"}  # fmt: skip
+_MAGIC = {
+    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip (unpack it, gunzip)",
+    b"PK": "Excel or zip",
+}  # fmt: skip
 _EXCEL = re.compile(r'("?sep=.?"?)[\r\n]', re.I)
 _FIXES = {
     "UTF8": "save the table as UTF-8 CSV.",
