@@ -34,7 +34,6 @@ from zoo.inference.training_data import (
     training_part,
     training_split,
 )
-from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, TRANSLATION
 from zoo.tasks.task import measured_beside
@@ -62,7 +61,7 @@ def evaluate_part(
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         device: where.
-        beams: of a translation, see `zoo.inference.translate`.
+        beams: of a translation, see `zoo.sequences.translate`.
         length_penalty: of a translation, likewise.
         folder: of the weights in the folder of their run, which knows the path of the graph of
             training and may know the ids of its nodes.
@@ -106,6 +105,8 @@ def evaluate_part(
         snapshots = _nodes_of_part(model, data, split, part)
         return {**result, "seen": bool(torch.isin(snapshots, train).any())}
     if data.task == TRANSLATION:
+        from zoo.sequences.translate import evaluate_pairs
+
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         how = {key: value for key, value in how.items() if value is not None}
         result = evaluate_pairs(model, data, part, device=device, **how)

@@ -17,8 +17,6 @@ from zoo.data import Dataset
 from zoo.data.canonical import concatenate_graphs
 from zoo.data.files.graph_set_arrays import OF_LABELS
 from zoo.data.samples import Samples
-from zoo.data.texts import LONGEST, in_tokens_of
-from zoo.data.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -119,10 +117,13 @@ def _tokenize(model: Model, data: Samples) -> Samples:
             f"{data.name} is texts, and the weights have no `tokenizer.json`, without which none "
             "can be read; take the folder that training has written."
         )
+    from zoo.sequences.data.texts import LONGEST, retokenize
+    from zoo.sequences.data.tokenizer import Tokenizer
+
     recipe = (model.about.recipe or {}).get("dataset")
     longest = recipe.get("longest") if isinstance(recipe, dict) else None
     longest = LONGEST if value_problems(Count, longest, ()) else longest
-    return in_tokens_of(data, Tokenizer(model.tokenizer), longest)
+    return retokenize(data, Tokenizer(model.tokenizer), longest)
 
 
 def _check_scales(about: About, data: Dataset) -> None:

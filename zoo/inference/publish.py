@@ -77,7 +77,7 @@ def publish(
         if left_out is None:
             entry = _write(model, folder / name)
             entries = _read_entries(path) | {name: entry}  # others may have published meanwhile
-            plain = {key: entries[key].model_dump(exclude_none=True) for key in sorted(entries)}
+            plain = {key: entries[key]._asdict() for key in sorted(entries)}
             text = json.dumps(plain, indent=2) + "\n"
             write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
             size = entry.bytes

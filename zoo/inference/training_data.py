@@ -35,7 +35,6 @@ from zoo.data.splits import KEPT, PARTS, Split, labelled_nodes, split_files, spl
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, list_names
 from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import kinds_of, node_columns, read_tables
-from zoo.data.texts import OF_SEQUENCES
 from zoo.errors import ZooError
 from zoo.registry import Model
 from zoo.weights.folder import CONFIG, changed_files, read_config, sha256_of
@@ -179,7 +178,7 @@ def as_trained(
         return spec
     own = dict(spec) if isinstance(spec, Mapping) else {}
     if name in DATASETS:
-        options = {"texts": OF_SEQUENCES, "images": OF_PATCHES}.get(name, ())
+        options = {"texts": ("longest", "window", "skip"), "images": OF_PATCHES}.get(name, ())
         kept = {key: trained_on[key] for key in options if key in trained_on}
         return {"name": name, **kept, **own} if kept else spec
     path = path_of(name)
