@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.config.yaml_lines import LARGEST
 from zoo.data.files.converters import convert_planetoid
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.prepared import write_prepared
@@ -71,20 +70,10 @@ def test_a_recipe_is_refused_in_a_few_lines(case, attempts):
         raise found
 
 
-def test_lists_inside_each_other_a_thousand_million_times(attempts):
-    laughs = ["ha"]
-    for _ in range(20):
-        laughs = [laughs] * 10
-    assert isinstance(attempts(load_recipe, {**KARATE, "seeds": laughs}), ZooError)
-
-
-def test_a_dense_megabyte_and_many_overrides(attempts, tmp_path):
+def test_many_unknown_keys(attempts, tmp_path):
     path = tmp_path / "r.yaml"
-    path.write_text("dataset: [" + "a," * LARGEST + "]\nmodel: gcn\n")
-    assert "larger than 200,000 bytes" in str(attempts(load_recipe, path))
     path.write_text("dataset: karate\nmodel: gcn\n" + "".join(f"k{i}: 1\n" for i in range(999)))
     assert "999 problems" in str(attempts(load_recipe, path))
-    assert "overrides" in str(attempts(load_recipe, "gcn-digits", [f"k{i}=1" for i in range(5000)]))
 
 
 def test_long_words_are_compared_by_their_beginnings(attempts):

@@ -18,8 +18,7 @@ from zoo.errors import ZooError
 from zoo.inference.forecast import as_read, evaluate_forecasts, forecast, rolled_out
 from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
 from zoo.inference.training_data import as_trained, read_as_trained
-from zoo.runs.candidates import candidates
-from zoo.runs.compare import compare
+from zoo.runs.compare import candidates, compare
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import resume_run, run_recipe
