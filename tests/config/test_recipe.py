@@ -482,11 +482,7 @@ def test_recipe_is_frozen_and_owns_its_data():
 @pytest.mark.parametrize("value", [{1, 2}, b"bytes", object(), Path("x")], ids=type)
 def test_mapping_of_what_no_file_could_hold_is_refused(value):
     message = refusal({"dataset": "cora", "model": {"name": "sgformer", "dim": [value]}})
-    assert f"model.dim.0: is of type {type(value).__name__}" in message
-
-
-def test_mapping_with_other_keys_is_refused():
-    assert "model: the key 5 is not text" in refusal({"model": {5: 1}})
+    assert f"type {type(value).__name__} is not JSON" in message and "lists and map" in message
 
 
 def test_mapping_may_hold_tuples():

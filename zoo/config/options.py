@@ -172,9 +172,6 @@ def option_problems(
 
 def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Check one plain value against a type annotation: strictly, so that True is not 1."""
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        wanted = "should be a number of 64 bits; write a fraction with its point, such as 1.5e20"
-        return [Problem(path, f"{wanted}, not {brief(value)}")]
     try:
         adapter(annotation).validate_python(value)
     except ValidationError as error:

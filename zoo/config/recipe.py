@@ -269,8 +269,13 @@ def read_recipe(
     path = None if isinstance(source, Mapping) else recipe_file(source)
     if path is None:
         draft = Draft("the recipe")
-        draft.data = draft.copy_plain(source, ())
-        draft.finish()
+        try:
+            draft.data = json.loads(json.dumps(source))  # a copy of plain data
+        except (TypeError, ValueError) as error:
+            raise ZooError(
+                f"the recipe: {error}; it holds text, numbers, true, false, null, lists and "
+                "mappings."
+            ) from None
     else:
         draft = read_draft(path, str(source) if is_path(source) else path.name)
     measured = _measured_keys(draft.data)
@@ -311,9 +316,9 @@ def _check(draft: Draft, check: Check | None) -> None:
     """Check structure and words; where both say something of one key, keep the words."""
     problems = check(draft.data) if check else []
     paths = [problem.path for problem in problems]
-    problems = problems + [each for each in _structure(draft.data) if each.path not in paths]
-    for problem in problems:
-        draft.refuse(draft.place(problem.path), problem)
+    for problem in [*problems, *_structure(draft.data)]:
+        if problem in problems or problem.path not in paths:
+            draft.refuse(draft.place(problem.path), problem)
 
 
 def _structure(data: dict[str, Any]) -> list[Problem]:

@@ -90,26 +90,6 @@ class Draft:
                 data[key] = self.build(value_node, (*keys, key), place)
         return data
 
-    def copy_plain(self, value: object, keys: Keys) -> Any:
-        """Return a copy of plain Python data; note as problems what a file could not hold."""
-        if isinstance(value, Mapping):
-            for key in value:
-                if not isinstance(key, str):
-                    message = f"the key {brief(key)} is not text."
-                    self.refuse(self.places[()], Problem(keys, message))
-            return {
-                str(key): self.copy_plain(item, (*keys, str(key))) for key, item in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [self.copy_plain(item, (*keys, index)) for index, item in enumerate(value)]
-        if value is not None and type(value) not in (bool, int, float, str):
-            message = (
-                f"is of type {type(value).__name__}; a recipe holds text, numbers, true, false, "
-                "null, lists and mappings."
-            )
-            self.refuse(self.places[()], Problem(keys, message))
-        return value
-
 
 def recipe_text(data: Mapping[str, Any]) -> str:
     """Return plain data as the text of a recipe file, its innermost mappings on one line.

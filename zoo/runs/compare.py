@@ -178,11 +178,11 @@ def _check_same_files(entries: Sequence[Candidate]) -> None:
     """Refuse one's own data that have changed between one run and another, or since a run."""
     known: dict[str, tuple[str, str]] = {}
     for entry in entries:
-        name, noted = entry.plan.recipe.name, None
+        name, recorded = entry.plan.recipe.name, None
         if entry.summary is not None:
             name = entry.summary["folder"]
-            noted = read_environment(Path(name))
-        for path, sha256 in files_of_data(entry.plan, noted and noted.files).items():
+            recorded = read_environment(Path(name))
+        for path, sha256 in files_of_data(entry.plan, recorded and recorded.files).items():
             other, first = known.setdefault(path, (name, sha256))
             if sha256 != first:
                 raise ZooError(
@@ -446,18 +446,18 @@ def marks(rows: list[Row]) -> Iterator[str]:
             continue
         common = next(row[what] for row in rows if row[f"same_{what}"])
         own = [{k: v for k, v in row[what].items() if v != common[k]} for row in marked]
-        shared = {key: common[key] for key in common if any(key in options for options in own)}
-        each = "; ".join(
-            f"{row['recipe']} has {', '.join(_as_written(options))}"
-            for row, options in zip(marked, own, strict=True)
+        shared = {key: common[key] for key in common if any(key in values for values in own)}
+        options = "; ".join(
+            f"{row['recipe']} has {', '.join(_as_written(values))}"
+            for row, values in zip(marked, own, strict=True)
         )
         changes = [
             shlex.quote("train." + text.replace(": ", "=", 1)) for text in _as_written(shared)
         ]
         folders = "; runs named by their folders keep theirs" * any(row["named"] for row in marked)
         yield (
-            f"* {why}: {each}; the others have {', '.join(_as_written(shared))}. The same for all: "
-            f"{' '.join(changes)}{folders}."
+            f"* {why}: {options}; the others have {', '.join(_as_written(shared))}. The same for "
+            f"all: {' '.join(changes)}{folders}."
         )
 
 

@@ -37,9 +37,9 @@ class NotFinished(ZooError):
     """A training in a process of its own that has failed, or was killed."""
 
 
-def is_of_this_code(begun: Environment | None) -> bool:
+def is_of_this_code(recorded: Environment | None) -> bool:
     """Return whether a run was trained by the zoo's models as they are now, or nothing tells."""
-    return begun is None or begun.code in (None, code_sha256())
+    return recorded is None or recorded.code in (None, code_sha256())
 
 
 def find_finished(plan: Plan, runs: Path, *, any_code: bool = False) -> dict[str, Any] | None:
@@ -79,11 +79,11 @@ def _same_training(plan: Plan, runs: Path) -> Iterator[Path]:
     for folder in folders:
         try:
             other = resolve(load_recipe(read_recipe(folder)[0]))
-            begun = read_environment(folder)
+            recorded = read_environment(folder)
         except ZooError:  # no run, or of another version of the zoo
             continue
-        same = begun is None or not begun.files or files.items() <= begun.files.items()
-        code = None if begun is None else begun.imports
+        same = recorded is None or not recorded.files or files.items() <= recorded.files.items()
+        code = None if recorded is None else recorded.imports
         if _trained(other) == trained and code in (None, plan.code) and same:
             yield folder
 

@@ -10,11 +10,10 @@ import importlib
 import importlib.util
 import logging
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from zoo.errors import ZooError
+from zoo.errors import ZooError, blame, cause
 from zoo.runs.run_folder import read_environment
 
 
@@ -38,21 +37,11 @@ def import_sources(sources: Sequence[str], folder: Path) -> dict[str, str]:
         except ZooError:
             raise
         except (Exception, SystemExit) as error:  # a user's file may raise anything
-            raise ZooError(f"imports: {_failure(source, error)}") from error
+            why = blame(error) or (
+                f"{cause(error)}; correct it, or name a Python file or what is installed."
+            )
+            raise ZooError(f"imports: {source!r} cannot be imported: {why}") from error
     return digests
-
-
-def _failure(source: str, error: BaseException) -> str:
-    """Return why a source cannot be imported, with the line of a file that it is in."""
-    text = f"{type(error).__name__}: {error}".removesuffix(".")
-    missing = getattr(error, "name", None)
-    if not source.endswith(".py") and missing and f"{source}.".startswith(f"{missing}."):
-        return f"{source!r} cannot be imported: {text}. Write a Python file, or what is installed."
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).name == Path(source).name]
-    last = (own or frames)[-1]
-    at = "" if isinstance(error, SyntaxError) else f" in line {last.lineno} of {last.filename}"
-    return f"{source!r} cannot be imported: {text}{at}. Correct it, and call the command again."
 
 
 def absolute(source: str, folder: Path) -> str:
@@ -70,8 +59,8 @@ def warn_of_changed_code(imported: Mapping[str, str], weights: Path | None) -> N
     files: Mapping[str, str] = {}
     if imported and weights is not None:
         with contextlib.suppress(ZooError):
-            begun = read_environment(weights.parent)
-            files = (begun and begun.imports) or {}
+            recorded = read_environment(weights.parent)
+            files = (recorded and recorded.imports) or {}
     before = {(Path(path).name, digest) for path, digest in files.items()}
     names = {name for name, _ in before}
     for path, digest in imported.items():

@@ -297,27 +297,29 @@ def files_read(plan: Plan) -> dict[str, str]:
     return digests
 
 
-def files_of_data(plan: Plan, noted: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the SHA-256 of a plan's own data alone: of those noted by a run of it, or as now."""
-    if noted is None:
+def files_of_data(plan: Plan, recorded: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the SHA-256 of a plan's own data alone, as a run has recorded them or as now."""
+    if recorded is None:
         return files_read(dataclasses.replace(plan, split=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
     names = {path_name(path) for path in [*others, *split_files(plan.split)]}
-    return {name: noted[name] for name in noted.keys() - names}
+    return {name: recorded[name] for name in recorded.keys() - names}
 
 
-def check_same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
+def check_same_files(recorded: dict[str, str] | None, plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of a plan's files of data.
 
     Args:
-        begun: those of the beginning; None where that is now.
+        recorded: those of the beginning; None where that is now.
         plan: what is trained.
 
     Raises:
         ZooError: one is not as it was in the beginning.
     """
     now = files_read(dataclasses.replace(plan, start_from=None))  # of weights `write_start` tells
-    if other := sorted(name for name, sha256 in now.items() if (begun or now).get(name) != sha256):
+    if other := sorted(
+        name for name, sha256 in now.items() if (recorded or now).get(name) != sha256
+    ):
         raise ZooError(
             f"{other[0]} is not as it was when this was begun, and its scores would be of "
             "different data. Put the former file back, or begin anew."
@@ -339,12 +341,7 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     name = options.pop("name")
     options = with_edge_dim(name, options, prepared.data.edge_dim)
     options = with_columns(name, options, prepared.data)
-    try:
-        model = create_model(name, prepared.data.inputs, outputs, **options)
-    except (MemoryError, RuntimeError) as error:
-        raise ZooError(
-            f"the model does not fit into memory; write a smaller `dim`. ({error})"
-        ) from None
+    model = create_model(name, prepared.data.inputs, outputs, **options)
     if recipe.start_from is None:
         return model, None
     return model, start_from(model, name, recipe.start_from, prepared.about)

@@ -85,7 +85,8 @@ def write_verified(recipe: Recipe, verified: Verified) -> None:
     data = {key: value for key, value in verified.model_dump().items() if value is not None}
     flow = yaml.safe_dump(data, default_flow_style=True, sort_keys=False, width=72).strip()
     text = recipe.path.read_text(encoding="utf-8")
-    new = "".join(_without_key(text, "verified")).rstrip("\n") + f"\nverified: {flow}\n"
+    others = re.sub(r"^verified:.*\n?(?:\n*[ \t].*\n?)*", "", text, flags=re.MULTILINE)
+    new = f"{others.rstrip()}\nverified: {flow}\n"
     try:
         fits = yaml.safe_load(new) == {**yaml.safe_load(text), "verified": data}
     except yaml.YAMLError:
@@ -96,19 +97,6 @@ def write_verified(recipe: Recipe, verified: Verified) -> None:
             f"yourself:\nverified: {flow}"
         )
     write_whole(recipe.path, lambda draft: draft.write_text(new, encoding="utf-8"), follow=True)
-
-
-def _without_key(text: str, key: str) -> list[str]:
-    """Return the lines of a YAML mapping without those of a key; comments behind it stay."""
-    lines = text.splitlines(keepends=True)
-    for name, value in yaml.compose(text).value:
-        if name.value == key:
-            first, end = name.start_mark.line, value.end_mark
-            last = end.line + (end.column > 0)
-            while last - 1 > first and re.match(r"\s*(#|$)", lines[last - 1]):
-                last -= 1
-            return lines[:first] + lines[last:]
-    return lines
 
 
 def _reproduce(

@@ -4,7 +4,6 @@ A recipe is resolved once and its graph read once. A run leaves a folder behind 
 run, on what, and what came of it, see `zoo.runs.run_folder`; one that was killed goes on.
 """
 
-import contextlib
 import logging
 import math
 import shlex
@@ -17,11 +16,9 @@ from typing import Any
 
 import torch
 
-from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, divide, recipe_text, word
 from zoo.config.yaml_lines import line_text
 from zoo.data.known_nodes import NODES
-from zoo.data.load import resolved_dataset
 from zoo.data.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.inference.training_data import nodes_of, warn_of_seen
@@ -135,13 +132,13 @@ def resume_run(
     """
     process_group.start()
     run_folder, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
-    begun = read_environment(run_folder.path)
-    if begun is not None:
-        check_same_files(begun.files, plan)
-    with using_threads(threads_of(begun, str(choose_device(device)))):
+    recorded = read_environment(run_folder.path)
+    if recorded is not None:
+        check_same_files(recorded.files, plan)
+    with using_threads(threads_of(recorded, str(choose_device(device)))):
         if process_group.rank() == 0:
             process_group.wait()  # the others have read what is there
-            for sentence in differences(begun, last_digits(choose_device(device)), plan.code):
+            for sentence in differences(recorded, last_digits(choose_device(device)), plan.code):
                 tell(sentence)
             return _run(plan, device, lambda: run_folder, watch, begin, track)
         with tempfile.TemporaryDirectory() as scratch:
@@ -166,14 +163,14 @@ def unfinished(
     """
     need_run(folder)
     run_folder = RunFolder(folder, checkpoint, tell)
-    begun = read_environment(folder)
-    if begun is not None and begun.processes != processes:
+    recorded = read_environment(folder)
+    if recorded is not None and recorded.processes != processes:
         raise ZooError(
-            f"{folder} is a run of {begun.processes} processes; write "
-            f"`--processes {begun.processes}`."
+            f"{folder} is a run of {recorded.processes} processes; write "
+            f"`--processes {recorded.processes}`."
         )
-    path = run_folder.read_recipe(begun and begun.recipe_sha256)
-    name = begun.recipe if begun else folder.name
+    path = run_folder.read_recipe(recorded and recorded.recipe_sha256)
+    name = recorded.recipe if recorded else folder.name
     recipe = load_recipe(path).model_copy(update={"name": name})
     if all(run_folder.result(seed) for seed in recipe.seeds) and is_summarised(folder):
         more = f"train.epochs={recipe.train['epochs']}"
@@ -202,7 +199,8 @@ def other_settings(folder: Path, changes: Sequence[str]) -> str:
 def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
     """Return the sentence that names the fine-tuning of a run on its own data."""
     dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
-    words = ["zoo", "finetune", str(folder), "--data", _without_defaults(dataset)]
+    data = line_text(dataset) if isinstance(dataset, dict) else dataset
+    words = ["zoo", "finetune", str(folder), "--data", data]
     if word(recipe.graph) == "file":  # which weights do not know
         changes = [f"graph={line_text(recipe.graph)}", *changes]
     for source in recipe.imports:
@@ -215,16 +213,6 @@ def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
     if any(folder.glob(f"seed-*/{CONFIG}")):
         return line
     return f"Once `zoo train --resume {shlex.quote(str(folder))}` has ended it, {line}"
-
-
-def _without_defaults(spec: Spec) -> str:
-    """Return a data set as `--data` takes it, without options that have their default."""
-    options = {"name": spec} if isinstance(spec, str) else dict(spec)
-    for key in options.keys() - {"name"}:
-        rest = {other: value for other, value in options.items() if other != key}
-        with contextlib.suppress(ZooError):  # it has no default, or its code has not been run
-            options = rest if resolved_dataset(rest) == resolved_dataset(options) else options
-    return options["name"] if len(options) == 1 else line_text(options)
 
 
 def _run(

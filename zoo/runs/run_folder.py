@@ -317,46 +317,46 @@ def read_environment(folder: Path) -> Environment | None:
 
 
 def differences(
-    begun: Environment | None, now: dict[str, Any], code: Mapping[str, str] | None = None
+    recorded: Environment | None, now: dict[str, Any], code: Mapping[str, str] | None = None
 ) -> list[str]:
     """Return what may keep a run that goes on from the numbers of an unbroken one, in sentences.
 
     Args:
-        begun: where it was begun, None where that is not known.
+        recorded: where it was begun, None where that is not known.
         now: what `last_digits` returns.
         code: the SHA-256 of each file that its recipe has imported now, by its path.
     """
     may = "its numbers may differ in their last digits from those of one that was not ended."
-    if begun is None:
+    if recorded is None:
         return [
             "Nothing says with how many processes and threads the run was begun: unless with as "
             f"many as now, {may}"
         ]
     sentences = []
     after = {**now, **now["packages"]}
-    before = {"code": begun.code or now["code"], "device": begun.device, "cpu": begun.cpu}
+    before = {"code": recorded.code or now["code"], "device": recorded.device, "cpu": recorded.cpu}
     changed = [
         f"{name} {after.get(name)} instead of {value}"
-        for name, value in {**before, **begun.packages}.items()
+        for name, value in {**before, **recorded.packages}.items()
         if after.get(name) != value
     ]
     if changed:
         sentences.append(f"The run goes on with {', '.join(changed)}: {may}")
-    for path, sha256 in (code or {}).items() if begun.imports is not None else ():
-        if begun.imports.get(path) != sha256:
+    for path, sha256 in (code or {}).items() if recorded.imports is not None else ():
+        if recorded.imports.get(path) != sha256:
             sentences.append(f"{path} has changed since the run began: its numbers may be others.")
-    if (threads_of(begun, now["device"]) or 0) > (os.cpu_count() or 1):
+    if (threads_of(recorded, now["device"]) or 0) > (os.cpu_count() or 1):
         sentences.append(
-            f"The run goes on with {begun.threads} threads, as it was begun, so that its numbers "
-            f"stay the same; this machine has {os.cpu_count()} cores."
+            f"The run goes on with {recorded.threads} threads, as it was begun, so that its "
+            f"numbers stay the same; this machine has {os.cpu_count()} cores."
         )
     return sentences
 
 
-def threads_of(begun: Environment | None, device: str) -> int | None:
+def threads_of(recorded: Environment | None, device: str) -> int | None:
     """Return with how many threads a run goes on on a device; None: as many as torch has here."""
-    same = begun is not None and of_one_kind(begun.device, device)
-    return begun.threads if same else None
+    same = recorded is not None and of_one_kind(recorded.device, device)
+    return recorded.threads if same else None
 
 
 def read_scores(folder: Path, seed: int) -> dict[str, Any] | None:
