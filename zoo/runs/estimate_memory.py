@@ -12,8 +12,8 @@ import functools
 import gc
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -123,20 +123,18 @@ def estimate(plan: Plan) -> Estimate:
     Raises:
         ZooError: something is wrong with the data, or they are not one graph.
     """
-    program = _program_bytes(plan.train)
-    before = held_now()
     data, split = _load_data(plan)
-    read = held_now() - before  # with the libraries that read it
     load = _load(plan, data, split)
     small = SmallGraphs(plan, data, split)
-
     nodes, model = len(data.x), small.model
-    program += _first_step_bytes(lambda: small.warm_up(min(LEAST[0], load.batch), load.degree))
-    program -= small.gradients
-    step, evaluation, on_cuda = _measure(small, load)
-    weights = COPIES * sum(tensor.nbytes for tensor in model.state_dict().values())
+    small.warm_up(min(LEAST[0], load.batch), load.degree)
+    state = sum(tensor.nbytes for tensor in model.state_dict().values())
     arrays = _data_bytes(plan, data, load)
-    program += max(0, read - (arrays - load.ahead))
+    gc.collect()
+    allocator.give_back()
+    program = max(0, held_now() - small.gradients - state - (arrays - load.ahead))
+    step, evaluation, on_cuda = _measure(small, load)
+    weights = COPIES * state
     peaks = step.at(load.batch), evaluation.at(load.evaluated)
     free = max(0, available_memory() - arrays - weights - max(0, step.start))
     # What a step leaves at hand fits an evaluation of the same graph, and no other.
@@ -245,24 +243,6 @@ def _graph_bytes(nodes: int, edges: int) -> int:
     return 8 * (2 * edges + 2 * (nodes + 1) + 4 * edges)
 
 
-def _program_bytes(train: dict[str, Any]) -> int:
-    """Return what the process holds with all that a training imports."""
-    optimizer = pick(OPTIMIZERS, train["optimizer"], [torch.zeros(1, requires_grad=True)], 0.0, 0.0)
-    optimizer.step()
-    gc.collect()
-    return held_now()
-
-
-def _first_step_bytes(step: Callable[[], object]) -> int:
-    """Return what stays after a first step: the parts of the libraries that it was made with."""
-    allocator.give_back()
-    before = held_now()
-    step()
-    gc.collect()
-    allocator.give_back()
-    return max(0, held_now() - before)
-
-
 def _most_nodes(free: float, per_node: float) -> int | None:
     """Return how many nodes fit into what is free: of small graphs, costs drown in noise."""
     if free == 0:
@@ -339,6 +319,8 @@ class SmallGraphs:
 
     def warm_up(self, n: int, degree: float) -> None:
         """Evaluate, and take a step, whose gradients stay: libraries load what they need for it."""
+        word = self._plan.train["optimizer"]
+        pick(OPTIMIZERS, word, [torch.zeros(1, requires_grad=True)], 0.0, 0.0).step()
         trainer = self._trainer(n, degree)
         trainer.evaluate()("val")
         trainer.train(still(self.model.parameters()), 0)
