@@ -250,7 +250,7 @@ def test_a_folder_of_weights_by_name(shelf, fresh, tmp_path, capsys):
     damaged = shutil.copytree(shelf, tmp_path / "damaged")
     (damaged / "small-digits" / "config.json").write_text("{}")
     fresh.setenv("ZOO_WEIGHTS", str(damaged))
-    with pytest.raises(ZooError, match="config.json is not the file that index.json names"):
+    with pytest.raises(ZooError, match="config.json is not the file that index.json was"):
         zoo.load("small-digits")
     for nowhere in (str(tmp_path / "nowhere"), "https://example.org/weights"):
         fresh.setenv("ZOO_WEIGHTS", nowhere)

@@ -273,9 +273,9 @@ def finetune(
         with_columns_of,
     )
     from zoo.runs.resolve import load_recipe, resolve
+    from zoo.weights.create import hint_imports
     from zoo.weights.finetune import finetuning
     from zoo.weights.folder import CONFIG, read_config
-    from zoo.weights.transfer import naming_imports
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -302,7 +302,7 @@ def finetune(
         usual = {"split": kept}
     recipe["dataset"] = {**known, **usual, **(own or {}), **said}
     recipe |= {"imports": imports} if imports else {}
-    with naming_imports(about, done=imports):
+    with hint_imports(about, done=imports):
         loaded = load_recipe(recipe, overrides or [], trust=True)
         name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
         plan = resolve(loaded.model_copy(update={"name": name}), trust=True)

@@ -79,7 +79,7 @@ def publish(
         if left_out is None:
             own = _write(model, folder / name)
             entries = _known(path) | {name: own}  # others may have published there meanwhile
-            plain = {key: each.model_dump(exclude_none=True) for key, each in entries.items()}
+            plain = {key: entry._asdict() for key, entry in entries.items()}
             text = json.dumps(dict(sorted(plain.items())), indent=2) + "\n"
             write_whole(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
             size = own.bytes
