@@ -25,8 +25,7 @@ from zoo.inference.forecast import (
     seasonal_value,
 )
 from zoo.inference.training_data import as_trained, read_as_trained
-from zoo.runs.candidates import candidates
-from zoo.runs.compare import compare
+from zoo.runs.compare import candidates, compare
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import resume_run, run_recipe
