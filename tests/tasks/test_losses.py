@@ -18,6 +18,7 @@ TASK_OF = {
     "targets": "node-multilabel",
     "numbers": "node-regression",
     "tokens": "translation",
+    "links": "link-prediction",
 }
 CASES = [(kind, loss) for kind, losses in LOSSES_OF.items() for loss in losses]
 
@@ -30,17 +31,23 @@ def example(kind, loss, nodes=24):
         y = (y > 0.5).float() if kind == "targets" else 2 * y
         y[::5, 1] = math.nan
         classes = 3
+    elif kind == "links":  # of four candidates the link is the first
+        y = torch.zeros(nodes, dtype=torch.int64)
+        classes = 4
     else:
         classes = 2 if kind == "binary" else 4
         y = torch.randint(classes, (nodes,), generator=generator)
         y[::5] = -1
     task = with_loss(pick(TASKS, TASK_OF[kind]), loss)
-    logits = torch.randn(nodes, task.outputs(classes), generator=generator)
+    width = 4 if kind == "links" else task.outputs(classes)
+    logits = torch.randn(nodes, width, generator=generator)
     return task, logits.requires_grad_(), y
 
 
 def of_a_class(row, label, loss):
     """The loss of one row of logits, one operation after the other."""
+    if loss == "binary-cross-entropy" and len(row) > 1:  # a link and its candidates
+        loss = "one-hot"
     p = None if loss == "binary-cross-entropy" else row.softmax(0)[label]
     if loss == "cross-entropy":
         return -p.log()

@@ -1,5 +1,6 @@
 """Metrics are their formulas, written out; what a task computes itself is what the table says."""
 
+import functools
 import math
 
 import numpy as np
@@ -15,6 +16,7 @@ from zoo.tasks.task import measured_beside, of_weights, with_metric
 
 CLASSES = METRICS_OF["classes"]
 NUMBERS = METRICS_OF["numbers"]
+LINKS = METRICS_OF["links"]
 
 
 def example(classes=4, rows=80):
@@ -72,6 +74,12 @@ def calibration(p, y, bins=10):
     return error
 
 
+def above(scores, y, k):
+    """The share of first columns above the k-th best of all others."""
+    limit = sorted(scores[:, 1:].flatten())[-k]
+    return np.mean([row[0] > limit for row in scores])
+
+
 SLOW = {
     "accuracy": lambda p, y: np.mean(
         [row.argmax() == true for row, true in zip(p, y, strict=True)]
@@ -90,11 +98,13 @@ SLOW = {
     "mae": lambda z, t: np.mean([abs(a - b) for a, b in zip(z, t, strict=True)]),
     "mse": lambda z, t: np.mean([(a - b) ** 2 for a, b in zip(z, t, strict=True)]),
     "rmse": lambda z, t: math.sqrt(np.mean([(a - b) ** 2 for a, b in zip(z, t, strict=True)])),
+    "mrr": lambda s, y: np.mean([1 / (1 + (row[1:] > row[0]).sum()) for row in s]),
+    **{f"hits@{k}": functools.partial(above, k=k) for k in (10, 20, 50, 100)},
 }
 
 
 def test_every_metric_has_a_twin():
-    assert SLOW.keys() == METRICS.keys() - {"task"} == {*CLASSES, *NUMBERS}
+    assert SLOW.keys() == METRICS.keys() - {"task"} == {*CLASSES, *NUMBERS, *LINKS}
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -114,6 +124,17 @@ def test_a_metric_of_numbers_is_its_formula(name):
     t = generator.normal(size=50)
     z = t + generator.normal(size=50) / 2
     assert pick(METRICS, name)(z, t) == pytest.approx(SLOW[name](z, t))
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_metric_of_links_is_its_formula(name):
+    scores = np.random.default_rng(2).normal(size=(40, 8)) + np.eye(8)[0]
+    assert pick(METRICS, name)(scores, np.zeros(40)) == pytest.approx(SLOW[name](scores, None))
+
+
+def test_hits_need_as_many_pairs_without_a_link():
+    with pytest.raises(ValueError, match="30 pairs without a link, fewer than 50"):
+        pick(METRICS, "hits@50")(np.zeros((10, 4)), np.zeros(10))
 
 
 @pytest.mark.parametrize("task", ["node-classification", "node-binary", "node-multilabel",

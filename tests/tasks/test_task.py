@@ -11,11 +11,11 @@ from zoo.config.options import pick
 from zoo.config.scores import gain, lower_is_better
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.tasks.labels import NODE_METRICS
+from zoo.tasks.labels import LINKS, NODE_METRICS
 from zoo.tasks.metrics import bleu, signature
 from zoo.tasks.task import TASKS, with_loss
 
-WORDS = [word for word in TASKS if word != "translation"]
+WORDS = [word for word in TASKS if word not in ("translation", "link-prediction")]
 NUMBERS = ("node-regression", "node-forecasting")
 NAN = float("nan")
 
@@ -209,9 +209,9 @@ def test_metrics_are_those_of_ogb(name):
 def test_every_room_knows_the_same_tasks():
     of_many = {"graph-classification": "accuracy", "sequence-classification": "accuracy",
                "node-forecasting": "mse"}  # fmt: skip
-    assert list(Model.tasks) == WORDS == [*NODE_METRICS, *of_many]
+    assert list(Model.tasks) == [*WORDS, LINKS] == [*NODE_METRICS, *of_many, LINKS]
     assert {word: pick(TASKS, word).metric_name for word in WORDS} == {**NODE_METRICS, **of_many}
-    assert list(TASKS) == [*WORDS, "translation"]
+    assert list(TASKS) == [*WORDS, "translation", LINKS]
 
 
 # Labels that are smoothed

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.config.options import Count, Spec
+from zoo.config.options import Count, Spec, Table
 from zoo.errors import ZooError
 from zoo.graphs.pairs import NEGATIVES
 from zoo.tasks.decoders import DECODERS
@@ -83,6 +83,9 @@ def link_prediction(
 
 
 TASKS[LINKS] = link_prediction
+
+OF_RECIPES = Table("task", {LINKS: link_prediction})
+"""The tasks that `task` of a recipe names; those of labels are `dataset.task`."""
 
 
 def _loss(logits: Tensor, y: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ class LinkBatches(DataParallelBatches):
         self.known = data.known(train)
         self._compared: dict[str, Tensor] = {}
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
+    def batches(self, epoch: int) -> Iterator[Batch]:
         """Give this process its links of each step."""
         how, seed = self.data.how, seed_of((self.seed, epoch))
         order = self.train[random_order(len(self.train), seed)]
