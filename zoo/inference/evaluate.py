@@ -20,6 +20,7 @@ from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
+from zoo.inference.links import evaluate_links
 from zoo.inference.matching import class_names
 from zoo.inference.predict import answers, labelled, per_class
 from zoo.inference.training_data import (
@@ -35,7 +36,7 @@ from zoo.inference.training_data import (
     training_split,
 )
 from zoo.registry import Model
-from zoo.tasks.labels import FORECASTING, TRANSLATION
+from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import measured_beside
 
 
@@ -111,6 +112,8 @@ def evaluate_part(
         how = {key: value for key, value in how.items() if value is not None}
         result = evaluate_pairs(model, data, part, device=device, **how)
         return {**result, "seen": part_is_seen(training, spec, data, part)}
+    if about.task == LINKS:
+        return evaluate_links(model, data, None if part == "all" else part, device=device)
     nodes = _nodes_of_part(model, data, split, part)
     seen = is_seen(training, compared, split_then, data, nodes, part)
     rows, nodes, context = rows_of_part(model, data, split, part, of_run)

@@ -20,7 +20,7 @@ from zoo.data.samples import Samples
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.tasks.labels import REGRESSION, TRANSLATION
+from zoo.tasks.labels import LINKS, REGRESSION, TRANSLATION
 from zoo.weights.transfer import shortened
 
 _LOG = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
         ZooError: the features are not those that the model was trained on.
     """
     about = model.about
-    data = _match_columns(model, data)
+    data = match_columns(model, data)
     if about.features is None:
         return data
     if context is not None:
-        data = _concatenate(_match_columns(model, context), data)
+        data = _concatenate(match_columns(model, context), data)
     data = _with_graph_of_training(data, about)
     data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
     if data.inputs != model.config["in_dim"]:
@@ -55,7 +55,7 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     return data
 
 
-def _match_columns(model: Model, data: Dataset) -> Dataset:
+def match_columns(model: Model, data: Dataset) -> Dataset:
     """Return a data set with the features of training, in their order, transformed."""
     about = model.about
     _check_task(model, data)
@@ -106,6 +106,8 @@ def _check_task(model: Model, data: Dataset) -> None:
             f"{data.task}; a model of text reads `zoo predict WEIGHTS --text FILE`."
         )
     trained_for = model.about.task
+    if trained_for == LINKS and data.task.startswith("node"):
+        return
     if trained_for and trained_for.partition("-")[0] != data.task.partition("-")[0]:
         raise ZooError(f"the weights are of {trained_for}, and {data.name} is for {data.task}.")
 

@@ -1,0 +1,197 @@
+"""Links that a trained model expects: scores of pairs, the best partners of each node, metrics.
+
+The model sees the whole graph that it is given: all links that are known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.config.options import Spec, pick
+from zoo.data import Dataset
+from zoo.data.links import LinkData
+from zoo.data.splits import PARTS, split_of
+from zoo.data.tables.read import read_table
+from zoo.encodings import ENCODINGS
+from zoo.errors import ZooError, suggestion
+from zoo.graphs.pairs import links_of
+from zoo.inference.matching import match_columns, match_features
+from zoo.inference.predict import logits, run_inference, task_of
+from zoo.registry import Model
+from zoo.tasks.labels import LINKS
+from zoo.tasks.links import OF_RECIPES
+from zoo.tasks.task import named_scores
+from zoo.training.batches import TrainingData
+from zoo.training.links import LinkBatches, scores_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+BLOCK = 2**20
+"""Pairs that are compared at a time, where the best of all are looked for."""
+
+
+def score_pairs(
+    model: Model, data: Dataset, pairs: Tensor, *, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Return the probability that nodes are linked, (P,) fp32.
+
+    Args:
+        model: trained by `task: link-prediction`.
+        data: a graph with the features of training.
+        pairs: (P, 2) int64, numbers of nodes.
+        device: where.
+
+    Raises:
+        ZooError: the model is of another task, or the graph has other features.
+    """
+    rows = _rows(model, data, device)
+    with torch.no_grad():
+        return scores_of(model.eval(), rows, pairs.unsqueeze(1)).squeeze(1).sigmoid().cpu()
+
+
+def best_partners(
+    model: Model,
+    data: Dataset,
+    count: int,
+    *,
+    known: bool = False,
+    device: torch.device | str = "cpu",
+) -> tuple[Tensor, Tensor]:
+    """Return the nodes that each node is most likely linked with, and how likely, best first.
+
+    All pairs are compared, some at a time: N^2 scores are computed and few kept.
+
+    Args:
+        model: trained by `task: link-prediction`.
+        data: a graph with the features of training.
+        count: partners of each node.
+        known: whether links that the graph has count too.
+        device: where.
+
+    Returns:
+        Pairs (N, count, 2), -1 where a node has fewer partners, and their probabilities (N, count).
+    """
+    rows, nodes = _rows(model, data, device), len(data.x)
+    count = min(count, nodes - 1)
+    links = links_of(data.graph).pairs
+    src, dst = torch.cat([links, links.flip(1)]).T
+    partners, likely = torch.empty(nodes, count, dtype=torch.int64), torch.empty(nodes, count)
+    size, every = max(1, BLOCK // nodes), torch.arange(nodes)
+    with torch.no_grad():
+        for first in range(0, nodes, size):
+            some = every[first : first + size]
+            pairs = torch.cartesian_prod(some, every).unflatten(0, (len(some), nodes))
+            scores = scores_of(model.eval(), rows, pairs).cpu()
+            scores[some - first, some] = -torch.inf
+            if not known:
+                own = (src >= first) & (src < first + size)
+                scores[src[own] - first, dst[own]] = -torch.inf
+            best = scores.topk(count, dim=1)
+            likely[some] = best.values.sigmoid()
+            partners[some] = best.indices.masked_fill(best.values == -torch.inf, -1)
+    pairs = torch.stack([every.unsqueeze(1).expand(-1, count), partners], dim=-1)
+    return pairs, likely
+
+
+def _rows(model: Model, data: Dataset, device: torch.device | str) -> Tensor:
+    """Return what a model says of each node of the whole graph, (N, E)."""
+    if model.about.task != LINKS:
+        raise ZooError(
+            f"these weights are of {model.about.task or 'another task'}, and say nothing of pairs; "
+            f"train some by `task={LINKS}`."
+        )
+    seen = match_features(model, data)
+    rows, _ = run_inference(model, seen, logits, None, False, device)
+    return rows.to(next(model.parameters()).device)
+
+
+def read_pairs(path: Path, data: Dataset) -> Tensor:
+    """Return the pairs of a table, (P, 2) int64: its first two columns are ids of nodes.
+
+    Raises:
+        ZooError: there is no such table, it has one column, or an id is none of a node.
+    """
+    table = read_table(path)
+    if table.shape[1] < 2:
+        raise ZooError(f"{path} has {table.shape[1]} column; pairs are two, an id of a node each.")
+    ids = np.arange(len(data.x)) if data.ids is None else data.ids
+    places = {str(name): place for place, name in enumerate(ids.tolist())}
+    columns = [table.iloc[:, place].astype(str).str.strip() for place in (0, 1)]
+    for column in columns:
+        unknown = [name for name in column if name not in places]
+        if unknown:
+            raise ZooError(
+                f"{path} has {unknown[0]!r}, and no node of {data.name} has this id "
+                f"({len(unknown):,} such); {suggestion(unknown[0], places)}"
+            )
+    return torch.tensor([[places[name] for name in column] for column in columns]).T
+
+
+def table_of(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:
+    """Return a row for each pair (P, 2): `source`, `target` and `probability`, by its ids."""
+    from pandas import DataFrame
+
+    there = (pairs >= 0).all(dim=1)
+    pairs, likely = pairs[there].numpy(), likely[there].numpy()
+    names = pairs if data.ids is None else data.ids[pairs]
+    return DataFrame({"source": names[:, 0], "target": names[:, 1], "probability": likely})
+
+
+def evaluate_links(
+    model: Model,
+    data: Dataset,
+    part: str | None,
+    *,
+    split: Spec | None = None,
+    device: torch.device | str = "cpu",
+) -> dict[str, Any]:
+    """Measure a trained model on the links of a graph that are divided as in its training.
+
+    Args:
+        model: trained by `task: link-prediction`.
+        data: a graph with the features of training.
+        part: `train`, `val` or `test`; None is `test`.
+        split: of its links; None: that of training.
+        device: where.
+
+    Returns:
+        As `evaluate_part`.
+
+    Raises:
+        ZooError: there is no such part, or the graph has other features.
+    """
+    about = model.about
+    part = part or "test"
+    if part not in PARTS:
+        raise ZooError(f"links are measured by part: write {', '.join(PARTS)}, not {part}.")
+    recipe = about.recipe or {}
+    how = pick(OF_RECIPES, recipe.get("task", LINKS))
+    links = LinkData.of(match_columns(model, data), how)
+    dataset = recipe.get("dataset")
+    then = dataset.get("split") if isinstance(dataset, dict) else None
+    own = split_of(links, split or then or links.split, about.seed or 0)
+    links = links.trained_on(own.train).encoded(
+        lambda graph: pick(ENCODINGS, about.encoding, graph)
+    )
+    task = task_of(about, LINKS)
+    loader = LinkBatches(links, own.train, device)
+    measure = loader.scores(model, TrainingData(links, own, task), "fp32")
+    words = task.beside
+    score, *others = measure(part, [task.metric, *words.values()])
+    return {
+        "data": data.name,
+        "part": part,
+        "nodes": len(loader._candidates(TrainingData(links, own, task), part)),
+        "unit": links.unit,
+        "metric": task.metric_name,
+        "score": score,
+        "beside": named_scores(words, others),
+        "seen": part == "train",
+        "per_class": None,
+    }
