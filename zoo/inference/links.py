@@ -16,7 +16,7 @@ from zoo.config.options import Spec, pick
 from zoo.data import Dataset
 from zoo.data.links import LinkData
 from zoo.data.splits import PARTS, split_of
-from zoo.data.tables.read import read_table
+from zoo.data.tables.read import CsvFormat, read_header, read_table
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, suggestion
 from zoo.graphs.pairs import links_of
@@ -117,9 +117,10 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
     Raises:
         ZooError: there is no such table, it has one column, or an id is none of a node.
     """
-    table = read_table(path)
-    if table.shape[1] < 2:
-        raise ZooError(f"{path} has {table.shape[1]} column; pairs are two, an id of a node each.")
+    names = read_header(path, CsvFormat())
+    if len(names) < 2:
+        raise ZooError(f"{path} has 1 column; pairs are two, an id of a node each.")
+    table = read_table(path, names, names[:2], CsvFormat())
     ids = np.arange(len(data.x)) if data.ids is None else data.ids
     places = {str(name): place for place, name in enumerate(ids.tolist())}
     columns = [table.iloc[:, place].astype(str).str.strip() for place in (0, 1)]
