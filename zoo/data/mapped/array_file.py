@@ -59,7 +59,7 @@ class ArrayFile:
 def map_array(path: Path, member: str | None = None) -> np.ndarray:
     """Map the array of an `.npy` file for reading, or of a member of an `.npz`.
 
-    A member is unpacked first, into a temporary file beside the archive that is gone with the array.
+    A member is unpacked first, into a file beside the archive that is gone with the array.
 
     Raises:
         ZooError: there is no such file, or it is no plain array of numbers, or a part of one.
