@@ -25,8 +25,7 @@ from zoo.inference.forecast import (
     seasonal_value,
 )
 from zoo.inference.training_data import as_trained, read_as_trained
-from zoo.runs.candidates import candidates
-from zoo.runs.compare import compare
+from zoo.runs.compare import candidates, compare
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import resume_run, run_recipe
@@ -327,16 +326,16 @@ def test_times_to_come_have_the_fraction_of_a_second_of_their_steps(tmp_path):
 def test_steps_are_taken_for_each_snapshot_or_for_all(place):
     prepared = prepare(resolve(load_recipe(recipe(place))))
     data, train = prepared.data, prepared.splits[0].train
-    each = list(SnapshotBatches(data, train, "cpu").parts(0))
+    each = list(SnapshotBatches(data, train, "cpu").batches(0))
     assert [part.last for part in each] == [True] * len(train)
     assert torch.equal(torch.cat([part.y for part in each]), data.scaled_targets(train)), "in order"
-    once = list(SnapshotBatches(data, train, "cpu", size=10, accumulate=True).parts(0))
+    once = list(SnapshotBatches(data, train, "cpu", size=10, accumulate=True).batches(0))
     assert [part.last for part in once] == [False] * (len(once) - 1) + [True]
     assert sum(part.weight for part in once) == pytest.approx(1) and len(once) == -(
         -len(train) // 10
     )
     mixed = SnapshotBatches(data, train, "cpu", shuffle=True)
-    orders = [torch.cat([part.y for part in mixed.parts(epoch)]) for epoch in (0, 0, 1)]
+    orders = [torch.cat([part.y for part in mixed.batches(epoch)]) for epoch in (0, 0, 1)]
     assert torch.equal(orders[0], orders[1]) and not torch.equal(orders[0], orders[2])
     assert torch.equal(orders[0].sort(dim=0).values, data.scaled_targets(train).sort(dim=0).values)
 
@@ -354,7 +353,7 @@ def test_accumulated_gradients_are_those_of_one_batch(place, gaps):
     found = []
     for options in ({"size": 1, "accumulate": True}, {"size": 999}):
         model.zero_grad()
-        for part in SnapshotBatches(data, train, "cpu", **options).parts(0):
+        for part in SnapshotBatches(data, train, "cpu", **options).batches(0):
             logits = part.read(model(part.graph, part.x).logits)
             (part.weight * task.loss(logits, part.y)).backward()
         found.append([each.grad.clone() for each in model.parameters()])

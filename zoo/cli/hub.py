@@ -171,13 +171,13 @@ def publish(
 def verified_runs(runs: Path) -> dict[str, Path]:
     """Return the finished runs of verified recipes: name to the folder of their best seed."""
     from zoo.config.shipped import recipe_names
-    from zoo.runs.launch import finished
+    from zoo.runs.earlier_runs import find_finished
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.weights.index import locate
 
     recipes = [recipe for recipe in map(load_recipe, recipe_names()) if recipe.verified]
     known = {
-        each.name: finished(resolve(each), runs, any_code=True)
+        each.name: find_finished(resolve(each), runs, any_code=True)
         for each in recipes
         if each.verified.sha256 == each.sha256
     }

@@ -77,7 +77,7 @@ def compare(
 
     What a recipe that is named imports is run; of finished runs nothing is.
     """
-    from zoo.runs.candidates import candidates
+    from zoo.runs.compare import candidates
     from zoo.runs.compare import compare as run_all
 
     changes = [each for each in words or [] if "=" in each and not os.path.exists(each)]
@@ -176,7 +176,7 @@ def reproduce(
 def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.runs.launch import begun
+    from zoo.runs.earlier_runs import find_unfinished
     from zoo.runs.reproduce import measured, write_verified
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.runs.run_folder import verdict
@@ -191,7 +191,7 @@ def _reproduce(
     if write and overrides:
         raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
     plan = resolve(loaded, trust=True)
-    if folder := begun(plan, runs):
+    if folder := find_unfinished(plan, runs):
         console.remark(f"{loaded.name}: goes on in {folder}")
     with using_threads(loaded.verified and loaded.verified.threads):
         summary = train_plan(plan, device, runs, folder, quiet=quiet)
