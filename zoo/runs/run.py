@@ -28,7 +28,7 @@ from zoo.runs.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.runs.run_folder import (
     RunFolder,
     Tell,
-    differences,
+    environment_changes,
     is_summarised,
     need_run,
     new_folder,
@@ -131,14 +131,15 @@ def resume_run(
             fewer processes, or its recipe or its data have changed.
     """
     process_group.start()
-    run_folder, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
+    run_folder, plan = load_unfinished(Path(folder), process_group.count(), checkpoint, tell)
     recorded = read_environment(run_folder.path)
     if recorded is not None:
         check_same_files(recorded.files, plan)
     with using_threads(threads_of(recorded, str(choose_device(device)))):
         if process_group.rank() == 0:
             process_group.wait()  # the others have read what is there
-            for sentence in differences(recorded, last_digits(choose_device(device)), plan.code):
+            now = last_digits(choose_device(device))
+            for sentence in environment_changes(recorded, now, plan.code):
                 tell(sentence)
             return _run(plan, device, lambda: run_folder, watch, begin, track)
         with tempfile.TemporaryDirectory() as scratch:
@@ -147,7 +148,7 @@ def resume_run(
             return _run(plan, device, lambda: RunFolder(Path(scratch), math.inf, silent), watch)
 
 
-def unfinished(
+def load_unfinished(
     folder: Path, processes: int, checkpoint: float = EVERY, tell: Tell = warnings.warn
 ) -> tuple[RunFolder, Plan]:
     """Return the folder and the plan of a run that has not come to its end.
@@ -181,7 +182,7 @@ def unfinished(
     return run_folder, resolve(recipe, trust=True)
 
 
-def other_settings(folder: Path, changes: Sequence[str]) -> str:
+def explain_resume(folder: Path, changes: Sequence[str]) -> str:
     """Say what to write to train on from a run with other settings, with which it cannot go on.
 
     Raises:
@@ -336,7 +337,7 @@ def _train(
     watch: Watch,
 ) -> tuple[dict[str, Any], Model]:
     """Train one seed; return its result and the best model."""
-    prepared = prepared.fitted_to(split)
+    prepared = prepared.fit_columns(split)
     seed_everything(seed)
     model, _ = build(prepared)
 
@@ -349,7 +350,7 @@ def _train(
         watch=after_epoch,
         checkpoint=folder.checkpoint(seed),
     )
-    result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
+    result = fit(model, prepared.training_data(split), hooks, device, **prepared.plan.train)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     scores = {part: getattr(result, part) for part in PARTS}
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
