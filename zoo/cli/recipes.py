@@ -266,16 +266,14 @@ def finetune(
     from zoo.data.load import load_data
     from zoo.inference.training_data import (
         as_trained,
-        own_split,
         split_from_start,
         split_of_same_rows,
-        training_spec,
-        with_columns_of,
+        training_of,
+        training_split,
     )
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.weights.create import hint_imports
     from zoo.weights.finetune import finetuning
-    from zoo.weights.folder import CONFIG, read_config
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -283,9 +281,10 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = located(weights)
     import_first(imports, folder)
-    trained_on, about = training_spec(folder), read_config(folder / CONFIG)["about"]
+    training = training_of(str(folder))
+    about = training.about
     _, said = divide(spec_of(data), ("split",))
-    spec = as_trained(spec_of(data), with_columns_of(about, trained_on))
+    spec = as_trained(spec_of(data), training.spec, about, same_columns=False)
     spec, usual = divide(spec, ("split",))  # sets and series have the word of training
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     if word(recipe["graph"]) == "file" and not any(each[:5] == "graph" for each in overrides or []):
@@ -294,8 +293,8 @@ def finetune(
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
     known = recipe["dataset"]
-    own = own_split(known, trained_on, about)
-    own = split_of_same_rows(known, trained_on) if own is None else own
+    own = training_split(known, training)
+    own = split_of_same_rows(known, training.spec) if own is None else own
     if own is not None:  # divided as then
         recipe["seeds"] = [about.seed or 0]
     elif usual and not said and (kept := split_from_start(str(folder), known, load_data(known))):

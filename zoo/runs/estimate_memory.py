@@ -204,7 +204,7 @@ def _first_batch(loader: Batches) -> tuple[int, float, int, bool]:
     """
     allocator.give_back()
     with own_peak() as peak, allocator.exact():
-        before, batches = peak[0], loader.parts(0)
+        before, batches = peak[0], loader.batches(0)
         batch = next(batches)
         other = next(batches, batch)
     edges = batch.graph.num_edges()
@@ -345,9 +345,9 @@ class _UnevenBatches(FullBatch):
     def __init__(self, graphs: Iterable[TrainingData]):
         self.graphs = [FullBatch(graph.data, graph.split.train, "cpu") for graph in graphs]
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
+    def batches(self, epoch: int) -> Iterator[Batch]:
         for graph in self.graphs:
-            yield from graph.parts(epoch)
+            yield from graph.batches(epoch)
 
 
 def _sizes_below(n: int) -> list[int]:

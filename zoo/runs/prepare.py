@@ -24,13 +24,15 @@ from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
     Split,
     check_parts,
+    log_kept_nodes,
     split_files,
     split_of,
     warn_of_small_classes,
 )
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
-from zoo.inference.training_data import relations_in_order, split_from_start, tell_of_kept
+from zoo.inference.matching import match_relations
+from zoo.inference.training_data import split_from_start
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
@@ -104,7 +106,7 @@ def prepare(plan: Plan) -> Prepared:
         for split in splits:
             class_weights(plan.train["class_weights"], task.kind, data.y[split.train], data.classes)
         warn_of_small_classes(data, plan.split)
-        tell_of_kept(plan.split, data)
+        log_kept_nodes(plan.split, data)
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
@@ -174,7 +176,7 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
     if plan.start_from is None:
         return data
     folder = locate(plan.start_from["weights"]).folder
-    data = relations_in_order(data, read_config(folder / CONFIG)["about"].relation_names)
+    data = match_relations(data, read_config(folder / CONFIG)["about"].relation_names)
     if data.tokenizer is data.columns is None:
         return data
     stored = read_folder(folder, unverified=plan.start_from["unverified"])

@@ -41,8 +41,7 @@ from zoo.data.load.obtain import (
     path_of,
 )
 from zoo.data.load.readers import KINDS, READERS, reader_of, whole_reader
-from zoo.data.mapped.metadata import is_on_disk, read_meta
-from zoo.data.mapped.reader import read_on_disk
+from zoo.data.mapped.reader import is_on_disk, read_meta, read_on_disk
 from zoo.data.samples import GRAPHS_SPLIT, Separate
 from zoo.data.snapshots import Snapshots
 from zoo.data.texts import SPLITS as TEXT_SPLITS

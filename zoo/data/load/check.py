@@ -37,8 +37,7 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.from_objects import lie_apart
 from zoo.data.mapped.external_sort import ranges
-from zoo.data.mapped.metadata import read_meta
-from zoo.data.mapped.reader import read_on_disk
+from zoo.data.mapped.reader import read_meta, read_on_disk
 from zoo.data.mapped.writer import blocks, sha256
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots

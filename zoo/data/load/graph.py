@@ -23,7 +23,7 @@ from zoo.data.load.readers import reader_of, whole_reader
 from zoo.data.mapped.array_folder import array_folder, is_array_folder
 from zoo.data.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.data.mapped.external_sort import ranges
-from zoo.data.mapped.metadata import META
+from zoo.data.mapped.reader import META
 from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import Stream, blocks, write_on_disk
 from zoo.data.samples import Separate
