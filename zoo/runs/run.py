@@ -4,6 +4,7 @@ A recipe is resolved once and its graph read once. A run leaves a folder behind 
 run, on what, and what came of it, see `zoo.runs.run_folder`; one that was killed goes on.
 """
 
+import contextlib
 import logging
 import math
 import shlex
@@ -19,6 +20,7 @@ import torch
 from zoo.config.recipe import Recipe, divide, recipe_text, word
 from zoo.config.yaml_lines import line_text
 from zoo.data.known_nodes import NODES
+from zoo.data.load import resolved_dataset
 from zoo.data.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.inference.training_data import nodes_of, warn_of_seen
@@ -200,7 +202,10 @@ def explain_resume(folder: Path, changes: Sequence[str]) -> str:
 def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
     """Return the sentence that names the fine-tuning of a run on its own data."""
     dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
-    data = line_text(dataset) if isinstance(dataset, dict) else dataset
+    with contextlib.suppress(ZooError):  # it needs an option, or its code has not been run
+        defaults = resolved_dataset(dataset["name"])
+        dataset = {k: v for k, v in dataset.items() if k == "name" or v != defaults.get(k)}
+    data = line_text(dataset) if len(dataset) > 1 else dataset["name"]
     words = ["zoo", "finetune", str(folder), "--data", data]
     if word(recipe.graph) == "file":  # which weights do not know
         changes = [f"graph={line_text(recipe.graph)}", *changes]
