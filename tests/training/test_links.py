@@ -157,7 +157,7 @@ def test_models_learn_communities(model):
 def test_seeds_have_graphs_of_their_own():
     plan = resolve(load_recipe({**RECIPE, "seeds": [0, 1]}))
     prepared = prepare(plan)
-    one, two = (prepared.fitted_to(split) for split in prepared.splits)
+    one, two = (prepared.fit_columns(split) for split in prepared.splits)
     assert linked(one.data.graph) != linked(two.data.graph)
     model, _ = build(one)
     assert model.head_decoder is not None
