@@ -177,7 +177,7 @@ def test_a_feature_of_another_name():
     [
         ({"task": "nonsense"}, "no task is called 'nonsense'; .*graph-classification"),
         ({"task": "graph-regression"}, "not predicted yet.* `task: graph-classification`"),
-        ({"task": "link-prediction"}, "Links are not predicted yet"),
+        ({"task": "link-prediction"}, "task: link-prediction` at the top of the recipe"),
         ({"task": "node-binary"}, "has the task graph-classification, and node-binary is of"),
         ({"weight": "w"}, "weight: the edges have no 'w'"),
         ({"weights": "use"}, "have none to use"),

@@ -35,13 +35,17 @@ NO_NUMBERS_OF_GRAPHS = (
 
 NOT_YET = {
     "graph-regression": NO_NUMBERS_OF_GRAPHS,
+    "link-prediction": (
+        "Links are no labels of nodes: write `task: link-prediction` at the top of the recipe, or "
+        "`zoo train gcn dataset=GRAPH task=link-prediction`."
+    ),
     **dict.fromkeys(
-        ("link-prediction", "edge-classification", "edge-regression"),
-        f"Links are not predicted yet: of a graph it is nodes, `task: {CLASSIFICATION}` and the "
-        "like.",
+        ("edge-classification", "edge-regression"),
+        "Edges have no labels here: of a graph it is nodes, or whether two are linked, `task: "
+        "link-prediction`.",
     ),
 }
-"""Tasks that people ask for and that are not there, to what is said of them."""
+"""Tasks that people ask for where there are none of theirs, to what is said of them."""
 
 FORECASTING = "node-forecasting"
 """The task of graphs in time."""
