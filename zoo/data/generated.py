@@ -7,8 +7,8 @@ import numpy as np
 
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed, Spec
 from zoo.data.dataset import Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.from_objects import FEATURES
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import nearest
 from zoo.tasks.labels import CLASSIFICATION

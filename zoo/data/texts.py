@@ -18,8 +18,8 @@ from torch import Tensor
 
 from zoo.config.options import Count, Fraction, Number, Spec
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.text_lines import FORM, Documents, read_documents, term_arrays
-from zoo.data.from_objects import FEATURES
 from zoo.data.samples import Samples
 from zoo.data.tokenizer import END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError, of_file

@@ -21,9 +21,9 @@ from zoo.config.options import (
 from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
 from zoo.data.files.prepared import read_prepared
-from zoo.data.from_objects import FEATURES
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS

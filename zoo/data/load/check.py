@@ -23,19 +23,19 @@ from tqdm import tqdm
 
 from zoo.config.learnt_columns import scaled_numbers
 from zoo.data import Dataset, GraphArrays
+from zoo.data.features import lie_apart
 from zoo.data.files.graph_arrays import (
     NO_EDGES,
     PARTS,
     check_edge_features,
     check_edges,
+    check_feature_shape,
     check_ids,
     check_masks,
     check_names,
     check_room,
-    check_rows,
     check_weights,
 )
-from zoo.data.from_objects import lie_apart
 from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.metadata import read_meta
 from zoo.data.mapped.reader import read_on_disk
@@ -191,7 +191,7 @@ def _(data: GraphArrays) -> list[Finding]:
 
 
 def _check_features(data: GraphArrays) -> None:
-    check_rows(data.features, len(data.labels))
+    check_feature_shape(data.features, len(data.labels))
     check_room(data.features.shape)
     if data.columns:
         data.columns.learnt()

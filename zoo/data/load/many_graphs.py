@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from zoo.config.options import Count, Table
+from zoo.data.files.dgl_and_pyg import read_graphs
 from zoo.data.files.graph_arrays import Direction, Duplicates, EdgeColumns, Weights
 from zoo.data.files.graph_set_arrays import read_tu_folder
-from zoo.data.files.saved_graphs import read_graphs
 from zoo.data.load.obtain import obtain_set
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Scale, Snapshots

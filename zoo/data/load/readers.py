@@ -10,11 +10,11 @@ from typing import Any
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
+from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph
 from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
 from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.matrices import from_scipy, read_coordinates
 from zoo.data.files.prepared import read_unchecked
-from zoo.data.files.saved_graphs import graphs_of_dgl, is_list, read_graph
 from zoo.data.files.text_lines import read_terms
 from zoo.data.load.many_graphs import (
     read_list,
@@ -289,7 +289,7 @@ KINDS: dict[Callable[..., Whole], str] = {
 
 _SEVERAL: dict[str, Callable[[Path], bool]] = {
     ".pt": is_list,
-    ".bin": lambda path: graphs_of_dgl(path) > 1,
+    ".bin": lambda path: count_graphs_in_bin(path) > 1,
 }
 """What a file may end in, to what tells by its first bytes that it holds several graphs."""
 

@@ -19,7 +19,7 @@ from zoo.data.files.graph_arrays import (
     Weights,
     refuse_idle,
 )
-from zoo.data.files.node_kinds import Edges, Relation, joined, labels_of_kinds
+from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import join
 from zoo.data.tables import cells
 from zoo.data.tables.cells import held, texts, type_of
@@ -505,7 +505,7 @@ def _read_kinds(
             for kind, ids in ((relation[0], source), (relation[2], target))
         ]
         relations[relation] = Edges(np.stack(ends, axis=1), found["weights"])
-    return joined(kinds, relations, called)
+    return join_kinds(kinds, relations, called)
 
 
 def _need(choice: Columns, names: dict[str, list[str]]) -> None:
