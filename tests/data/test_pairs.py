@@ -8,7 +8,7 @@ import torch
 from sentences import sentences, write_pairs
 
 from zoo.data.files import text_lines as files
-from zoo.data.load import load_data, own_files, read_graph, resolved_dataset, whole_data
+from zoo.data.load import load_data, load_unless_graph_file, own_files, read_graph, resolved_dataset
 from zoo.data.load.check import check
 from zoo.data.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
 from zoo.data.splits import make_split
@@ -114,7 +114,7 @@ def test_what_is_worth_a_look_in_pairs_is_found(folder):
     write(folder / "train.de.gz", "\n".join(german))
     write(folder / "test.en.gz", "\n".join([english[0], *sentences(9, 2)[0]]))
     write(folder / "test.de.gz", "\n".join([german[0], *sentences(9, 2)[1]]))
-    found = {each.name: each for each in check(whole_data({"name": str(folder)}))}
+    found = {each.name: each for each in check(load_unless_graph_file({"name": str(folder)}))}
     assert found["repeated pairs"].values["repeated"] >= 1
     for name in ("repeated pairs", "same on both sides", "unequal lengths", "seen in training"):
         assert found[name].verdict == "look" and found[name].fix, name

@@ -12,8 +12,8 @@ from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
 from zoo.data.load import DATASETS, load_data
-from zoo.data.load.obtain import path_of
-from zoo.data.load.readers import reader_of, whole_reader
+from zoo.data.load.named import path_of
+from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import PARTS, split_of
 from zoo.data.tables.columns import listed
 from zoo.data.tables.read import Written
@@ -144,8 +144,8 @@ def _need_labels(spec: Spec, trained_on: Spec | None) -> None:
     if not theirs or not isinstance(spec, Mapping) or spec.get("label"):
         return
     path, names = path_of(spec["name"]), listed(theirs)
-    table = spec["name"] not in DATASETS and path.exists() and not whole_reader(path, spec)
-    if not table or reader_of(path) is not read_tables:
+    table = spec["name"] not in DATASETS and path.exists() and not dataset_reader(path, spec)
+    if not table or graph_reader(path) is not read_tables:
         return
     held = node_columns(path, Written(spec.get("separator")))
     lost = [each for each in names if each not in held]

@@ -33,10 +33,10 @@ from zoo.data.known_nodes import (
     said_of_nodes,
 )
 from zoo.data.load import DATASETS, load_data, own_files, resolved_dataset
-from zoo.data.load.by_name import common_options, whole_reader
+from zoo.data.load.by_name import common_options
 from zoo.data.load.images import OF_PATCHES
-from zoo.data.load.obtain import path_of
-from zoo.data.load.readers import reader_of
+from zoo.data.load.named import path_of
+from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.samples import Samples
 from zoo.data.splits import (
     KEPT,
@@ -179,9 +179,9 @@ def as_trained(
     path = path_of(name)
     if not path.exists():
         return spec
-    if whole := whole_reader(path, trained_on):
+    if whole := dataset_reader(path, trained_on):
         return _whole_as_trained(name, own, trained_on, whole, step) or spec
-    reader = reader_of(path)
+    reader = graph_reader(path)
     known = {*options_of(reader), *options_of(common_options)} - {*_OF_A_FILE}
     kept = {key: each for key, each in trained_on.items() if key in known}
     if "nodes" in options_of(reader) and "nodes" not in own:  # a table, whose column it is

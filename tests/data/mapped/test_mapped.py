@@ -20,7 +20,7 @@ from zoo.config.options import pick
 from zoo.data.canonical import canonical
 from zoo.data.load import prepare_on_disk, read_graph
 from zoo.data.load.check import check
-from zoo.data.load.graph import from_dataset
+from zoo.data.load.on_disk import from_dataset
 from zoo.data.mapped import external_sort, writer
 from zoo.data.mapped.array_file import ArrayFile, stored
 from zoo.data.mapped.sbm import sbm_stream
@@ -709,7 +709,7 @@ def test_nothing_is_left_of_what_was_stopped(error, tmp_path):
 def test_a_killed_writing_is_recognised_and_replaced(tmp_path):
     code = (
         "import sys, time; from zoo.data.load import load_graph; "
-        "from zoo.data.load.graph import from_dataset; "
+        "from zoo.data.load.on_disk import from_dataset; "
         "from zoo.data.mapped.writer import write_on_disk\n"
         "def slow(size):\n    print('begun', flush=True); time.sleep(60); yield\n"
         "stream = from_dataset(load_graph('karate'))._replace(features=slow)\n"
