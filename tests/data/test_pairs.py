@@ -7,7 +7,6 @@ import pytest
 import torch
 from sentences import sentences, write_pairs
 
-from zoo.data.files import text_lines as files
 from zoo.data.load import load_data, load_unless_graph_file, own_files, read_graph, resolved_dataset
 from zoo.data.load.check import check
 from zoo.data.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
@@ -201,12 +200,6 @@ def test_what_is_wrong_is_said_in_one_paragraph(folder, what):
     with pytest.raises(ZooError, match=words) as caught:
         load_data(str(folder))
     assert "\n" not in str(caught.value)
-
-
-def test_more_than_there_is_room_for_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST", 1000)
-    with pytest.raises(ZooError, match="more than 1,000 bytes"):
-        read_pairs(folder)
 
 
 def test_an_encoding_is_refused(folder):

@@ -160,8 +160,8 @@ def _pairs(random, nodes: int, count: int, room: int, other: Callable) -> np.nda
         # More than are missing, because what is there already may be drawn again.
         ends = random.integers(nodes, size=int(1.2 * missing * room / (room - len(keys))) + 8)
         others = other(ends)
-        drawn = np.minimum(ends, others) * nodes + np.maximum(ends, others)
-        keys = np.sort(np.concatenate([keys, drawn[ends != others]]))
+        more = np.minimum(ends, others) * nodes + np.maximum(ends, others)
+        keys = np.sort(np.concatenate([keys, more[ends != others]]))
         keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique is twenty times slower
     keys = random.permutation(keys)[:count]
     return np.stack([keys // nodes, keys % nodes], axis=1)

@@ -114,13 +114,6 @@ def graph_arrays(
     return join_kinds(kinds, relations, label_names)
 
 
-def _one_graph(data: GraphData, label, feature, choice: EdgeColumns, task) -> GraphArrays:
-    unread: set[str] = set()
-    arrays = graph_arrays(data, label, feature, choice, task, unread)
-    warn_unread(unread)
-    return arrays
-
-
 def _set(
     split: Callable[[Any], GraphData],
     graphs: Sequence[Any],
@@ -130,16 +123,10 @@ def _set(
     choice: EdgeColumns,
     degrees: int | None,
 ) -> GraphSetArrays:
-    """Return graphs with a label each as a set; edge data that nobody names is left out, and told.
+    """Return graphs, each taken apart by `split`, with a label each as a set; None is unknown.
 
-    Args:
-        split: what makes data of one of them.
-        graphs: all of them; node data that is called like a label is not read.
-        labels: of each, None where it is unknown.
-        label: what labels are called.
-        feature: the node data that is the features.
-        choice: what is read of edge data.
-        degrees: columns for the degrees of nodes.
+    Node data that is called like a label is not read. Edge data that nobody names is left out,
+    which a warning says.
     """
     unnamed = choice.weight is None and choice.weights is None
     own = choice._replace(weights="ignore") if unnamed else choice
@@ -151,7 +138,7 @@ def _set(
                 named = {*LABELS, label} & {*nodes}
                 data.nodes[kind] = {key: x for key, x in nodes.items() if key not in named}
                 unread |= named - {label}
-            of_edges |= {key for _, held in data.edges.values() for key in held}
+            of_edges |= {key for _, own_data in data.edges.values() for key in own_data}
             arrays.append(graph_arrays(data, None, feature, own, None, unread))
         except ZooError as error:
             raise ZooError(f"graph {number} of the list: {error}") from None
@@ -166,23 +153,25 @@ def _set(
 
 def from_dgl(
     graph: DGLGraph,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    task: str | None = None,
+    label: str | None,
+    feature: str | None,
+    choice: EdgeColumns,
+    task: str | None,
 ) -> GraphArrays:
-    """Return a DGLGraph with its data, of one kind or several, as one graph; see `read_graph`.
+    """Return a DGLGraph, of one kind of nodes and edges or several; see `graph_arrays`."""
+    return _warned(_split_dgl(graph), label, feature, choice, task)
 
-    What of its nodes is not read is told.
 
-    Raises:
-        ZooError: edge data that nobody named, no such node data, or several that may be meant.
-    """
-    return _one_graph(_split_dgl(graph), label, feature, choice, task)
+def _warned(data: GraphData, label, feature, choice: EdgeColumns, task) -> GraphArrays:
+    """Return what `graph_arrays` does, and warn of node data that is not read."""
+    unread: set[str] = set()
+    arrays = graph_arrays(data, label, feature, choice, task, unread)
+    warn_unread(unread)
+    return arrays
 
 
 def _split_dgl(graph: DGLGraph) -> GraphData:
-    def named(data: Mapping[str, Any]) -> dict[str, Any]:  # without what DGL keeps, such as `_ID`
+    def named(data: Mapping[str, Any]) -> dict[str, Any]:  # without DGL's own, such as `_ID`
         return {key: values for key, values in data.items() if not key.startswith("_")}
 
     return GraphData(
@@ -201,17 +190,17 @@ def _split_dgl(graph: DGLGraph) -> GraphData:
 
 def from_dgl_list(
     graphs: Sequence[Any],
-    labels: Any = None,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    degrees: int | None = None,
+    labels: Any,
+    label: str | None,
+    feature: str | None,
+    choice: EdgeColumns,
+    degrees: int | None,
 ) -> GraphSetArrays:
-    """Return a list of DGLGraphs, or of pairs of one and its label; see `read_graphs`.
+    """Return a list of DGLGraphs, or of pairs of one and its label, as a set.
 
     Args:
         graphs: all of the same kinds of nodes and edges.
-        labels: a class for each; or several by name, as `dgl.load_graphs` gives them.
+        labels: a class for each; or several by name, as `dgl.load_graphs` returns them.
         label: which of these.
         feature: the node data that is the features.
         choice: what is read of edge data.
@@ -243,17 +232,15 @@ def from_dgl_list(
 
 def from_pyg(
     data: Any,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    task: str | None = None,
+    label: str | None,
+    feature: str | None,
+    choice: EdgeColumns,
+    task: str | None,
 ) -> GraphArrays:
-    """Return a PyG `Data` or `HeteroData`, or what its `to_dict()` gives; see `read_graph`.
-
-    What of its nodes is not read is told.
+    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`; see `graph_arrays`.
 
     Raises:
-        ZooError: no graph, labels of several kinds of nodes, or weights that nobody named.
+        ZooError: as `graph_arrays`, or it is no graph, or a batch of several.
     """
     data = _to_dict(data)
     parts = _split_pyg(data, label, feature, choice)
@@ -263,35 +250,28 @@ def from_pyg(
         if named is not None and len(nodes[named]) == graphs != parts.counts[kind]:
             raise ZooError(
                 f"this is a batch of {graphs:,} graphs with a label each; write a list, "
-                "batch.to_data_list(), in a file each.to_dict() of them."
+                "batch.to_data_list(), in a file data.to_dict() of them."
             )
-    return _one_graph(parts, label, feature, choice, task)
+    return _warned(parts, label, feature, choice, task)
 
 
 def from_pyg_list(
     graphs: Sequence[Any],
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    degrees: int | None = None,
+    label: str | None,
+    feature: str | None,
+    choice: EdgeColumns,
+    degrees: int | None,
 ) -> GraphSetArrays:
-    """Return a list of PyG's `Data`, or of their `to_dict()`, with a label each.
+    """Return a list of PyG's `Data`, or of their `to_dict()`, with a label each, as a set.
 
-    Args:
-        graphs: each with its class, such as `y`; unknown where a graph has none.
-        label: what the classes are called; None: the one of `LABELS` that is there.
-        feature: the tensor that is the features of nodes.
-        choice: what is read of edge data.
-        degrees: columns for the degrees of nodes.
-
-    Raises:
-        ZooError: it is no such list, or the graphs are unlike.
+    The label is the tensor of that name, left out the one of `LABELS` that is there; it is unknown
+    of a graph that has none. The rest is as in `from_dgl_list`.
     """
     for number, graph in enumerate(graphs):
         if not _is_graph(graph):
             raise ZooError(
                 f"number {number} of the list is {described(graph)}, and no graph; write a list of "
-                "each.to_dict(), dicts with `edge_index`, `x` and `y`."
+                "data.to_dict(), dicts with `edge_index`, `x` and `y`."
             )
     dicts = [_to_dict(graph) for graph in graphs]
     dicts = [{**data.get("_global_store", {}), **data} for data in dicts]
@@ -467,20 +447,13 @@ def read_graph(
 
 
 def read_graphs(
-    path: Path,
-    label: str | None = None,
-    feature: str | None = None,
-    choice: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
-    degrees: int | None = None,
+    path: Path, label: str | None, feature: str | None, choice: EdgeColumns, degrees: int | None
 ) -> GraphSetArrays:
     """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
 
     Of DGL it is what `dgl.save_graphs(path, graphs, {"labels": classes})` writes; of PyG a list of
-    `Data`, of their `to_dict()`, or what it keeps in its folder `processed`. Arguments are those of
-    `from_dgl_list` and `from_pyg_list`.
-
-    Raises:
-        ZooError: the file cannot be read, the graphs are unlike, or the labels are no classes.
+    `Data`, of their `to_dict()`, or what it keeps in its folder `processed`. The options are those
+    of `from_dgl_list` and `from_pyg_list`.
     """
     if _is_dgl(path):
         return from_dgl_list(*read_bin(path), label, feature, choice, degrees)
@@ -558,7 +531,7 @@ def _separate(data: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict[s
     if any(isinstance(starts, Mapping) for starts in slices.values()):
         raise ZooError(
             "this is a set of graphs with several kinds of nodes, saved as one; write "
-            "torch.save([each.to_dict() for each in dataset], path)."
+            "torch.save([data.to_dict() for data in dataset], path)."
         )
     starts = {key: places.tolist() for key, places in slices.items()}
     graphs = []
@@ -589,8 +562,9 @@ def read_pt(path: Path) -> Any:
     except Exception as error:  # torch raises what the bytes suggest
         try:
             known = {f"{kind.__module__}.{kind.__qualname__}" for kind in _pyg_classes()}
-            held = {*torch.serialization.get_unsafe_globals_in_checkpoint(path)} - known
-            reason = f"objects of {', '.join(sorted(held)[:3])}, never unpickled" if held else ""
+            others = {*torch.serialization.get_unsafe_globals_in_checkpoint(path)} - known
+            names = ", ".join(sorted(others)[:3])
+            reason = f"objects of {names}, never unpickled" if names else ""
         except Exception:  # torch raises what the bytes suggest
             reason = ""
         reason = reason or cause(error).partition(". ")[0]

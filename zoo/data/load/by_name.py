@@ -208,8 +208,8 @@ def load_unless_graph_file(
     path, name = path_of(spec["name"]), spec["name"]
     if not path.exists():
         discover()  # it may be of another package
-    drawn = name in DATASETS and name not in NAMED and not path.exists()
-    return load_data(spec) if drawn or dataset_reader(path, spec) else None
+    generated = name in DATASETS and name not in NAMED and not path.exists()
+    return load_data(spec) if generated or dataset_reader(path, spec) else None
 
 
 def own_graph(name: str, arrays: GraphArrays, **common: Any) -> Dataset:
@@ -286,8 +286,8 @@ def _divide(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
 def _refuse(name: object, wrong: list[Problem]) -> None:
     if wrong:
         at_name = ((), ("name",))
-        told = (problem.message if problem.path in at_name else str(problem) for problem in wrong)
-        raise ZooError(f"dataset {name!r}: {' '.join(told)}")
+        texts = (problem.message if problem.path in at_name else str(problem) for problem in wrong)
+        raise ZooError(f"dataset {name!r}: {' '.join(texts)}")
 
 
 def dataset_problems(

@@ -190,7 +190,7 @@ def patches(pixels: np.ndarray, size: int) -> np.ndarray:
     count, height, width = pixels.shape[:3]
     if height % size or width % size:
         sizes = [
-            each for each in range(2, min(height, width) + 1) if not (height % each or width % each)
+            size for size in range(2, min(height, width) + 1) if not (height % size or width % size)
         ]
         raise ZooError(
             f"patches of {size} x {size} pixels do not divide images of {height} x {width}; write "
