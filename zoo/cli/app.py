@@ -145,8 +145,7 @@ def train(
     the C library. With a variable of an allocator set, such as MALLOC_TRIM_THRESHOLD_, or
     LD_PRELOAD, nothing is changed.
     """
-    from zoo.runs.launch import of_other_data
-    from zoo.runs.resolve import check_processes, load_recipe, resolve
+    from zoo.runs.resolve import check_processes, load_recipe, remarks_on_dataset, resolve
     from zoo.runs.run import other_settings, unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
@@ -164,7 +163,7 @@ def train(
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
-        for said in () if quiet or launched else of_other_data(recipe, overrides or []):
+        for said in () if quiet or launched else remarks_on_dataset(recipe, overrides or []):
             console.remark(said)
     else:
         running.start()

@@ -221,8 +221,7 @@ def tune(
     if as_json:
         typer.echo(json.dumps(found))
     elif len(found) > 1:
-        from zoo.runs.candidates import candidates
-        from zoo.runs.compare import compare
+        from zoo.runs.compare import candidates, compare
 
         entries = candidates([each["folder"] for each in found], baselines=False)
         how = {"device": device.value, "runs": runs, "quiet": quiet}

@@ -269,7 +269,7 @@ def tell(summary: dict[str, Any], as_json: bool) -> None:
 
 def translate(model, text: str, out: Path | None, again: bool, device: Device, how: dict) -> None:
     """Translate a file, and say how many lines are written where."""
-    from zoo.inference.translate import translate_file
+    from zoo.sequences.translate import translate_file
     from zoo.system.environment import choose_device
 
     check_out(out, (), again)

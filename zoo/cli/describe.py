@@ -40,7 +40,11 @@ def schema_of_recipes() -> dict[str, Any]:
     word = {"type": "string", "pattern": f"^{FOLDS}$"}
     any_number = {**folds, "properties": {**folds["properties"], "name": word}}
     split["$defs"]["split"]["anyOf"] += [word, any_number]
-    own, definitions = files_schema(DATASETS, [common_options, *READERS.values(), *KINDS])
+    from zoo.sequences.data.pairs import read_pairs
+
+    own, definitions = files_schema(
+        DATASETS, [common_options, *READERS.values(), read_pairs, *KINDS]
+    )
     entries = dataset["$defs"]["dataset"]["anyOf"]
     entries += own
     dataset["$defs"] |= {**definitions, **split["$defs"]}

@@ -132,7 +132,7 @@ def _gpu(works: bool, said: list[str]) -> Diagnosis:
 def _allocator() -> Diagnosis:
     found = allocator.installed()
     if found:
-        return Diagnosis("allocator", f"{found.name}, {found.found()}, for training")
+        return Diagnosis("allocator", f"{found.name}, {found.library()}, for training")
     none = "the C library's; training holds a third more on large graphs"
     return Diagnosis("allocator", none, allocator.INSTALL, needed=False)
 

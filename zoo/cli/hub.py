@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -72,7 +72,6 @@ def load(
     from the Hugging Face Hub is kept in its cache.
     """
     from zoo.inference.evaluate import evaluate_part
-    from zoo.inference.training_data import dataset_of_run
     from zoo.weights.folder import CARD, WEIGHTS
     from zoo.weights.load import load as load_weights
 
@@ -94,8 +93,7 @@ def load(
     missing = None
     if evaluate:
         try:
-            data = dataset_of_run(folder)
-            found["test here"] = evaluate_part(model, None, "test", trained_on=data)["score"]
+            found["test here"] = evaluate_part(model, None, "test", folder=folder)["score"]
         except ZooError as error:  # what the weights are is said all the same
             missing = error
     if as_json:
@@ -136,7 +134,7 @@ def publish(
     """
     from zoo.inference.publish import publish as write
     from zoo.runs.run_folder import need_run, read_summary
-    from zoo.weights.index import PRETRAINED, as_name, index
+    from zoo.weights.index import PRETRAINED, as_name, index, locate
 
     import_first(imports)
     if runs:
@@ -148,7 +146,7 @@ def publish(
         names = [as_name(each["recipe"]) for each in summaries]
         if twice := [each for each in names if names.count(each) > 1]:
             raise ZooError(f"there are several runs of {twice[0]}; publish one of them.")
-        chosen = {name: _best_seed(run) for name, run in zip(names, runs, strict=True)}
+        chosen = {name: locate(run).folder for name, run in zip(names, runs, strict=True)}
     else:
         chosen = verified_runs(Path("runs"))
     if not chosen:
@@ -170,26 +168,20 @@ def publish(
         console.remark(f"{name} means the zoo's own weights; `zoo load {to / name}` loads these.")
 
 
-def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
-    """Return the finished runs of verified recipes: name to best seed, and graph of training."""
+def verified_runs(runs: Path) -> dict[str, Path]:
+    """Return the finished runs of verified recipes: name to the folder of their best seed."""
     from zoo.config.shipped import recipe_names
-    from zoo.runs.launch import finished
+    from zoo.runs.earlier_runs import find_finished
     from zoo.runs.resolve import load_recipe, resolve
+    from zoo.weights.index import locate
 
     recipes = [recipe for recipe in map(load_recipe, recipe_names()) if recipe.verified]
     known = {
-        each.name: finished(resolve(each), runs, any_code=True)
+        each.name: find_finished(resolve(each), runs, any_code=True)
         for each in recipes
         if each.verified.sha256 == each.sha256
     }
-    return {name: _best_seed(Path(each["folder"])) for name, each in known.items() if each}
-
-
-def _best_seed(run: Path) -> tuple[Path, Any]:
-    from zoo.config.recipe import read_recipe
-    from zoo.weights.index import locate
-
-    return locate(run).folder, read_recipe(run / "recipe.yaml").dataset
+    return {name: locate(each["folder"]).folder for name, each in known.items() if each}
 
 
 def _shown(value: object) -> str:

@@ -77,7 +77,7 @@ def compare(
 
     What a recipe that is named imports is run; of finished runs nothing is.
     """
-    from zoo.runs.candidates import candidates
+    from zoo.runs.compare import candidates
     from zoo.runs.compare import compare as run_all
 
     changes = [each for each in words or [] if "=" in each and not os.path.exists(each)]
@@ -176,7 +176,7 @@ def reproduce(
 def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.runs.launch import begun
+    from zoo.runs.earlier_runs import find_unfinished
     from zoo.runs.reproduce import measured, write_verified
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.runs.run_folder import verdict
@@ -191,7 +191,7 @@ def _reproduce(
     if write and overrides:
         raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
     plan = resolve(loaded, trust=True)
-    if folder := begun(plan, runs):
+    if folder := find_unfinished(plan, runs):
         console.remark(f"{loaded.name}: goes on in {folder}")
     with using_threads(loaded.verified and loaded.verified.threads):
         summary = train_plan(plan, device, runs, folder, quiet=quiet)
@@ -266,16 +266,14 @@ def finetune(
     from zoo.data.load import load_data
     from zoo.inference.training_data import (
         as_trained,
-        own_split,
         split_from_start,
         split_of_same_rows,
-        training_spec,
-        with_columns_of,
+        training_of,
+        training_split,
     )
     from zoo.runs.resolve import load_recipe, resolve
+    from zoo.weights.create import hint_imports
     from zoo.weights.finetune import finetuning
-    from zoo.weights.folder import CONFIG, read_config
-    from zoo.weights.transfer import naming_imports
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -283,9 +281,10 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = located(weights)
     import_first(imports, folder)
-    trained_on, about = training_spec(folder), read_config(folder / CONFIG)["about"]
+    training = training_of(str(folder))
+    about = training.about
     _, said = divide(spec_of(data), ("split",))
-    spec = as_trained(spec_of(data), with_columns_of(about, trained_on))
+    spec = as_trained(spec_of(data), training.spec, about, same_columns=False)
     spec, usual = divide(spec, ("split",))  # sets and series have the word of training
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     if word(recipe["graph"]) == "file" and not any(each[:5] == "graph" for each in overrides or []):
@@ -294,15 +293,15 @@ def finetune(
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
     known = recipe["dataset"]
-    own = own_split(known, trained_on, about)
-    own = split_of_same_rows(known, trained_on) if own is None else own
+    own = training_split(known, training)
+    own = split_of_same_rows(known, training.spec) if own is None else own
     if own is not None:  # divided as then
         recipe["seeds"] = [about.seed or 0]
     elif usual and not said and (kept := split_from_start(str(folder), known, load_data(known))):
         usual = {"split": kept}
     recipe["dataset"] = {**known, **usual, **(own or {}), **said}
     recipe |= {"imports": imports} if imports else {}
-    with naming_imports(about, done=imports):
+    with hint_imports(about, done=imports):
         loaded = load_recipe(recipe, overrides or [], trust=True)
         name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
         plan = resolve(loaded.model_copy(update={"name": name}), trust=True)

@@ -135,9 +135,9 @@ def predict(
     new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
-    found = found if new is None else found.of(new)
+    found = found if new is None else found.select(new)
     write_table(found, out)
-    count, said = len(found.ids), _said(found.cut)
+    count, said = len(found.ids), _said(found.dropped_edges)
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{said}")
 
 
@@ -169,7 +169,7 @@ def embed(
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     found = run(model, graph, context=seen, **how)
     write_array(found.values, out)
-    shape, said = " x ".join(map(str, found.values.shape)), _said(found.cut)
+    shape, said = " x ".join(map(str, found.values.shape)), _said(found.dropped_edges)
     console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{said}")
 
 
@@ -204,7 +204,6 @@ def evaluate(
     zoo evaluate runs/gcn-cora-20261121-120000 --data other.npz label=species
     """
     from zoo.inference.evaluate import evaluate_part
-    from zoo.inference.training_data import dataset_of_run
 
     model, folder = _loaded(weights, imports, unverified)
     found = evaluate_part(
@@ -214,7 +213,6 @@ def evaluate(
         batch_size=batch_size,
         layerwise=layerwise,
         device=_device(device),
-        trained_on=dataset_of_run(folder),
         beams=beams,
         length_penalty=length_penalty,
         folder=folder,
@@ -277,7 +275,6 @@ def _device(word: Device):
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Tell what a model of forecasts says comes next; False where the weights are of no such."""
     from zoo.inference.evaluate import forecast_of
-    from zoo.inference.training_data import dataset_of_run
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.index import locate
 
@@ -286,8 +283,8 @@ def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> 
         return False
     check_out(out, (".csv", ".parquet"), again)
     model, _ = _loaded(weights, imports, unverified)
-    how = {"trained_on": dataset_of_run(folder), "device": _device(device)}
-    tell_forecast(forecast_of(model, spec, steps, **how), out)
+    result = forecast_of(model, spec, steps, folder=folder, device=_device(device))
+    tell_forecast(result, out)
     return True
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.config.metadata import named
+from zoo.config.metadata import without_paths
 from zoo.config.options import Count, Seed
 from zoo.config.recipe import read_recipe as parsed
 from zoo.config.recipe import word
@@ -24,7 +24,7 @@ from zoo.runs.run_folder import (
     need_run,
     read_environment,
     read_recipe,
-    read_result,
+    read_scores,
     read_summary,
 )
 from zoo.system.files import held
@@ -124,7 +124,7 @@ class History:
 
     def public_recipe(self) -> dict[str, Any]:
         """Return the recipe with names in the place of paths: a page is passed on."""
-        return named(self.recipe)
+        return without_paths(self.recipe)
 
 
 def read_history(folder: Path) -> History:
@@ -140,8 +140,8 @@ def read_history(folder: Path) -> History:
     summary = read_summary(folder) if os.path.lexists(folder / "summary.json") else None
     known = {each["seed"]: each for each in (summary or {"seeds": []})["seeds"]}
     for seed in recipe["seeds"]:
-        if (found := read_result(folder, seed)) is not None:
-            known[seed] = found.scores.model_dump()
+        if (scores := read_scores(folder, seed)) is not None:
+            known[seed] = scores
     results = [known[seed] for seed in recipe["seeds"] if seed in known]
     lines, remarks = read_lines(folder / METRICS)
     done = len(results) == len(recipe["seeds"]) and not any(x["interrupted"] for x in results)
@@ -158,7 +158,7 @@ def read_history(folder: Path) -> History:
         results=results,
         curves=curves,
         metric=summary["metric"] if summary else about and about.metric,
-        data=word(named(recipe)["dataset"]),
+        data=word(without_paths(recipe)["dataset"]),
         task=about and about.task,
         state="finished" if done else TRAINING if going else ended,
         summary=summary,

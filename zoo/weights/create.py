@@ -1,23 +1,26 @@
 """Models by name, new or from weights, and which there are."""
 
+import contextlib
 import fnmatch
 import math
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from zoo.config.options import Count, Few, Table, options_of, pick, table_of, value_problems
+from zoo.config.metadata import About
+from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, check_head, check_parts, discover
 from zoo.system.memory import available_memory
 from zoo.weights.folder import Stored, read_folder
 from zoo.weights.index import index, locate
-from zoo.weights.transfer import rebuild
+from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of
 
 WIDE = 2**12
-"""A number of a model from which its weights are counted, without memory, before any is made."""
+"""Any option of at least this size has the weights counted before memory is taken for them."""
 
 
 def create_model(
@@ -48,47 +51,79 @@ def create_model(
             another model, or a class without a head or with layers where torch cannot find them.
     """
     discover()
-    given = {"in_dim": in_dim, "out_dim": out_dim, **options}
     if pretrained is None:
-        return _create(name, **given)
+        return _create(name, in_dim, out_dim, **options)
     stored = read_folder(locate(pretrained).folder, unverified=unverified)
     if stored.model != name:
         raise ZooError(f"{pretrained} holds weights of {stored.model}, not of {name}.")
-    sizes = ("in_dim", "out_dim")
-    changes = {key: given[key] for key in given if key not in sizes or given[key] is not None}
-    return restore(stored, **changes)
+    sizes = {"in_dim": in_dim, "out_dim": out_dim}
+    changes = {key: size for key, size in sizes.items() if size is not None}
+    return restore(stored, **changes, **options)
 
 
 def restore(stored: Stored, **changes: Any) -> Model:
-    """Make a model and give it the weights of a folder.
+    """Make the model of a folder and load its weights.
 
     Args:
-        stored: what the folder holds.
+        stored: content of the folder.
         changes: sizes and options that differ; stem and head may then stay fresh.
 
     Raises:
-        ZooError: the folder does not hold what it says, or its weights do not fit the changes.
+        ZooError: the weights are not of this model, or do not fit the changes.
     """
     discover()
-    options = options_of(MODELS[stored.model]) if stored.model in MODELS else {}
-    counts = [
-        key
-        for key, option in options.items()
-        if option.annotation in (Count, Few) and stored.config.get(key) != option.default
-    ]
-    return rebuild(stored, _create, ["in_dim", "out_dim", *counts], changes)
+    config = {**stored.config, **changes}
+    same = [part for part, size in zip(DATA_SIZED, ("in_dim", "out_dim"), strict=True)
+            if config[size] == stored.config[size]]  # fmt: skip
+    unchanged = config == stored.config
+    with hint_imports(stored.about, f"{stored.folder}: " if unchanged else ""):
+        # Initial weights that are all replaced use up no random numbers.
+        with torch.random.fork_rng(devices=[], enabled=unchanged):
+            model = _create(stored.model, **config)
+        if unchanged:
+            check_fit(model, stored.state)
+    if unchanged:
+        model.about, model.tokenizer = stored.about, stored.tokenizer
+    elif "stem" in same:  # it reads the same features
+        of_head = ("task", "metric", "labels", "target")
+        changed = {} if "head" in same else dict.fromkeys(of_head)
+        model.about = stored.about.model_copy(update={"scores": None, **changed})
+        model.tokenizer = stored.tokenizer
+    carry_over(model, stored.state, same)
+    if "head" in same:
+        in_units_of(model, stored.about)
+    return model
+
+
+@contextlib.contextmanager
+def hint_imports(
+    about: About, place: str = "", done: Sequence[str] | None = None
+) -> Iterator[None]:
+    """Let an error say what the recipe of the weights imports, apart from what is `done`."""
+    try:
+        yield
+    except ZooError as error:
+        imports = (about.recipe or {}).get("imports")
+        imports = imports if isinstance(imports, list) else []
+        todo = [name for name in imports if isinstance(name, str) and name not in (done or ())]
+        options = " ".join(f"--import {shlex.quote(name)}" for name in todo)
+        hint = (
+            f" The recipe of the weights imports {', '.join(todo)}: import that first, `{options}`."
+        )
+        raise ZooError(f"{place}{error}{hint if todo else ''}") from None
 
 
 def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     sizes = {"in_dim": in_dim, "out_dim": out_dim}
-    wrong = [each for key, size in sizes.items() for each in value_problems(Count, size, (key,))]
+    wrong = [str(problem) for key, size in sizes.items()
+             for problem in value_problems(Count, size, (key,))]  # fmt: skip
     if wrong:
-        raise ZooError(f"model {name!r}: {'; '.join(map(str, wrong))}.")
-    numbers = [each for each in (in_dim, out_dim, *options.values()) if type(each) is int]
+        raise ZooError(f"model {name!r}: {'; '.join(wrong)}.")
 
     def make() -> Model:
         return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
 
+    numbers = [value for value in (in_dim, out_dim, *options.values()) if type(value) is int]
     if max(numbers) >= WIDE:
         _check_memory(name, make)
     model = make()
@@ -101,10 +136,10 @@ def _check_memory(name: str, make: Callable[[], Model]) -> None:
     """Refuse a model that memory cannot hold twice: it has gradients, or weights that were read."""
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            needed = sum(each.nbytes for each in make().state_dict().values())
+            needed = sum(weight.nbytes for weight in make().state_dict().values())
     except RuntimeError as error:
         if "overflow" not in str(error):
-            return  # it reads its own weights when it is made, and the meta device has none
+            return  # its constructor reads its own weights, and the meta device has none
         needed = math.inf
     if 2 * needed > (free := available_memory()):
         raise ZooError(
@@ -114,16 +149,16 @@ def _check_memory(name: str, make: Callable[[], Model]) -> None:
         )
 
 
-def with_edge_dim(name: str, options: dict[str, Any], held: int) -> dict[str, Any]:
-    """Return the options of a model with how many features edges have, if it reads them."""
-    reads = held and "edge_dim" in options_of(MODELS[name]) and options.get("edge_dim") is None
-    return {**options, "edge_dim": held} if reads else options
+def with_edge_dim(name: str, options: dict[str, Any], edge_dim: int) -> dict[str, Any]:
+    """Return the options of a model with the number of edge features, if it reads them."""
+    reads = edge_dim and "edge_dim" in options_of(MODELS[name]) and options.get("edge_dim") is None
+    return {**options, "edge_dim": edge_dim} if reads else options
 
 
 def reads_edge_features(model: dict[str, Any]) -> bool:
     """Return whether a model, as its name and all of its options, reads features of edges."""
-    inner = [each for each in model.values() if isinstance(each, dict)]
-    return "edge_dim" in model or any(each.get("edge_dim") for each in inner)
+    specs = [value for value in model.values() if isinstance(value, dict)]
+    return "edge_dim" in model or any(spec.get("edge_dim") for spec in specs)
 
 
 def list_models(
@@ -145,27 +180,18 @@ def list_models(
         ZooError: no model takes an attention, or a task, of that name.
     """
     discover()
-    words = {
-        "attention": (
-            attention,
-            {each for model in MODELS.values() for each in _attentions(model)},
-        ),
-        "task": (task, {each for model in MODELS.values() for each in model.tasks}),
-    }
-    for kind, (word, known) in words.items():
-        if word is not None and word not in known:
-            raise ZooError(unknown(kind, word, known))
-    return [name for name in sorted(MODELS) if _fits(name, pattern, attention, task, pretrained)]
-
-
-def _fits(name, pattern, attention, task, pretrained) -> bool:
-    model, shipped = MODELS[name], index().values() if pretrained is not None else ()
-    return (
-        (pattern is None or fnmatch.fnmatchcase(name, pattern))
-        and (attention is None or attention in _attentions(model))
-        and (task is None or task in model.tasks)
-        and (pretrained is None or pretrained == any(each.model == name for each in shipped))
-    )
+    attentions = {name: set(_attentions(model)) for name, model in MODELS.items()}
+    tasks = {name: set(model.tasks) for name, model in MODELS.items()}
+    names = sorted(fnmatch.filter(MODELS, pattern or "*"))
+    for kind, word, table in (("attention", attention, attentions), ("task", task, tasks)):
+        if word is not None:
+            if word not in (words := set().union(*table.values())):
+                raise ZooError(unknown(kind, word, words))
+            names = [name for name in names if word in table[name]]
+    if pretrained is not None:
+        with_weights = {entry.model for entry in index().values()}
+        names = [name for name in names if pretrained == (name in with_weights)]
+    return names
 
 
 def _attentions(model: type[Model]) -> Table | dict:

@@ -29,7 +29,7 @@ FREEZES: dict[str, Callable[[str], bool]] = {
 
 
 class Start(NamedTuple):
-    """How a fine-tuning starts: what became of every weight, and the learning rate of each layer.
+    """How a fine-tuning starts: what happened to every weight, and the rate of each layer.
 
     Attributes:
         weights: the folder of the pretrained weights.
@@ -105,18 +105,18 @@ def finetuning(
         unverified: as in `start_from`.
     """
     config = read_config(folder / CONFIG)
-    about, known = config["about"], config["about"].recipe or {}
-    given = dict(data) if isinstance(data, dict) else {"name": data}
+    about, recipe = config["about"], config["about"].recipe or {}
+    spec = data if isinstance(data, dict) else {"name": data}
     transform = {} if about.transform == "raw" else {"features": about.transform}
-    own = ("in_dim", "out_dim", "about", "sha256", "model")
-    options = {key: value for key, value in config.items() if key not in own}
+    no_options = ("in_dim", "out_dim", "about", "sha256", "model")
+    options = {key: value for key, value in config.items() if key not in no_options}
     start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
     return {
-        "dataset": {**transform, **given},
-        "graph": known.get("graph", about.graph),
-        "encoding": known.get("encoding", about.encoding),
+        "dataset": {**transform, **spec},
+        "graph": recipe.get("graph", about.graph),
+        "encoding": recipe.get("encoding", about.encoding),
         "model": {"name": config["model"], **options},
-        "train": known.get("train", {}),
+        "train": recipe.get("train", {}),
         "start_from": start | ({"unverified": True} if unverified else {}),
     }
 
@@ -137,13 +137,13 @@ def layered(model: Model, decay: float) -> Arrange:
     depth = {id(weight): depths[_layer(key)] for key, weight in model.named_parameters()}
 
     def arrange(groups: list[dict[str, Any]], lr: float) -> list[dict[str, Any]]:
-        found = []
+        layers = []
         for group in groups:
-            learning = [each for each in group["params"] if each.requires_grad]
-            for level in sorted({depth[id(each)] for each in learning}, reverse=True):
-                params = [each for each in learning if depth[id(each)] == level]
-                found.append({**group, "params": params, "lr": group.get("lr", lr) * decay**level})
-        return sorted(found, key=lambda group: group["lr"])  # the last one is logged
+            trained = [weight for weight in group["params"] if weight.requires_grad]
+            for level in sorted({depth[id(weight)] for weight in trained}, reverse=True):
+                params = [weight for weight in trained if depth[id(weight)] == level]
+                layers.append({**group, "params": params, "lr": group.get("lr", lr) * decay**level})
+        return sorted(layers, key=lambda layer: layer["lr"])  # the last one is logged
 
     return arrange
 
@@ -156,11 +156,10 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
     """
     theirs = stored.about
     if not _agree((about.edge_feature_names, theirs.edge_feature_names)):
-        read, held = (", ".join(each.edge_feature_names or []) for each in (theirs, about))
+        wanted, own = (", ".join(side.edge_feature_names or []) for side in (theirs, about))
         raise ZooError(
-            f"the weights read the features of edges {read}, and the data have {held}. Fine-tune "
-            "on data with the same ones; of a table, write "
-            f"`dataset.edge_features: [{read}]`."
+            f"the weights read the features of edges {wanted}, and the data have {own}. Fine-tune "
+            f"on data with the same ones; of a table, write `dataset.edge_features: [{wanted}]`."
         )
     known = theirs.features is not None
     stem = model.config["in_dim"] == stored.config["in_dim"] and _agree(
@@ -184,32 +183,30 @@ def _agree(*pairs: tuple[Any, Any]) -> bool:
 
 
 def _frozen(names: Sequence[str], freeze: str | Sequence[str], fresh: Sequence[str]) -> list[str]:
-    patterns = [freeze] if isinstance(freeze, str) else freeze
-    found: list[str] = []
-    for pattern in patterns:
+    """Return the names of the weights that a word, or patterns, freeze."""
+    frozen: dict[str, None] = {}
+    for pattern in [freeze] if isinstance(freeze, str) else freeze:
         freezes = FREEZES.get(pattern) or (lambda name, pattern=pattern: _matches(name, pattern))
-        own = [name for name in names if freezes(name)]
-        if not own and pattern != "none":
-            layers = ", ".join(_depths(names))
+        matches = [name for name in names if freezes(name)]
+        if not matches and pattern != "none":
             raise ZooError(
                 f"start_from: freeze: {pattern!r} is the name of no weight; write "
-                f"{', '.join(FREEZES)}, or the name of a layer: {layers}."
+                f"{', '.join(FREEZES)}, or the name of a layer: {', '.join(_depths(names))}."
             )
-        found += [name for name in own if name not in found]
-    random = [name for name in found if name in fresh]
-    if random:
+        frozen |= dict.fromkeys(matches)
+    if random := [name for name in frozen if name in fresh]:
         raise ZooError(
             f"`freeze: {freeze}` holds still weights that are drawn anew for this data and have "
             f"learnt nothing: {shortened(random)}. Freeze less, such as `--freeze backbone`, or "
             "`start_from: {freeze: backbone}` in a recipe."
         )
-    if len(found) == len(names):
+    if len(frozen) == len(names):
         raise ZooError(f"`freeze: {freeze}` leaves nothing to train; freeze less.")
-    return found
+    return list(frozen)
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, each) for each in (pattern, f"{pattern}.*"))
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
 
 
 def _depths(names: Sequence[str]) -> dict[str, int]:

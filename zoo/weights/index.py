@@ -5,31 +5,18 @@ they score, how large they are and the checksum of every file. `ZOO_WEIGHTS` nam
 `hub:OWNER/NAME` are the weights of a repository of the Hugging Face Hub.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-)
-
-from zoo.config.options import Count, sentence
 from zoo.config.scores import figure, gain
-from zoo.errors import ZooError, brief, suggestion
+from zoo.errors import ZooError, brief, cause, suggestion
 from zoo.system.files import user_path
-from zoo.weights import hub_files
-from zoo.weights.folder import CONFIG, FILES, WEIGHTS, read_config, read_json, sha256_of
+from zoo.weights import hub
+from zoo.weights.folder import CONFIG, check_sha256, read_config, read_json
 
 INDEX = "index.json"
 
@@ -40,40 +27,33 @@ HUB = "hub:"
 """What the names of repositories of the Hub begin with."""
 
 
-def _whole(files: dict[str, str]) -> dict[str, str]:
-    if not {CONFIG, WEIGHTS} <= files.keys() <= set(FILES):
-        raise ValueError(f"names of the files of weights, {CONFIG} and {WEIGHTS} among them")
-    return files
-
-
-Name = Annotated[str, StringConstraints(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
-Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
-
-
 class Located(NamedTuple):
-    """A folder of weights, and how it was chosen: empty where it was given."""
+    """A folder of weights, and how it was chosen: empty where the user named it."""
 
     folder: Path
     why: str
 
 
-class Entry(BaseModel):
-    """Entry of an index of weights."""
+class Entry(NamedTuple):
+    """Entry of an index of weights.
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    Attributes:
+        model: name of the model.
+        data: name of the data set that they were trained on.
+        metric: what the scores measure.
+        val: validation score.
+        test: test score.
+        bytes: size of model.safetensors.
+        files: SHA-256 of each file of the folder.
+    """
 
-    model: str = Field(description="name of the model")
-    data: str = Field(description="what they were trained on")
-    metric: str = Field(description="what the scores measure")
-    val: float = Field(description="validation score")
-    test: float = Field(description="test score")
-    bytes: Count = Field(description="size of model.safetensors")
-    files: Annotated[dict[str, Sha256], AfterValidator(_whole)] = Field(
-        description="checksum of each file of the folder"
-    )
-
-
-_INDEX = TypeAdapter(dict[Name, Entry])
+    model: str
+    data: str
+    metric: str
+    val: float
+    test: float
+    bytes: int
+    files: dict[str, str]
 
 
 def read_index(path: Path) -> dict[str, Entry]:
@@ -82,20 +62,21 @@ def read_index(path: Path) -> dict[str, Entry]:
     Raises:
         ZooError: the file is damaged.
     """
+    entries = read_json(path)
     try:
-        return _INDEX.validate_python(read_json(path))
-    except ValidationError as error:
-        said = sentence(error.errors()[0])
+        return {name: Entry(**entry) for name, entry in entries.items()}
+    except (AttributeError, TypeError) as error:
+        said = cause(error)
         raise ZooError(f"{path} is damaged ({said}): copy it, or install the zoo, again.") from None
 
 
 _index = functools.cache(read_index)
 
-_of_hub = functools.cache(hub_files.fetch)  # the same weights for all that a command does
+_of_hub = functools.cache(hub.fetch)  # the same weights for all that a command does
 
 
 def as_name(text: str) -> str:
-    """Return what weights are called by: small letters and digits, with hyphens between.
+    """Return the name of weights: lower-case letters and digits, with hyphens between.
 
     Raises:
         ZooError: the text has none of these.
@@ -106,11 +87,7 @@ def as_name(text: str) -> str:
 
 
 def index() -> dict[str, Entry]:
-    """Return the index of the weights that come with the zoo, by name.
-
-    Raises:
-        ZooError: the index is damaged.
-    """
+    """Return the index of the weights that come with the zoo, by name."""
     return _index(PRETRAINED / INDEX)
 
 
@@ -118,7 +95,7 @@ def published() -> dict[str, Entry]:
     """Return all weights that have a name here: of `ZOO_WEIGHTS`, and those that come with the zoo.
 
     Raises:
-        ZooError: an index is damaged, or cannot be had.
+        ZooError: `ZOO_WEIGHTS` names a folder without an index, or with a damaged one.
     """
     return _elsewhere() | index()
 
@@ -131,75 +108,70 @@ def locate(source: Path | str) -> Located:
     downloaded once, into the cache of `huggingface_hub`; `@REVISION` after it pins a commit.
 
     Raises:
-        ZooError: there is no such folder or name, nothing says which seed is best, or what has the
-            name cannot be had, or is not what its index says.
+        ZooError: there is no such folder or name, no seed of a run is known to be the best, or the
+            files are missing or not those of the index.
     """
     folder = Path(os.path.expanduser(source))
     if os.path.isdir(folder):
         seeds = sorted(folder.glob(f"seed-*/{CONFIG}"))
-        return (
-            Located(folder, "") if os.path.lexists(folder / CONFIG) or not seeds else _best(seeds)
-        )
+        is_run = seeds and not os.path.lexists(folder / CONFIG)
+        return _best_seed(seeds) if is_run else Located(folder, "")
     name = str(source)
     if name in index():
-        return Located(_checked(PRETRAINED / name, index()[name]), "")
+        return Located(_check_files(PRETRAINED / name, index()[name]), "")
     if name.startswith(HUB):
         return Located(_of_hub(name.removeprefix(HUB)), f"of {name}")
-    known = _elsewhere()
-    if name in known:
-        source = os.environ["ZOO_WEIGHTS"]
-        return Located(_checked(user_path(source) / name, known[name]), f"of {source}")
+    entries = _elsewhere()
+    if name in entries:
+        place = os.environ["ZOO_WEIGHTS"]
+        return Located(_check_files(user_path(place) / name, entries[name]), f"of {place}")
     raise ZooError(
         f"no weights at {name!r}: name a folder that `zoo.save` wrote, a run, hub:OWNER/NAME, or "
-        f"weights that come with the zoo; {suggestion(source, known | index())}"
+        f"weights that come with the zoo; {suggestion(source, entries | index())}"
     )
 
 
-def _best(configs: list[Path]) -> Located:
-    """Choose the seed with the best validation score; the first of several."""
+def _best_seed(configs: list[Path]) -> Located:
+    """Return the seed with the best validation score; the first of several."""
+    run = configs[0].parent.parent
     if len(configs) == 1:
-        return Located(configs[0].parent, f"the only seed of {configs[0].parent.parent}")
+        return Located(configs[0].parent, f"the only seed of {run}")
     abouts = {path.parent: read_config(path)["about"] for path in configs}
-    scores = {folder: about.scores or {} for folder, about in abouts.items()}
-    silent = [folder.name for folder, score in scores.items() if "val" not in score]
-    if silent:
+    scores = {folder: (about.scores or {}).get("val") for folder, about in abouts.items()}
+    if silent := [folder.name for folder, score in scores.items() if score is None]:
         raise ZooError(
-            f"{configs[0].parent.parent} does not say which of its seeds is best ({silent[0]} has "
-            f"no validation score); name one, such as {configs[0].parent}."
+            f"{run} does not say which of its seeds is best ({silent[0]} has no validation score); "
+            f"name one, such as {configs[0].parent}."
         )
-    scored = [each for each, score in scores.items() if math.isfinite(score["val"])]
-    best = max(scored or scores, key=lambda each: gain(abouts[each].metric, scores[each]["val"]))
-    score = scores[best]["val"]
-    return Located(best, f"best of {len(scores)} seeds by its validation score, {figure(score)}")
+    finite = [folder for folder, score in scores.items() if math.isfinite(score)]
+    best = max(finite or scores, key=lambda folder: gain(abouts[folder].metric, scores[folder]))
+    score = figure(scores[best])
+    return Located(best, f"best of {len(scores)} seeds by its validation score, {score}")
 
 
 def _elsewhere() -> dict[str, Entry]:
     """Return the index of the folder that `ZOO_WEIGHTS` names; empty where it names none."""
-    source = os.environ.get("ZOO_WEIGHTS", "")
-    if not source:
+    folder = os.environ.get("ZOO_WEIGHTS", "")
+    if not folder:
         return {}
-    path = user_path(source) / INDEX
+    path = user_path(folder) / INDEX
     if not path.is_file():
         raise ZooError(
-            f"ZOO_WEIGHTS names {source}, where there is no {INDEX}: name a folder that `zoo "
+            f"ZOO_WEIGHTS names {folder}, where there is no {INDEX}: name a folder that `zoo "
             "publish --to FOLDER` wrote. Weights of the Hugging Face Hub need no such folder: they "
             "are called hub:OWNER/NAME."
         )
     return _index(path)
 
 
-def _checked(folder: Path, entry: Entry) -> Path:
-    """Return a folder whose files are what the index says.
+def _check_files(folder: Path, entry: Entry) -> Path:
+    """Return a folder whose files have the checksums of the index.
 
     Raises:
         ZooError: one is missing, or another.
     """
-    for file, checksum in entry.files.items():
+    for file, sha256 in entry.files.items():
         if not (folder / file).is_file():
             raise ZooError(f"no weights at {folder}: {file} is missing. Copy the folder again.")
-        if sha256_of(folder / file) != checksum:
-            raise ZooError(
-                f"{folder / file} is not the file that {INDEX} names: its SHA-256 is "
-                f"{sha256_of(folder / file)} and should be {checksum}. Copy the folder again."
-            )
+        check_sha256(folder / file, sha256, INDEX)
     return folder

@@ -17,7 +17,7 @@ from zoo.weights.create import create_model, restore
 from zoo.weights.folder import read_folder, read_weights, write_folder
 from zoo.weights.index import locate
 from zoo.weights.model_card import card
-from zoo.weights.transfer import outline, transfer
+from zoo.weights.transfer import transfer
 
 __all__ = ["load", "read_weights", "save", "transfer"]
 
@@ -42,25 +42,22 @@ def save(model: Model, folder: Path | str, about: About | None = None) -> None:
             f"{type(model).__name__} cannot be saved: it is not registered. Write "
             '`@register_model("a-name")` above the class.'
         )
-    about, text = about or model.about, model.tokenizer
-    units = model.units and [each.tolist() for each in model.units]
-    digest = text and sha256(text.encode()).hexdigest()
+    about, tokenizer = about or model.about, model.tokenizer
+    digest = tokenizer and sha256(tokenizer.encode()).hexdigest()
+    units = model.units and [value.tolist() for value in model.units]
     about = about.model_copy(update={"tokenizer": digest, "target": units})
     # Cloned: safetensors refuses tensors that share memory.
-    state = {key: each.detach().cpu().clone() for key, each in model.state_dict().items()}
-    if any(each.dtype in (torch.float64, torch.bfloat16) for each in state.values()):
-        own = outline(name, model.config, create_model).state_dict()
-        state = {key: each.to(own[key].dtype) for key, each in state.items()}
-    made = {"model": name, "in_dim": 0, "out_dim": 0, **_defaults(type(model)), **model.config}
-    config = {**made, "about": about.model_dump(exclude_defaults=True)}
-    write_folder(Path(folder), config, state, card(name, model, about), text)
-
-
-def _defaults(model: type[Model]) -> dict[str, object]:
-    """Return the default options of a model, so that its weights outlive a change of them."""
-    found = {key: option.default for key, option in options_of(model).items()}
-    plain = (bool, int, float, str, type(None))
-    return {key: each for key, each in found.items() if isinstance(each, plain)}
+    state = {key: value.detach().cpu().clone() for key, value in model.state_dict().items()}
+    if any(value.dtype in (torch.float64, torch.bfloat16) for value in state.values()):
+        with torch.random.fork_rng(devices=[]):
+            own = create_model(name, **model.config).state_dict()
+        state = {key: value.to(own[key].dtype) for key, value in state.items()}
+    # With the defaults of today: weights outlive a change of them.
+    defaults = {key: option.default for key, option in options_of(type(model)).items()
+                if isinstance(option.default, bool | int | float | str | None)}  # fmt: skip
+    config = {"model": name, "in_dim": 0, "out_dim": 0, **defaults, **model.config,
+              "about": about.model_dump(exclude_defaults=True)}  # fmt: skip
+    write_folder(Path(folder), config, state, card(name, model, about), tokenizer)
 
 
 def load(source: Path | str, *, unverified: bool = False) -> Model:

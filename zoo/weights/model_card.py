@@ -31,7 +31,7 @@ def card(name: str, model: Model, about: About) -> str:
         model: the model with its weights.
         about: metadata of its weights.
     """
-    weights = sum(each.numel() for each in model.parameters())
+    weights = sum(weight.numel() for weight in model.parameters())
     text, series = model.tokenizer is not None, about.task == "node-forecasting"
     tag = _TAGS.get(about.task or "", "node-classification")
     tags = "translation, seq2seq" if text else f"graphs, {tag}, dgl"
@@ -43,7 +43,7 @@ def card(name: str, model: Model, about: About) -> str:
         _training(about),
         _scores(about, "part" if text or about.task in _TAGS else "nodes"),
         _USE_OF_TEXT if text else _USE_OF_SERIES if series else _USE,
-        _citation(name),
+        f"## Citation\n\n{_block('bibtex', entry)}" if (entry := citation(name)) else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -57,7 +57,8 @@ def citation(name: str) -> str | None:
     """Return the BibTeX entry of a model of the zoo, None where it has no paper."""
     text = files("zoo.models").joinpath("papers.bib").read_text(encoding="utf-8")
     entries = re.split(r"\n\n(?=@)", text.strip())
-    return next((each for each in entries if re.match(rf"@\w+{{{re.escape(name)},", each)), None)
+    begins = re.compile(rf"@\w+{{{re.escape(name)},")
+    return next((entry for entry in entries if begins.match(entry)), None)
 
 
 def _data(model: Model, about: About) -> str:
@@ -83,9 +84,12 @@ def _training(about: About) -> str:
     if about.recipe is None:
         return ""
     files = about.files or {}
-    versions = ", ".join(f"{name} {each}" for name, each in (about.versions or {}).items() if each)
+    packages = (about.versions or {}).items()
+    versions = ", ".join(f"{name} {version}" for name, version in packages if version)
     recipe = _block("yaml", recipe_text(about.recipe))
-    sums = "".join(f"\n- {_plain(name)}: SHA-256 {_plain(each)}" for name, each in files.items())
+    sums = "".join(
+        f"\n- {_plain(name)}: SHA-256 {_plain(sha256)}" for name, sha256 in files.items()
+    )
     return (
         f"## Training\n\nSeed {about.seed} of this recipe, with "
         f"{_plain(versions or 'unknown versions')}:\n\n{recipe}" + (f"\n{sums}" if sums else "")
@@ -125,11 +129,6 @@ _USE_OF_SERIES = """## Use
 `zoo evaluate FOLDER --data TABLE` measures it beside baselines."""
 
 
-def _citation(name: str) -> str:
-    entry = citation(name)
-    return f"## Citation\n\n{_block('bibtex', entry)}" if entry else ""
-
-
 def _word(spec: str | dict) -> str:
     if not isinstance(spec, dict):
         return spec
@@ -153,7 +152,6 @@ def _cell(text: str) -> str:
 
 
 def _block(language: str, text: str) -> str:
-    """Quote lines of text between fences that are longer than any in it."""
-    longest = max((len(each) for each in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    """Quote lines of text between fences that are longer than any run of backticks in it."""
+    fence = "`" * max(3, len(max(re.findall("`+", text), key=len, default="")) + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -19,12 +19,13 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
-from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
+from zoo.config.scores import TARGET_KEYS
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
 from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.prepared import read_prepared
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
@@ -44,10 +45,8 @@ from zoo.data.load.named import (
     path_of,
 )
 from zoo.data.load.readers import KINDS, READERS, dataset_reader, graph_reader
-from zoo.data.mapped.metadata import META, is_on_disk, read_meta
-from zoo.data.mapped.reader import read_on_disk
-from zoo.data.pairs import SentencePairs, has_pairs, pair_files
-from zoo.data.samples import GRAPHS_SPLIT, Samples
+from zoo.data.mapped.reader import META, is_on_disk, read_meta, read_on_disk
+from zoo.data.samples import GRAPHS_SPLIT, Separate
 from zoo.data.snapshots import Snapshots
 from zoo.data.tables.read import SUFFIXES
 from zoo.data.texts import SPLITS as TEXT_SPLITS
@@ -101,7 +100,7 @@ DATASETS = Table(
 _SPLITS = {
     **{name: known.split for name, known in NAMED.items()},
     **dict.fromkeys(GENERATED, MASKLESS_SPLIT),
-    **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
+    **dict.fromkeys(NAMED_PAIRS, "benchmark"),
     **IMAGE_SPLITS,
     **TEXT_SPLITS,
     **dict.fromkeys(SERIES_WORDS, Snapshots.split),
@@ -129,9 +128,7 @@ def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> 
     return data
 
 
-def load_data(
-    spec: Spec | Path, *, features: Spec = "raw", **options: Any
-) -> Dataset | SentencePairs | Samples | Snapshots:
+def load_data(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset | Separate:
     """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
 
     A name of `DATASETS` is `<name>.npz` in the folders of `ZOO_DATA`, downloaded once if in none;
@@ -155,7 +152,7 @@ def load_data(
             if user_path(name).exists():
                 logging.getLogger(__name__).warning(_two_of_a_name(name))
             data = pick(DATASETS, spec)
-            if isinstance(data, Dataset | SentencePairs | Samples | Snapshots):
+            if isinstance(data, Dataset | Separate):
                 return data
             kind = type(data).__name__
             raise ZooError(f"dataset {name!r}: its builder returned a {kind}; return a Dataset.")
@@ -183,7 +180,8 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     spec = _mapping(spec)
     name, path = spec["name"], path_of(spec["name"])
     if reader := dataset_reader(path, spec):
-        raise ZooError(f"{name} is {KINDS[reader]} and no graph; `zoo train` reads it as it is.")
+        kind = KINDS.get(reader, "pairs of sentences")
+        raise ZooError(f"{name} is {kind} and no graph; `zoo train` reads it as it is.")
     if name in DATASETS:
         if user_path(name).exists():
             raise ZooError(_two_of_a_name(name))
@@ -197,9 +195,7 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     return arrays._replace(task=task or arrays.task)
 
 
-def load_unless_graph_file(
-    spec: dict[str, Any],
-) -> Dataset | SentencePairs | Samples | Snapshots | None:
+def load_unless_graph_file(spec: dict[str, Any]) -> Dataset | Separate | None:
     """Load what a spec names where it is no file of a graph; return None where it is one.
 
     Raises:
@@ -403,7 +399,7 @@ def default_split(name: str) -> str | None:
     if name in DATASETS:
         return _SPLITS.get(name)
     if has_pairs(path_of(name)):
-        return SentencePairs.split
+        return "benchmark"
     if folder := on_disk_folder(name):
         return read_meta(folder).split
     stem = path_of(name).stem
@@ -425,7 +421,7 @@ def usual_batching(spec: Spec) -> str | None:
 
 def scored_on(recipe: Recipe) -> str:
     """Return what scores are of, data and split: those of others are no comparison."""
-    dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
+    dataset, options = divide(recipe.dataset, ("split", *TARGET_KEYS[1:]))
     name = word(dataset)
     split = word(options.pop("split", None) or default_split(name) or "")
     rest = [f"{key} {value}" for key, value in options.items() if (key, value) != ("horizon", 1)]

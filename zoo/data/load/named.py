@@ -20,18 +20,17 @@ from zoo.config.options import Count
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import KEYS, read_split, write_prepared
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
 from zoo.data.load.readers import read_tu, series_of_json
-from zoo.data.mapped.metadata import is_on_disk
-from zoo.data.pairs import Language, SentencePairs, has_pairs, read_pairs
+from zoo.data.mapped.reader import is_on_disk
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.texts import NODES as TEXT_NODES
 from zoo.data.texts import TEXTS
-from zoo.data.tokenizer import VocabularySize
 from zoo.errors import ZooError, cause
 from zoo.system.cache import data_file, data_folders
 from zoo.system.files import draft_folder, user_path
@@ -62,9 +61,6 @@ URLS = {
     ),
 }
 """Where each collection is published; a mirror is used by changing its line."""
-
-PAIRS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-"""Where Multi30k is published; a mirror is used by changing this line."""
 
 SETS = "https://www.chrsmrrs.com/graphkerneldatasets"
 """Where the TU collection is published; a mirror is used by changing this line."""
@@ -389,7 +385,7 @@ def obtain_split(name: str, split: SplitFile, nodes: int) -> dict[str, Tensor]:
     return {part: torch.from_numpy(mask) for part, mask in read_split(path, nodes).items()}
 
 
-def _obtain_folder(
+def obtain_folder(
     name: str,
     is_there: Callable[[Path], object],
     fill: Callable[[Path], None],
@@ -426,39 +422,8 @@ def _obtain_folder(
     return folder
 
 
-def multi30k_en_de(
-    *,
-    source: Language = "en",
-    target: Language = "de",
-    vocabulary: VocabularySize = 8000,
-    longest: Count = 256,
-) -> SentencePairs:
-    """Captions of photographs in English and German (Multi30k), test of 2016; 31,014 pairs.
-
-    Args:
-        source: the language to translate from.
-        target: the language to translate to.
-        vocabulary: tokens of both languages together, at most.
-        longest: tokens of a sentence at most: longer pairs are not trained on, longer sources cut.
-    """
-    parts = {"train": "train", "val": "val", "test": "test_2016_flickr"}
-    files = {
-        f"{part}.{language}.gz": f"{PAIRS}/{published}.{language}.gz"
-        for part, published in parts.items()
-        for language in ("en", "de")
-    }
-
-    def fill(folder: Path) -> None:
-        for file, url in files.items():
-            download(url, folder / file)
-
-    what = f"{', '.join(files)}, as they are at {PAIRS} (test is {parts['test']}.en.gz there),"
-    path = _obtain_folder("multi30k-en-de", has_pairs, fill, what)
-    return read_pairs(path, source=source, target=target, vocabulary=vocabulary, longest=longest)
-
-
-NAMED_PAIRS = {"multi30k-en-de": multi30k_en_de}
-"""Word to builder `(*, options) -> SentencePairs`."""
+NAMED_PAIRS = {"multi30k-en-de": "zoo.data.load.named_pairs:multi30k_en_de"}
+"""Word to builder `(*, options) -> SentencePairs`, imported when asked for."""
 
 
 def chickenpox(
@@ -500,7 +465,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
         readout: Literal["mean"] = "mean",
     ) -> Samples:
         files = f"the files of {SETS}/{folder}.zip ({folder}_A.txt and others)"
-        path = _obtain_folder(folder, tu_folder, fill, files)
+        path = obtain_folder(folder, tu_folder, fill, files)
         data = read_tu(path, degrees=degrees, edge_features=edge_features, readout=readout)
         return dataclasses.replace(data, name=build.__name__)
 

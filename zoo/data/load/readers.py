@@ -26,16 +26,15 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.graph_set_arrays import read_tu_folder, tu_folder
 from zoo.data.files.matrices import from_scipy, read_coordinates
+from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_unchecked
 from zoo.data.files.text_lines import read_terms
-from zoo.data.mapped.metadata import is_on_disk
-from zoo.data.mapped.reader import read_whole
-from zoo.data.pairs import SentencePairs, has_pairs, read_pairs
-from zoo.data.samples import Samples
+from zoo.data.mapped.reader import is_on_disk, read_whole
+from zoo.data.samples import Samples, Separate
 from zoo.data.snapshots import Scale, Snapshots
-from zoo.data.tables.columns import Columns, Names, Numbers, listed
+from zoo.data.tables.columns import Columns, Names, Numbers, list_names
 from zoo.data.tables.networkx_graph import from_networkx
-from zoo.data.tables.read import Decimal, Separator, Written
+from zoo.data.tables.read import CsvFormat, Decimal, Separator
 from zoo.data.tables.series import read_series_table
 from zoo.data.tables.series_json import read_series_json
 from zoo.data.tables.tables import read_node_table, read_tables
@@ -100,9 +99,10 @@ def series_of_table(
     """
     with reading(path, "a table of series"):
         series = read_series_table(
-            path, time=time, target=target, id=id, columns=listed(columns) or [], edges=edges,
+            path, time=time, target=target, id=id, columns=list_names(columns) or [], edges=edges,
             edge_columns=edge_columns, date_format=date_format, step=step,
-            missing=missing, weight=weight, weights=weights, written=Written(separator, decimal),
+            missing=missing, weight=weight, weights=weights,
+            csv_format=CsvFormat(separator, decimal),
         )  # fmt: skip
     return Snapshots.of(
         path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
@@ -252,7 +252,7 @@ def read_matrix(
         refuse_idle("a table of nodes", "nodes", label=label)
     else:
         choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
-        of_nodes = read_node_table(user_path(nodes), choice, Written())
+        of_nodes = read_node_table(user_path(nodes), choice, CsvFormat())
     arrays = from_scipy(adjacency, of_nodes, weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
 
@@ -381,14 +381,13 @@ SERIES = Table(
 SETS = Table("kind of set of graphs", {"TU folder": read_tu, ".pt or .bin of several": read_list})
 """What holds many graphs with a label each, to function `(path, *, options) -> Samples`."""
 
-KINDS: dict[Callable[..., SentencePairs | Snapshots | Samples], str] = {
-    read_pairs: "pairs of sentences",
+KINDS: dict[Callable[..., Separate], str] = {
     read_tu: "a set of graphs",
     read_list: "a set of graphs",
     series_of_json: "series in time",
     series_of_table: "series in time",
 }
-"""What each reads that is no single graph."""
+"""What each reads that is no single graph; `read_pairs` is imported when it is needed."""
 
 
 def graph_reader(path: Path) -> Callable[..., GraphArrays]:
@@ -430,9 +429,7 @@ _SEVERAL: dict[str, Callable[[Path], bool]] = {
 """What a file may end in, to what tells by its first bytes that it holds several graphs."""
 
 
-def dataset_reader(
-    path: Path, spec: Spec
-) -> Callable[..., SentencePairs | Snapshots | Samples] | None:
+def dataset_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
     """Return the reader of pairs of sentences, series or many graphs; None of what is one graph.
 
     Args:
@@ -442,6 +439,8 @@ def dataset_reader(
     options = spec if isinstance(spec, Mapping) else {}
     task, ending = options.get("task"), path.suffix.lower()
     if has_pairs(path):
+        from zoo.sequences.data.pairs import read_pairs
+
         return read_pairs
     if tu_folder(path):
         return read_tu

@@ -4,13 +4,15 @@ import pytest
 import torch
 from sentences import write_pairs
 
-from zoo.data.pairs import read_pairs
 from zoo.data.splits import make_split
-from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
+from zoo.sequences.batches import TokenBatches
+from zoo.sequences.beam_search import longest_translation, translate_tokens
+from zoo.sequences.data.pairs import read_pairs
+from zoo.sequences.data.tokenizer import BEGIN, END
 from zoo.system import process_group
 from zoo.tasks.task import TASKS, bleu
-from zoo.training.batches import TokenBatches, TrainingData, ahead, most, translated
+from zoo.training.batches import TrainingData, prefetch
 from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model
 
@@ -54,7 +56,7 @@ def pairs_of(part):
 
 def test_every_training_pair_is_in_one_batch(data, split):
     found = []
-    for part in batches(data, split).parts(0):
+    for part in batches(data, split).batches(0):
         assert len(part.x) <= 200 and part.weight == part.share == 1.0 and part.last
         assert torch.equal(part.rows, torch.arange(len(part.y)))
         for source, given, said in pairs_of(part):
@@ -66,7 +68,7 @@ def test_every_training_pair_is_in_one_batch(data, split):
 
 
 def test_pairs_of_like_length_are_together_in_order(data, split):
-    parts = list(batches(data, split).parts(0))
+    parts = list(batches(data, split).batches(0))
     assert len(parts) > 5
     for part in parts:
         lengths = list(zip(part.graph.targets, part.graph.sources, strict=True))
@@ -82,7 +84,7 @@ def test_pairs_of_like_length_are_together_in_order(data, split):
 
 def test_seed_and_epoch_say_what_is_drawn(data, split):
     def drawn(seed, epoch):
-        return [part.x.tolist() for part in batches(data, split, seed=seed).parts(epoch)]
+        return [part.x.tolist() for part in batches(data, split, seed=seed).batches(epoch)]
 
     assert drawn(1, 3) == drawn(1, 3)
     assert drawn(1, 3) != drawn(1, 4) and drawn(1, 3) != drawn(2, 3)
@@ -97,12 +99,12 @@ def test_a_pair_larger_than_a_batch_is_refused(data, split):
 @pytest.mark.parametrize("count", [2, 3])
 def test_processes_divide_batches_and_their_gradients_add_up(data, split, monkeypatch, count):
     """The sum of the weighted losses of a step is the loss of all its tokens together."""
-    alone = [part.x.tolist() for part in batches(data, split).parts(1)]
+    alone = [part.x.tolist() for part in batches(data, split).batches(1)]
     shares = []
     monkeypatch.setattr(process_group, "count", lambda: count)
     for rank in range(count):
         monkeypatch.setattr(process_group, "rank", lambda rank=rank: rank)
-        shares.append(list(batches(data, split).parts(1)))
+        shares.append(list(batches(data, split).batches(1)))
     assert len({len(each) for each in shares}) == 1
     for step, parts in enumerate(zip(*shares, strict=True)):
         own = [part for part in parts if part.weight]
@@ -116,9 +118,9 @@ def test_processes_divide_batches_and_their_gradients_add_up(data, split, monkey
 
 
 def test_ahead_keeps_the_order_and_raises_what_is_raised():
-    assert list(ahead(lambda each: each * each, iter(range(9)))) == [n * n for n in range(9)]
+    assert list(prefetch(lambda each: each * each, iter(range(9)))) == [n * n for n in range(9)]
     with pytest.raises(ZeroDivisionError):
-        list(ahead(lambda each: 1 / (each - 3), iter(range(9))))
+        list(prefetch(lambda each: 1 / (each - 3), iter(range(9))))
 
 
 def steps(data, split, **options):
@@ -130,20 +132,20 @@ def test_it_is_scored_by_bleu_of_greedy_translations(data, split):
     found = steps(data, split)
     rows = split.val
     with torch.no_grad():
-        tokens = translated(found.model.eval(), [data.source(row) for row in rows.tolist()])
+        tokens = translate_tokens(found.model.eval(), [data.source(row) for row in rows.tolist()])
     score = found.evaluate()
     assert score("val") == bleu(data.tokenizer.decode(tokens), data.references(rows))
 
 
 def test_training_is_scored_on_as_many_pairs_as_validation(data, split, monkeypatch):
     found, asked = steps(data, split), []
-    original = found.train_loader._translated
+    original = found.train_loader._translate
 
     def spy(model, rows):
         asked.append(rows)
         return original(model, rows)
 
-    monkeypatch.setattr(found.train_loader, "_translated", spy)
+    monkeypatch.setattr(found.train_loader, "_translate", spy)
     score = found.evaluate()
     for part in ("train", "train", "val", "test"):
         score(part)
@@ -155,7 +157,7 @@ def test_training_is_scored_on_as_many_pairs_as_validation(data, split, monkeypa
 def test_processes_divide_the_translations(data, split, monkeypatch):
     found = steps(data, split)
     found.model.eval()
-    whole = found.train_loader._translated(found.model, split.val)
+    whole = found.train_loader._translate(found.model, split.val)
     monkeypatch.setattr(process_group, "count", lambda: 3)
     rooms = []
 
@@ -166,28 +168,28 @@ def test_processes_divide_the_translations(data, split, monkeypatch):
     monkeypatch.setattr(process_group, "total", kept)
     for rank in range(3):
         monkeypatch.setattr(process_group, "rank", lambda rank=rank: rank)
-        found.train_loader._translated(found.model, split.val)
+        found.train_loader._translate(found.model, split.val)
     monkeypatch.setattr(process_group, "total", lambda x: sum(rooms))
-    assert found.train_loader._translated(found.model, split.val) == whole
+    assert found.train_loader._translate(found.model, split.val) == whole
 
 
 def test_translations_do_not_depend_on_their_batch(data, split):
     model = made(data).eval()
     sources = [data.source(row) for row in split.val.tolist()]
     with torch.no_grad():
-        found = [translated(model, sources, size=size) for size in (1, 60, 4096)]
-        alone = [translated(model, [each])[0] for each in sources]
+        found = [translate_tokens(model, sources, size=size) for size in (1, 60, 4096)]
+        alone = [translate_tokens(model, [each])[0] for each in sources]
     assert found[0] == found[1] == found[2] == alone
-    assert translated(model, []) == []
+    assert translate_tokens(model, []) == []
 
 
 def test_a_translation_ends(data):
-    assert most(1) > 10 and most(100) > 150
+    assert longest_translation(1) > 10 and longest_translation(100) > 150
     model = made(data).eval()
     with torch.no_grad():
         model.head.bias[END] = -1e9
-        [found] = translated(model, [torch.tensor([5, END])])
-    assert len(found) == most(2)
+        [found] = translate_tokens(model, [torch.tensor([5, END])])
+    assert len(found) == longest_translation(2)
 
 
 @pytest.mark.slow
