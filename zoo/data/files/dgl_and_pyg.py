@@ -122,22 +122,22 @@ def _set(
     feature: str | None,
     choice: EdgeColumns,
     degrees: int | None,
+    unread: Collection[str] = (),
 ) -> GraphSetArrays:
     """Return graphs, each taken apart by `split`, with a label each as a set; None is unknown.
 
-    Node data that is called like a label is not read. Edge data that nobody names is left out,
-    which a warning says.
+    Node data that is called like a label is not read, nor edge data that nobody names, nor what is
+    `unread` already; a warning says so.
     """
     unnamed = choice.weight is None and choice.weights is None
     own = choice._replace(weights="ignore") if unnamed else choice
-    arrays, of_edges, unread = [], set[str](), set[str]()
+    arrays, of_edges, unread = [], set[str](), {*unread}
     for number, graph in enumerate(graphs):
         try:
             data = split(graph)
             for kind, nodes in data.nodes.items():
-                named = {*LABELS, label} & {*nodes}
-                data.nodes[kind] = {key: x for key, x in nodes.items() if key not in named}
-                unread |= named - {label}
+                data.nodes[kind] = {key: x for key, x in nodes.items() if key not in LABELS}
+                unread |= {*LABELS} & {*nodes}
             of_edges |= {key for _, own_data in data.edges.values() for key in own_data}
             arrays.append(graph_arrays(data, None, feature, own, None, unread))
         except ZooError as error:
@@ -284,10 +284,11 @@ def from_pyg_list(
         raise ZooError(f"label: no graph has {label!r}; {suggestion(label, known)}")
     label = label or (names or ["y"])[0]
     classes = [data.get(label) for data in dicts]
-    of_nodes = [{key: x for key, x in data.items() if key != label} for data in dicts]
+    skip = {*LABELS, label}
+    of_nodes = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
     return _set(
         lambda data: _split_pyg(data, None, feature, choice),
-        of_nodes, classes, label, feature, choice, degrees,
+        of_nodes, classes, label, feature, choice, degrees, {*names} - {label},
     )  # fmt: skip
 
 

@@ -110,12 +110,9 @@ _SPLITS = {
 
 
 def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
-    """Load a graph by name, from files, or draw one; arguments as those of `load_data`.
+    """Load one graph by name, from files, or draw one; arguments as those of `load_data`.
 
-    A name of `DATASETS` is looked for as `<name>.npz` in the folders of `ZOO_DATA` and downloaded
-    once if it is in none. The path of a folder or a file is read (`READERS` says what a path may
-    end in); any other name is that of a prepared graph in those folders. An on-disk graph is not
-    read but mapped.
+    A graph on disk is not read but mapped.
 
     Raises:
         ZooError: as `load_data`, or what it loads is no graph.
