@@ -154,21 +154,21 @@ class KindColumns:
         others = {name: (x[rows[name]], names) for name, (x, names) in self.others.items()}
         return dataclasses.replace(self, kind=self.kind[nodes], columns=columns, others=others)
 
-    def learnt(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
+    def fit(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
         """Return what is learnt of the nodes (n,), or of all of their kind where none is among."""
         learnt = []
         for name, columns in self.columns.items():
             rows = None if nodes is None else self._rows(name, nodes)
-            for column in columns.learnt(rows if rows is not None and len(rows) else None):
+            for column in columns.fit(rows if rows is not None and len(rows) else None):
                 learnt.append(column.model_copy(update={"name": f"{name}.{column.name}"}))
         return learnt
 
-    def features(self, learnt: Sequence[LearntColumn]) -> Block:
+    def transform(self, learnt: Sequence[LearntColumn]) -> Block:
         """Return the features (N, F) of all kinds, and their names; see `FeatureColumns`."""
         blocks = dict(self.others)
         for name, columns in self.columns.items():
             prefix = f"{name}."
-            blocks[name] = columns.features([
+            blocks[name] = columns.transform([
                 column.model_copy(update={"name": column.name.removeprefix(prefix)})
                 for column in learnt
                 if column.name.startswith(prefix)

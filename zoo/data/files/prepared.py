@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
-from zoo.config.learnt_columns import columns_of, text_of
+from zoo.config.learnt_columns import from_json, to_json
 from zoo.data.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, to_csr
 from zoo.errors import ZooError, reading
 from zoo.system.files import write_whole
@@ -72,7 +72,7 @@ def read_unchecked(path: Path) -> GraphArrays:
             **names,
         )
         return arrays._replace(
-            masks=_masks(stored), learnt=columns_of(_word(stored, "learnt_columns"))
+            masks=_masks(stored), learnt=from_json(_word(stored, "learnt_columns"))
         )
 
 
@@ -115,7 +115,7 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
         names = getattr(arrays, key)
         content[key] = None if names is None else np.array(names, str)
     words = {key: getattr(arrays, name) for key, name in _WORDS.items()}
-    words["learnt_columns"] = text_of(arrays.learnt)
+    words["learnt_columns"] = to_json(arrays.learnt)
     content |= {key: None if word is None else np.array(word) for key, word in words.items()}
     content |= {f"{part}_masks": mask for part, mask in (arrays.masks or {}).items()}
     content |= {"edges": arrays.edges, "node_labels": arrays.labels}
