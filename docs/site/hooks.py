@@ -26,7 +26,7 @@ leave_out_plugins()
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
 from zoo.data.graph_words import GRAPHS  # noqa: E402
 from zoo.data.load import DATASETS, READERS, STREAMS  # noqa: E402
-from zoo.data.load.many_graphs import SERIES, SETS  # noqa: E402
+from zoo.data.load.readers import SERIES, SETS  # noqa: E402
 from zoo.data.splits import SPLITS  # noqa: E402
 from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402

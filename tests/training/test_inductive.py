@@ -8,7 +8,7 @@ import torch
 
 from zoo.config.options import pick
 from zoo.data.load import load_data, load_graph
-from zoo.data.load.graph import from_dataset
+from zoo.data.load.on_disk import from_dataset
 from zoo.data.mapped.writer import write_on_disk
 from zoo.data.splits import make_split
 from zoo.encodings import ENCODINGS
