@@ -492,7 +492,7 @@ def test_rows_without_a_value_are_read_by_what_training_has_taught(tmp_path):
     assert torch.allclose(x[:, 0], torch.tensor(age.mean)) and not x[:, 1].any()
     assert zoo.predict(model, new).values.isfinite().all()
     with pytest.raises(zoo.ZooError, match="the column 'age' is empty in all training rows"):
-        new.columns.learnt()
+        new.columns.fit()
 
 
 def test_the_number_to_predict_may_be_minus_one():

@@ -37,14 +37,14 @@ class NumberColumn(_Column):
 
 
 class CategoryColumn(_Column):
-    """Kinds of things: a column of 0 and 1 for each of these values; others have only zeros."""
+    """Categories, one-hot: a column of 0 and 1 for each of these values; others have only zeros."""
 
     kind: Literal["category"]
     values: list[str]
 
 
 class HashedColumn(_Column):
-    """Kinds of things, too many for a column each: each has a 1 or a -1 in one of so many."""
+    """Categories, too many for a column each: a hash says which of so many has the 1 or -1."""
 
     kind: Literal["hashed"]
     columns: Annotated[int, Field(ge=1, le=2**16)]
@@ -79,13 +79,13 @@ LearntColumn = Annotated[
 _COLUMNS = TypeAdapter(tuple[LearntColumn, ...])
 
 
-def text_of(columns: Sequence[LearntColumn] | None) -> str | None:
-    """Return what is learnt of columns as JSON, which `columns_of` reads; None of nothing."""
+def to_json(columns: Sequence[LearntColumn] | None) -> str | None:
+    """Return what is learnt of columns as JSON, which `from_json` reads; None of nothing."""
     return columns and _COLUMNS.dump_json(tuple(columns)).decode()
 
 
-def columns_of(text: str | None) -> tuple[LearntColumn, ...] | None:
-    """Return what is learnt of columns, as `text_of` has written it; None of nothing.
+def from_json(text: str | None) -> tuple[LearntColumn, ...] | None:
+    """Return what is learnt of columns, as `to_json` has written it; None of nothing.
 
     Raises:
         ZooError: the text is something else.
@@ -105,7 +105,7 @@ def columns_of(text: str | None) -> tuple[LearntColumn, ...] | None:
 def scales(columns: Sequence[LearntColumn] | None) -> list[LearntColumn]:
     """Return those of the columns whose numbers have a scale that is learnt.
 
-    Of the others a name says all: numbers as they stand, and 0 and 1 for kinds of things.
+    Of the others a name says all: numbers as they stand, and 0 and 1 for categories.
     """
     scaled = [column for column in columns or () if column.kind in ("number", "text", "date")]
     return [column for column in scaled if column.kind != "number" or column.shift is not None]

@@ -45,14 +45,7 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     if context is not None:
         data = _concatenate(_match_columns(model, context), data)
     data = _with_graph_of_training(data, about)
-    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
-    if data.inputs != model.config["in_dim"]:
-        raise ZooError(
-            f"with the encoding {about.encoding} {data.name} has {data.inputs} columns, and the "
-            f"model reads {model.config['in_dim']}: its config.json contradicts itself; copy or "
-            "train it again."
-        )
-    return data
+    return data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
 
 
 def _match_columns(model: Model, data: Dataset) -> Dataset:
@@ -70,7 +63,7 @@ def _match_columns(model: Model, data: Dataset) -> Dataset:
         data = data.with_columns(about.columns)
     else:
         if about.columns is None and data.columns is not None:
-            data = data.with_columns(unscaled(data.columns.learnt()))
+            data = data.with_columns(unscaled(data.columns.fit()))
         _check_scales(about, data)
     data = _reorder_features(data, about.feature_names)
     data = _reorder_edge_features(data, about.edge_feature_names)

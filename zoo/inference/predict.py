@@ -53,7 +53,7 @@ def features(model: Model, graph, x: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def answering(model: Model, device: str | torch.device) -> Iterator[torch.dtype]:
+def eval_mode(model: Model, device: str | torch.device) -> Iterator[torch.dtype]:
     """Put a model on a device, in eval mode and without gradients; leave it as it was.
 
     Gives the type of its numbers, which features are to have.
@@ -101,7 +101,7 @@ def run_inference(
             "and `zoo evaluate` measures it (zoo.inference.forecast); there is no row for each to "
             "embed."
         )
-    with answering(model, device) as dtype:
+    with eval_mode(model, device) as dtype:
 
         def forward(graph, x: Tensor) -> Tensor:
             return read(model, graph, x.to(dtype) if x.is_floating_point() else x).float()

@@ -183,7 +183,7 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
     if data.tokenizer is None:
         learnt = stored.about.columns
         if learnt is None and data.feature_names == tuple(stored.about.feature_names or ()):
-            learnt = unscaled(data.columns.learnt())
+            learnt = unscaled(data.columns.fit())
         with contextlib.suppress(ZooError):
             if learnt is not None:
                 return dataclasses.replace(data.with_columns(learnt), columns=None)

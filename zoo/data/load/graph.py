@@ -159,7 +159,7 @@ def learnt_once(data: Dataset) -> Dataset:
 def _learnt_of_all(data: Dataset) -> Dataset:
     """Return a data set with what its features, those of all nodes, have been learnt by."""
     try:
-        return dataclasses.replace(data, learnt=tuple(data.columns.learnt()))
+        return dataclasses.replace(data, learnt=tuple(data.columns.fit()))
     except ZooError:  # a column without any value, of which nothing can be learnt
         return data
 

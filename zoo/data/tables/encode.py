@@ -57,7 +57,7 @@ class FeatureColumns:
     numbers: Numbers = "raw"
     training: bool = True
 
-    def learns(self) -> bool:
+    def needs_fit(self) -> bool:
         """Return whether anything has to be learnt of them."""
         chosen = self.missing != "refuse" or self.numbers != "raw"
         return (chosen and bool(self.kinds)) or not set(self.kinds.values()) <= {"number"}
@@ -67,17 +67,17 @@ class FeatureColumns:
         values = {name: column[nodes] for name, column in self.values.items()}
         return dataclasses.replace(self, rows=len(nodes), values=values)
 
-    def learnt(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
+    def fit(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
         """Return what is learnt of some nodes (n,), or of all, column by column.
 
         Raises:
             ZooError: a column has no value, or no term, to learn from.
         """
         if nodes is not None:
-            return self.part(nodes).learnt()
+            return self.part(nodes).fit()
         return [_LEARN[kind](name, self.values[name], self) for name, kind in self.kinds.items()]
 
-    def features(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
+    def transform(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
         """Return the features (N, F) fp32, sparse where texts are among them, and their names.
 
         Raises:

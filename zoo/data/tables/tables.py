@@ -316,10 +316,10 @@ def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
     if errors:
         raise ZooError("\n".join(errors))
     lenient = dataclasses.replace(columns, training=False)  # weights may know what is missing
-    features, feature_names = columns.features(lenient.learnt())
+    features, feature_names = columns.transform(lenient.fit())
     return GraphArrays(
         NO_EDGES, labels[0], features, split.masks, ids, labels[1], feature_names, choice.task,
-        columns=columns if columns.learns() else None, times=times, groups=groups,
+        columns=columns if columns.needs_fit() else None, times=times, groups=groups,
     )  # fmt: skip
 
 
