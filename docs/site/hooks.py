@@ -31,7 +31,7 @@ from zoo.data.splits import SPLITS  # noqa: E402
 from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402
 from zoo.nn.propagation import PROPAGATIONS  # noqa: E402
-from zoo.registry import MODELS  # noqa: E402
+from zoo.registry import MODELS, discover  # noqa: E402
 from zoo.tasks import LOSSES, METRICS  # noqa: E402
 from zoo.training.batches import BATCHING  # noqa: E402
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES  # noqa: E402
@@ -74,6 +74,7 @@ LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
 
 def on_config(config: Any) -> None:
     """Add the pages of models to the list of pages."""
+    discover()
     pages = next(each["Models and words"] for each in config.nav if "Models and words" in each)
     pages += [{name: f"models/{name}.md"} for name in sorted(MODELS)]
 
