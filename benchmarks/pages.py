@@ -416,7 +416,7 @@ def critical_difference(rows: int, columns: int) -> float:
     """
     from scipy.stats import studentized_range
 
-    quantile = float(studentized_range.ppf(metrics.LEVEL, rows, math.inf)) / math.sqrt(2)
+    quantile = float(studentized_range.ppf(0.95, rows, math.inf)) / math.sqrt(2)
     return quantile * math.sqrt(rows * (rows + 1) / (6 * columns))
 
 

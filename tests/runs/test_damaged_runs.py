@@ -171,9 +171,10 @@ def test_what_is_of_another_run_is_refused(case, folder):
 
 
 def test_a_file_that_cannot_be_read_is_named(folder):
-    (folder / "environment.json").write_text("{")
-    with pytest.raises(ZooError, match="environment.json cannot be read"):
-        load_unfinished(folder, 1)
+    for content, problem in (("{", "cannot be read"), ("{}", "is of another version of the zoo")):
+        (folder / "environment.json").write_text(content)
+        with pytest.raises(ZooError, match=f"environment.json {problem}"):
+            load_unfinished(folder, 1)
 
 
 @pytest.mark.parametrize("torn", [b"", b"\0" * 50, b'{"seed": 4, "ep', b"null\n"])

@@ -53,6 +53,10 @@ class Separate:
     edge_dim: ClassVar[int] = 0  # features of edges
     times: ClassVar[None] = None  # rows are in their order, or have none
     groups: ClassVar[None] = None
+    overlap: ClassVar[int] = 0
+    published: ClassVar[None] = None  # a split of which a file is still to be had
+    ids = labels = feature_names = scaling = None
+    transform: Spec = "raw"
 
     def with_graph(self, spec: Spec) -> Self:
         """Return the data set as it is.
@@ -104,9 +108,6 @@ class Samples(Separate):
     batching: ClassVar[tuple[str, ...]] = ("samples",)
     unit: ClassVar[str] = "samples"
     splits: ClassVar[tuple[str, ...] | None] = None
-    overlap: ClassVar[int] = 0
-    scaling: ClassVar[None] = None
-    published: ClassVar[None] = None  # a split of which a file is still to be had
 
     name: str
     graphs: GraphSet

@@ -62,9 +62,7 @@ class Snapshots(Separate):
     splits: ClassVar[tuple[str, ...]] = TIME_SPLITS
     task: ClassVar[str] = FORECASTING
     metric: ClassVar[str] = MSE
-    published: ClassVar[None] = None  # a split of which a file is still to be had
-    transform: ClassVar[str] = "raw"
-    tokenizer = masks = labels = feature_names = None
+    tokenizer = masks = None
 
     name: str
     series: NodeSeries

@@ -18,7 +18,7 @@ from zoo.config.metadata import About, path_name
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
-from zoo.data.from_objects import far_from_standard
+from zoo.data.features import far_from_standard
 from zoo.data.links import LinkData
 from zoo.data.load import load_data, own_files
 from zoo.data.snapshots import with_columns
