@@ -22,10 +22,10 @@ from torch import Tensor
 import zoo
 from zoo.config.recipe import divide, read_recipe
 from zoo.data.load import load_data
-from zoo.data.pairs import SentencePairs
-from zoo.inference.translate import Translator
 from zoo.runs.run_folder import read_recipe as recipe_of
 from zoo.runs.run_folder import read_summary
+from zoo.sequences.data.pairs import SentencePairs
+from zoo.sequences.translate import Translator
 
 DRAWS, SHOWN = 1000, 10
 

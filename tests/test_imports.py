@@ -20,10 +20,10 @@ FLOORS = [
     {"testing", "reports"},
     {"runs"},
     {"inference"},
-    {"training"},
     {"sequences"},
+    {"training"},
     {"models", "data.load"},
-    {"data.mapped"},
+    {"sequences.data", "data.mapped"},
     {"data", "encodings", "nn"},
     {"weights"},
     {"data.tables"},
@@ -179,6 +179,24 @@ heavy = [name for name in ("ogb", "wandb", "matplotlib", "torch_geometric") if n
 assert not heavy, heavy
 """
     call = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_recipe_of_nodes_imports_no_module_of_sequences(tmp_path):
+    code = """
+import sys
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import run_recipe
+recipe = load_recipe("sgformer-digits-rba", ["train.epochs=1", "seeds=[0]"])
+run_recipe(recipe, runs=sys.argv[1])
+found = [name for name in sys.modules if name.startswith("zoo.sequences")]
+assert not found, found
+import zoo
+assert {"gru", "htgn-seq2seq", "vit"} <= {*zoo.list_models()}
+assert zoo.BATCHING["tokens"].__module__ == "zoo.sequences.batches"
+"""
+    call = [sys.executable, "-W", "ignore", "-c", code, tmp_path]
     done = subprocess.run(call, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

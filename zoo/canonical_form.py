@@ -93,7 +93,7 @@ def _check_kind(graph: Any) -> None:
 
 
 def _check_form(graph: Any) -> None:
-    src, dst = (each.long() for each in graph.edges())
+    src, dst = (end.long() for end in graph.edges())
     n = graph.num_nodes()
     there, back = ((a * n + b).sort().values for a, b in ((src, dst), (dst, src)))
     twice = int((there[1:] == there[:-1]).sum())

@@ -19,11 +19,11 @@ GRAPHBOLT = "dgl.graphbolt"
 
 def lacks_graphbolt() -> bool:
     """Return whether DGL has a graphbolt, and no library of it for this torch."""
-    found = find_spec("dgl")
-    folders = (found and found.submodule_search_locations) or []
+    spec = find_spec("dgl")
+    folders = (spec and spec.submodule_search_locations) or []
     library = f"*graphbolt_pytorch_{torch.__version__.partition('+')[0]}.*"
-    graphbolts = [Path(each, "graphbolt") for each in folders]
-    return any(each.is_dir() and not any(each.glob(library)) for each in graphbolts)
+    graphbolts = [Path(folder, "graphbolt") for folder in folders]
+    return any(folder.is_dir() and not any(folder.glob(library)) for folder in graphbolts)
 
 
 STANDS_IN = "dgl" not in sys.modules and lacks_graphbolt()

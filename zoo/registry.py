@@ -50,13 +50,24 @@ __all__ = [
     "register_model",
 ]
 
-MODELS: "Table[type[Model]]" = Table("model", {})
-"""Every registered model: name to class. Call `discover()` before reading it."""
+MODELS: "Table[type[Model]]" = Table(
+    "model",
+    {
+        "gcn-gru": "zoo.sequences.gcn_gru:GCNGRU",
+        "gru": "zoo.sequences.gru:GRU",
+        "htgn-seq2seq": "zoo.sequences.htgn_seq2seq:HTGNSeq2Seq",
+        "transformer-seq2seq": "zoo.sequences.transformer_seq2seq:TransformerSeq2Seq",
+        "vit": "zoo.sequences.vit:ViT",
+    },
+)
+"""Every registered model: name to class. Call `discover()` before reading it.
+
+Models of sequences are imported when a recipe, or a list, asks for them.
+"""
 
 ENTRY_POINTS = "graph_transformer_zoo.models"
 """The entry-point group in which other packages announce modules that register models."""
 
-_HOMES = "zoo.models", "zoo.sequences"
 _seen_plugins: set[str] = set()
 
 
@@ -191,7 +202,7 @@ class Model(nn.Module):
         """Mean and deviation of the targets that the head answers in, (T,) each; None: as is."""
         known = dict(self.head.named_buffers(recurse=False))
         names = ("target_mean", "target_deviation")
-        return tuple(known[each] for each in names) if names[0] in known else None
+        return tuple(known[name] for name in names) if names[0] in known else None
 
     def rows(self, graph: Any, x: Tensor) -> int:
         """Return how many rows of logits it owes for what it is given: one for each node."""
@@ -224,7 +235,7 @@ class Model(nn.Module):
         super().train(mode)
         for module in self.modules():
             own = list(module.parameters(recurse=False))
-            module.training &= not own or any(each.requires_grad for each in own)
+            module.training &= not own or any(parameter.requires_grad for parameter in own)
         return self
 
 
@@ -247,7 +258,8 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
         if not (inspect.isclass(model) and issubclass(model, Model)):
             raise ZooError(f"{name!r} cannot be registered: {model!r} is not a zoo.Model class.")
         check_class(model)
-        held = MODELS.get(name, model)
+        own_place = f"{model.__module__}:{model.__qualname__}"
+        held = model if dict.get(MODELS, name) == own_place else MODELS.get(name, model)
         if _identity(held) != _identity(model):
             raise ZooError(
                 f"two models want the name {name!r}: {_place(held)} and {_place(model)}. "
@@ -261,8 +273,9 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
 
 def name_of(model: type[Model]) -> str | None:
     """Return the name under which a class, or an older version of it, is registered."""
-    itself = [name for name, held in MODELS.items() if held is model]
-    older = [name for name, held in MODELS.items() if _identity(held) == _identity(model)]
+    models = MODELS.imported()
+    itself = [name for name, held in models.items() if held is model]
+    older = [name for name, held in models.items() if _identity(held) == _identity(model)]
     return next(iter(itself or older), None)
 
 
@@ -271,8 +284,7 @@ def discover() -> None:
 
     A plug-in that fails to import is logged once and skipped: it cannot break the others.
     """
-    for home in _HOMES:
-        importlib.import_module(home)
+    importlib.import_module("zoo.models")
     for plugin in _announced():
         if plugin.value in _seen_plugins:
             continue
@@ -290,7 +302,7 @@ def leave_out_plugins() -> None:
 
     For the zoo's own pages and tests, whose rules are not those of a user's package.
     """
-    _seen_plugins.update(each.value for each in entry_points(group=ENTRY_POINTS))
+    _seen_plugins.update(entry.value for entry in entry_points(group=ENTRY_POINTS))
 
 
 @functools.cache
@@ -331,22 +343,22 @@ def check_class(model: type[nn.Module]) -> None:
             f"{name}.__init__ has to take `in_dim` and `out_dim` first, the numbers of features "
             f"and of logits, then its options. Write {form}."
         )
-    for each in list(inspect.signature(build).parameters.values())[3:]:
-        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+    for option in list(inspect.signature(build).parameters.values())[3:]:
+        if option.kind in (option.VAR_POSITIONAL, option.VAR_KEYWORD):
             raise ZooError(
-                f"{name}.__init__ takes `{each}`, so that nobody can see or check its options. "
+                f"{name}.__init__ takes `{option}`, so that nobody can see or check its options. "
                 f"Spell each of them out behind a `*`: {form}."
             )
-        if each.kind is not each.KEYWORD_ONLY:
+        if option.kind is not option.KEYWORD_ONLY:
             raise ZooError(
-                f"the option `{each.name}` of {name} is not keyword-only, so no recipe can set "
+                f"the option `{option.name}` of {name} is not keyword-only, so no recipe can set "
                 f"it. Put a `*` behind `out_dim`: {form}."
             )
-        if each.annotation is each.empty:
+        if option.annotation is option.empty:
             raise ZooError(
-                f"the option `{each.name}` of {name} has no annotation, so its values cannot be "
-                f"checked. Write its type, such as `{each.name}: Count = 64` for a number from 1; "
-                "`Rate`, `Positive`, `bool`, `Literal[...]` and others are in zoo.config.options."
+                f"the option `{option.name}` of {name} has no annotation, so its values cannot be "
+                f"checked. Write its type, such as `{option.name}: Count = 64` for a number from "
+                "1; `Rate`, `Positive`, `bool`, `Literal[...]` and others: see zoo.config.options."
             )
 
 
@@ -392,7 +404,7 @@ def check_parts(model: nn.Module) -> None:
 
 def _hidden(model: nn.Module) -> Iterator[tuple[str, str]]:
     """Find containers that hold weights of modules which the model does not know."""
-    known = {id(each) for each in model.parameters()}
+    known = {id(parameter) for parameter in model.parameters()}
     for path, module in model.named_modules():
         for key in vars(module).keys() - _OWN:
             value = vars(module)[key]
@@ -403,13 +415,13 @@ def _hidden(model: nn.Module) -> Iterator[tuple[str, str]]:
 def _weights(value: object) -> Iterator[nn.Parameter]:
     """Return the weights inside a Python container."""
     if isinstance(value, list | tuple | set | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            if isinstance(each, nn.Module):
-                yield from each.parameters()
-            elif isinstance(each, nn.Parameter):
-                yield each
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, nn.Module):
+                yield from item.parameters()
+            elif isinstance(item, nn.Parameter):
+                yield item
             else:
-                yield from _weights(each)
+                yield from _weights(item)
 
 
 class Given(NamedTuple):
@@ -484,7 +496,7 @@ def _reason(model: nn.Module, x: Tensor) -> str:
             "the features x hold numbers that are not. Fill them first, for example by "
             "`x.nan_to_num()`."
         )
-    spoilt = [key for key, each in model.named_parameters() if not each.isfinite().all()]
+    spoilt = [key for key, value in model.named_parameters() if not value.isfinite().all()]
     if spoilt:
         return (
             f"the weights {', '.join(spoilt[:4])} were never given a value, or one that is not. "
@@ -520,10 +532,10 @@ def as_values(out: object, v: Tensor) -> Tensor:
     """
     if isinstance(out, Tensor) and out.shape == v.shape:
         return out
-    found = f"a tensor {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+    returned = f"a tensor {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
     raise ZooError(
         f"an attention returns a tensor (..., N, H, D), a row for each of its values, here "
-        f"{tuple(v.shape)}, and this one returned {found}. Correct the function that its builder "
+        f"{tuple(v.shape)}, and this one returned {returned}. Correct the function its builder "
         "returns."
     )
 
@@ -573,7 +585,7 @@ def _of_input(model: nn.Module, graph: Any, x: Any) -> str | None:
             f"with `in_dim={x.shape[1]}`, or `zoo.create_model(name, data.x.shape[1], ...)`; an "
             "encoding adds columns as well."
         )
-    kind = next((each.dtype for each in model.parameters()), x.dtype)
+    kind = next((parameter.dtype for parameter in model.parameters()), x.dtype)
     if not x.is_floating_point() or (
         x.dtype != kind and not torch.is_autocast_enabled(x.device.type)
     ):

@@ -116,8 +116,8 @@ def facts(graph: Any) -> Facts | None:
     What is compiled holds for this graph, as the `id` of it is read, and as long as it has these
     facts, whose `id` is.
     """
-    found = _FACTS.get(id(graph)) if torch.compiler.is_compiling() else None
-    return found if found is not None and id(found) else None
+    noted = _FACTS.get(id(graph)) if torch.compiler.is_compiling() else None
+    return noted if noted is not None and id(noted) else None
 
 
 def facts_of(number: int) -> Facts:
@@ -145,19 +145,19 @@ def _note(graph: Any) -> None:
     if getattr(graph, "is_block", None) is not False:
         return
     weights, features = (graph.edata.get(key) for key in (WEIGHT, FEATURE))
-    if any(each is not None and each.requires_grad for each in (weights, features)):
+    if any(x is not None and x.requires_grad for x in (weights, features)):
         _FACTS.pop(id(graph), None)
         return
     if id(graph) not in _GRAPHS:
         _GRAPHS[id(graph)] = graph
         weakref.finalize(graph, _FACTS.pop, id(graph), None)
-    made = {key: each for find in _DERIVES for key, each in find(graph).items()}
+    made = {key: derived for find in _DERIVES for key, derived in find(graph).items()}
     sizes = graph.batch_num_nodes().tolist()
-    found = Facts(graph.num_edges(), tuple(sizes), *map(_like, (weights, features)), made)
-    if _FACTS.get(id(graph)) != found:
-        _FACTS[id(graph)] = found
-        for each in made.values():
-            _note(each)
+    noted = Facts(graph.num_edges(), tuple(sizes), *map(_like, (weights, features)), made)
+    if _FACTS.get(id(graph)) != noted:
+        _FACTS[id(graph)] = noted
+        for derived in made.values():
+            _note(derived)
 
 
 def _like(x: torch.Tensor | None) -> Like | None:

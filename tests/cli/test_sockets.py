@@ -14,7 +14,7 @@ from sentences import write_pairs
 
 import zoo
 from zoo.cli.app import app
-from zoo.data.tokenizer import learnt
+from zoo.sequences.data.tokenizer import train_tokenizer
 
 SHORT = ("dataset={name: sbm, nodes: 400}", "train.epochs=3", "seeds=[0]")
 BATCHES = "train.batching={name: random-nodes, size: 100}"
@@ -76,7 +76,7 @@ def place(tmp_path_factory):
     data = zoo.load_data({"name": "sbm", "nodes": 400})
     zoo.save(zoo.create_model("gcn", data.x.shape[1], data.classes), found / "weights")
     model = zoo.create_model("transformer-seq2seq", 258, 258, dim=8, layers=1)
-    model.tokenizer = learnt([], 258).text
+    model.tokenizer = train_tokenizer([], 258).text
     zoo.save(model, found / "text-weights")
     write_pairs(found / "numbers-en-de")
     recipe = {"dataset": "karate", "model": "gcn", "train": {"epochs": 2}}

@@ -8,11 +8,11 @@ from preloaded import run_preloaded
 from torch.nn import functional
 
 from zoo.config.options import options_of
-from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.nn import Pairs
 from zoo.registry import MODELS
 from zoo.sequences.beam_search import beam_search
+from zoo.sequences.data.tokenizer import BEGIN, END
 from zoo.weights.create import create_model, list_models
 from zoo.weights.load import save
 from zoo.weights.transfer import transfer

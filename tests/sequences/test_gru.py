@@ -5,13 +5,12 @@ import pytest
 import torch
 
 from zoo.config.options import options_of
-from zoo.data.snapshots import Snapshots
+from zoo.data.snapshots import Snapshots, with_columns
 from zoo.data.tables.series import NodeSeries
 from zoo.data.tables.times import Steps
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph
 from zoo.registry import MODELS
-from zoo.sequences.gru import with_columns
 from zoo.testing import model_promises, promises
 from zoo.weights.create import create_model
 

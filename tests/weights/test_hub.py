@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import zoo
-from zoo.data.tokenizer import learnt
 from zoo.errors import ZooError
+from zoo.sequences.data.tokenizer import train_tokenizer
 from zoo.weights import hub
 from zoo.weights import index as weights_index
 from zoo.weights.folder import sha256_of
@@ -121,7 +121,7 @@ def test_a_link_leads_nothing_else_to_the_hub(stand_in, tmp_path):
 
 def test_a_model_of_text_takes_its_tokenizer_along(stand_in, tmp_path):
     model = zoo.create_model("transformer-seq2seq", 258, 258, dim=8, layers=1)
-    model.tokenizer = learnt([], 258).text
+    model.tokenizer = train_tokenizer([], 258).text
     zoo.save(model, tmp_path / "mine")
     hub.push(tmp_path / "mine", "me/text")
     hub.pull("me/text", tmp_path / "back")

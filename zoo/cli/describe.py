@@ -34,6 +34,8 @@ Rows = list[dict[str, Any]]
 
 def schema_of_recipes() -> dict[str, Any]:
     """Return the JSON schema of a recipe, options of every registered model included."""
+    from zoo.sequences.data.pairs import read_pairs
+
     discover()
     dataset, encoding, split = json_schema(DATASETS), json_schema(ENCODINGS), json_schema(SPLITS)
     splits = split["$defs"]["split"]["anyOf"]
@@ -41,7 +43,8 @@ def schema_of_recipes() -> dict[str, Any]:
                  if entry["properties"]["name"] == {"const": "folds-5"})  # fmt: skip
     any_number = {"type": "string", "pattern": f"^{FOLDS}$"}
     splits += [any_number, {**folds, "properties": {**folds["properties"], "name": any_number}}]
-    own, definitions = files_schema(DATASETS, [common_options, *READERS.values(), *KINDS])
+    readers = [common_options, *READERS.values(), read_pairs, *KINDS]
+    own, definitions = files_schema(DATASETS, readers)
     entries = dataset["$defs"]["dataset"]["anyOf"]
     entries += own
     dataset["$defs"] |= {**definitions, **split["$defs"]}

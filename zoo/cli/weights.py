@@ -255,7 +255,7 @@ def _translate(
     model, text: str, out: Path | None, again: bool, device: Device, options: dict
 ) -> None:
     """Translate a file, and print how many lines are written where."""
-    from zoo.inference.translate import translate_file
+    from zoo.sequences.translate import translate_file
 
     check_out(out, (), again)
     options = {key: value for key, value in options.items() if value is not None}

@@ -6,6 +6,7 @@ signature is all there is to declare: names, types, ranges and defaults are read
 """
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -64,12 +65,39 @@ class Table(dict[str, Builder], Generic[Builder]):
 
     As metadata of an annotation it says that an option is itself picked from this table:
     `attention: Annotated[Spec, ATTENTIONS] = "native"`.
+
+    An entry may be the text `module:name` instead, which is imported when its word is looked up.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, Builder]):
+    def __init__(self, kind: str, entries: Mapping[str, Builder | str]):
         """Name the kind of thing in the table ("attention") and give its entries."""
-        super().__init__(entries)
+        super().__init__(entries)  # type: ignore[arg-type]
         self.kind = kind
+
+    def __getitem__(self, word: str) -> Builder:
+        """Return the builder of a word, imported now where only its place is known."""
+        entry = super().__getitem__(word)
+        if isinstance(entry, str):
+            module, _, name = entry.partition(":")
+            entry = getattr(importlib.import_module(module), name)
+            self[word] = entry
+        return entry
+
+    def imported(self) -> dict[str, Builder]:
+        """Return the words whose builders have been imported."""
+        return {word: entry for word, entry in super().items() if not isinstance(entry, str)}
+
+    def get(self, word: str, default: Any = None) -> Any:
+        """Return the builder of a word, or a default."""
+        return self[word] if word in self else default  # noqa: SIM401 (it is this one)
+
+    def values(self) -> list[Builder]:  # type: ignore[override]
+        """Return every builder."""
+        return [self[word] for word in self]
+
+    def items(self) -> list[tuple[str, Builder]]:  # type: ignore[override]
+        """Return every word with its builder."""
+        return [(word, self[word]) for word in self]
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from zoo.config.options import Spec
 from zoo.data.canonical import graph_of
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays
 from zoo.data.files.graph_set_arrays import GraphSetArrays
-from zoo.data.tokenizer import Tokenizer
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
@@ -91,7 +90,7 @@ class Samples(Separate):
         classes: how many classes there are.
         readout: word of `READOUTS`; `class-token` is the last node of each graph.
         tokens: how many tokens there are, where x is their numbers.
-        tokenizer: of texts; None of others.
+        tokenizer: of texts, a `zoo.sequences.data.tokenizer.Tokenizer`; None of others.
         written: texts as they stand in their file (S,), whole; None of others.
         encodings: what stands to the right of x in a batch, or None.
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
@@ -121,7 +120,7 @@ class Samples(Separate):
     classes: int
     readout: Readout = "mean"
     tokens: int | None = None
-    tokenizer: Tokenizer | None = None
+    tokenizer: Any = None
     written: Sequence[str] | None = None
     encodings: Encodings | None = None
     ids: np.ndarray | None = None

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.config.options import options_of
 from zoo.config.scores import MSE
 from zoo.data.canonical import canonical
 from zoo.data.files.graph_arrays import Direction, Duplicates
@@ -26,6 +27,7 @@ from zoo.data.tables.series import NodeSeries, filled
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
+from zoo.registry import MODELS
 from zoo.tasks.labels import FORECASTING
 
 Scale = Literal["none", "standard"]
@@ -259,3 +261,31 @@ def _moments(known: Tensor) -> tuple[Tensor, Tensor]:
     shift = known.nanmean(dim=0).nan_to_num(0)
     spread = (known - shift).square().nanmean(dim=0).sqrt().nan_to_num(0)
     return shift, torch.where(spread > 1e-6 * shift.abs().clamp(min=1e-30), spread, 1.0)
+
+
+def check_columns(model: str, in_dim: int, columns: int, times: int | None = None) -> None:
+    """Refuse features of nodes that are not so many numbers at each of some times.
+
+    Raises:
+        ZooError: they are not.
+    """
+    if in_dim % columns if times is None else in_dim != columns * times:
+        raise ZooError(
+            f"{model}: {in_dim} features of a node are not {columns} at each of {times or 'some'} "
+            "times; write `columns`, those of one time: 1, and one for each further column that is "
+            "read. An encoding is none of them; leave it out."
+        )
+
+
+def with_columns(name: str, options: dict[str, Any], data: Any) -> dict[str, Any]:
+    """Return the options of a model with how many numbers a node has at one time, if it reads them.
+
+    Raises:
+        ZooError: the options say another number, or an encoding stands beside these numbers.
+    """
+    option = options_of(MODELS[name]).get("columns")
+    if option is None or option.default is not None or not isinstance(data, Snapshots):
+        return options
+    columns = options.get("columns") or data.x.shape[2]
+    check_columns(name, data.inputs, columns, data.lags)
+    return {**options, "columns": columns}

@@ -169,7 +169,7 @@ def _orthonormal(x: Tensor) -> tuple[Tensor, Tensor]:
 def _products(x: Tensor, y: Tensor) -> Tensor:
     """Return x y^T for x (F, N), y (M, N), by partial sums of which each is made by one thread."""
     whole = x.shape[1] // _PIECE * _PIECE
-    pieces = (each[:, :whole].unflatten(1, (-1, _PIECE)).transpose(0, 1) for each in (x, y))
+    pieces = (z[:, :whole].unflatten(1, (-1, _PIECE)).transpose(0, 1) for z in (x, y))
     with using_threads(1):
         rest = x[:, whole:] @ y[:, whole:].T
     return rest + torch.bmm(next(pieces), next(pieces).mT).sum(dim=0)

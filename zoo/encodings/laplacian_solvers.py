@@ -48,8 +48,8 @@ def first_pairs(matrix: sparse.csr_array, trivial: np.ndarray, k: int, threads: 
             measured = {"residual": residual, "orthogonality": orthogonality, "growth": growth}
             wrong = [key for key in limits if measured[key] > limits[key]]
             if wrong or values[0] <= 0:
-                found = ", ".join(f"{key} is {measured[key]:.0e}" for key in wrong)
-                raise _Failed(found or "an eigenvalue is not positive")
+                measurements = ", ".join(f"{key} is {measured[key]:.0e}" for key in wrong)
+                raise _Failed(measurements or "an eigenvalue is not positive")
             return name, growth, values, vectors.T
         except (RuntimeError, ValueError, MemoryError) as error:
             reasons.append(f"{name}: {error}")

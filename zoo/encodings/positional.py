@@ -128,7 +128,7 @@ def _pattern(graph) -> sparse.csr_array:
             f"encoding: a graph of {graph.num_edges():,} edges takes {size:,} bytes at least while "
             "it is encoded, more than there is memory; write `encoding: none`."
         )
-    source, target = (each.cpu().numpy().astype(np.int32) for each in graph.edges())
+    source, target = (end.cpu().numpy().astype(np.int32) for end in graph.edges())
     keep, count = source != target, graph.num_nodes()
     ends = (
         np.concatenate([source[keep], target[keep]]),
@@ -155,8 +155,8 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
         raise ZooError(f"encoding {kind}: no memory for {columns} columns; write a smaller number.")
 
     def fits(known: dict) -> bool:
-        found = known["encoding"]
-        return found.shape == (count, columns) and np.isfinite(found).all()
+        encoding = known["encoding"]
+        return encoding.shape == (count, columns) and np.isfinite(encoding).all()
 
     def alone() -> dict:
         # One thread: the same bits for any number of them; and thousands of short products on
@@ -164,7 +164,7 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
         with on_one_thread():
             return compute()
 
-    edges = [each.astype("<i8") for each in (pattern.indptr, pattern.indices)]
+    edges = [array.astype("<i8") for array in (pattern.indptr, pattern.indices)]
     return cached(f"{kind} encoding", [VERSION, count, columns], edges, alone, fits)
 
 
@@ -188,10 +188,10 @@ def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndar
             pairs += _dense(matrix, nodes[first[begin : begin + batch, None] + np.arange(size)], k)
     for index in np.flatnonzero(sizes > dense):
         members = nodes[start[index] : start[index] + sizes[index]]
-        solver, growth, *found = first_pairs(
+        solver, growth, *eigenpairs = first_pairs(
             _submatrix(matrix, members), trivial[members], k, threads
         )
-        pairs += [(value, members, vector) for value, vector in zip(*found, strict=True)]
+        pairs += [(value, members, vector) for value, vector in zip(*eigenpairs, strict=True)]
         solvers.append(solver)
         missed.append(growth)
     pairs = sorted(pairs, key=lambda pair: (round(pair[0], 9), pair[1][0]))[:k]
@@ -224,7 +224,7 @@ def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]
     entries = matrix[members.ravel()].tocoo()
     blocks = np.tile(np.eye(size), (len(members), 1, 1))  # (C, size, size)
     blocks[entries.row // size, entries.row % size, place[entries.col]] -= entries.data
-    values, vectors = (each.numpy() for each in torch.linalg.eigh(torch.from_numpy(blocks)))
+    values, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(blocks)))
     values, vectors = values[:, 1:], vectors[:, :, 1:]  # the first is trivial: L v = 0
     best = np.argsort(values.round(9), axis=None, kind="stable")[:k]
     rows, columns = np.unravel_index(best, values.shape)
@@ -242,9 +242,9 @@ def _return_probabilities(pattern: sparse.csr_array, steps: int) -> dict[str, np
     order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True) if count else None
     for begin in tqdm(range(0, count, _ROWS), "random walk", disable=None):
         sources = order[begin : begin + _ROWS]
-        found = _from_sparse_rows(matrix, sources, half)
-        if found is not None:
-            result[sources] = found
+        rows = _from_sparse_rows(matrix, sources, half)
+        if rows is not None:
+            result[sources] = rows
             continue
         for few in np.split(sources, range(_WIDTH, len(sources), _WIDTH)):
             result[few] = _from_dense_columns(single, few, half)
@@ -255,7 +255,7 @@ def _from_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) ->
     """Return diag(S^t) of some nodes, (nodes, 2 half), from sparse rows of S^t; None on fill-in."""
     parts = np.ones(len(nodes)), nodes, np.arange(len(nodes) + 1)
     before = sparse.csr_array(parts, shape=(len(nodes), matrix.shape[0]))
-    found, most = np.empty((len(nodes), 2 * half)), min(_FULL[0] * matrix.shape[0], _FULL[1])
+    rows, most = np.empty((len(nodes), 2 * half)), min(_FULL[0] * matrix.shape[0], _FULL[1])
     degrees = np.diff(matrix.indptr)
     for step in range(half):
         if degrees[before.indices].sum(dtype=np.int64) > _PATHS:
@@ -263,10 +263,10 @@ def _from_sparse_rows(matrix: sparse.csr_array, nodes: np.ndarray, half: int) ->
         after = before @ matrix  # (nodes, N): rows of S^(step + 1)
         if after.nnz > most * len(nodes):
             return None
-        found[:, 2 * step] = before.multiply(after).sum(axis=1)
-        found[:, 2 * step + 1] = after.power(2).sum(axis=1)
+        rows[:, 2 * step] = before.multiply(after).sum(axis=1)
+        rows[:, 2 * step + 1] = after.power(2).sum(axis=1)
         before = after
-    return found
+    return rows
 
 
 def _from_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) -> Tensor:
@@ -275,12 +275,12 @@ def _from_dense_columns(matrix: sparse.csr_array, nodes: np.ndarray, half: int) 
     local = csr_tensor(_submatrix(matrix, reached))
     before = torch.zeros(len(reached), len(nodes))
     before[np.searchsorted(reached, nodes), np.arange(len(nodes))] = 1
-    found = []
+    columns = []
     for _ in range(half):
         after = local @ before  # (reached, nodes): columns of S^(step + 1)
-        found += [(after * before).sum(dim=0), after.square().sum(dim=0)]
+        columns += [(after * before).sum(dim=0), after.square().sum(dim=0)]
         before = after
-    return torch.stack(found, dim=1)
+    return torch.stack(columns, dim=1)
 
 
 def _within(matrix: sparse.csr_array, nodes: np.ndarray, steps: int) -> np.ndarray:

@@ -137,10 +137,10 @@ def _degrees(graph, device: torch.device) -> Tensor:
 @traced(lambda noted: [((noted.nodes,), torch.float32)])
 def _out_degrees(graph, device: torch.device) -> Tensor:
     if graph.formats() == {"created": ["csc"], "not created": []}:  # DGL would want another one
-        found = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
+        counts = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
     else:
-        found = graph.out_degrees()
-    return upload(found, device).float().clamp(min=1)
+        counts = graph.out_degrees()
+    return upload(counts, device).float().clamp(min=1)
 
 
 @traced(lambda noted: 2 * [((noted.edges,), torch.int64)])
@@ -181,11 +181,11 @@ def _walks(graph, order: int) -> Graph:
             f"walks of {2**order} edges join {most:,} pairs of nodes and more: all neighbours of a "
             "hub with each other. They do not fit into memory; write a smaller number of `orders`."
         )
-    offsets, indices, _ = (each.cpu().numpy() for each in half.adj_tensors("csr"))
+    offsets, indices, _ = (array.cpu().numpy() for array in half.adj_tensors("csr"))
     # Booleans: the number of walks between two nodes may be large, and does not matter.
     pattern = sparse.csr_array((indices >= 0, indices, offsets), shape=(n, n))
     longer = (pattern @ pattern).tocsr()
-    parts = [torch.from_numpy(each).to(graph.idtype) for each in (longer.indptr, longer.indices)]
+    parts = [torch.from_numpy(array).to(graph.idtype) for array in (longer.indptr, longer.indices)]
     return dgl.graph(("csr", (*parts, [])), num_nodes=n, device=graph.device)
 
 

@@ -76,19 +76,19 @@ def one_relation(graph: Graph, number: int, count: int) -> dgl.DGLGraph:
             "leave out `layerwise`, and train in one process."
         )
     weights = edges(graph).edata.get(WEIGHT, torch.empty(0))
-    held = weights.shape[1] if weights.dim() == 2 else 1
-    if held != count:
-        has = f"{held} kinds of edges or directions apart" if held > 1 else "none apart"
+    kept_apart = weights.shape[1] if weights.dim() == 2 else 1
+    if kept_apart != count:
+        has = f"{kept_apart} kinds of edges or directions apart" if kept_apart > 1 else "none apart"
         raise ZooError(
             f"the model tells {count} directions or kinds of edges apart, and the data set keeps "
             f"{has}; write `dataset.direction=separate` and `model.direction=separate`, or "
-            f"`dataset.relations=separate` and `model.relations={max(held, 2)}`."
+            f"`dataset.relations=separate` and `model.relations={max(kept_apart, 2)}`."
         )
-    found = _one_relation(graph, number)
-    if facts(graph) or not any(each.requires_grad for each in _data(graph).values()):
-        return found
-    kept, found = _kept(graph, number), found.local_var()
-    return _with_data(found, graph, number, kept)
+    relation = _one_relation(graph, number)
+    if facts(graph) or not any(values.requires_grad for values in _data(graph).values()):
+        return relation
+    kept, relation = _kept(graph, number), relation.local_var()
+    return _with_data(relation, graph, number, kept)
 
 
 @traced(lambda noted: [noted.weights])
@@ -119,10 +119,10 @@ def _wide(kind: torch.dtype) -> torch.dtype:
 @per_graph
 def _one_relation(graph, number: int) -> dgl.DGLGraph:
     kept = _kept(graph, number)
-    src, dst = (each[kept] for each in graph.edges())
-    found = dgl.graph((src, dst), num_nodes=graph.num_nodes(), device=graph.device)
+    src, dst = (end[kept] for end in graph.edges())
+    relation = dgl.graph((src, dst), num_nodes=graph.num_nodes(), device=graph.device)
     with torch.no_grad():
-        return _with_data(found, graph, number, kept)
+        return _with_data(relation, graph, number, kept)
 
 
 @per_graph
@@ -130,13 +130,13 @@ def _kept(graph, number: int) -> Tensor:
     return graph.edata[WEIGHT][:, number].detach().nonzero().squeeze(1)
 
 
-def _with_data(found: dgl.DGLGraph, graph, number: int, kept: Tensor) -> dgl.DGLGraph:
+def _with_data(relation: dgl.DGLGraph, graph, number: int, kept: Tensor) -> dgl.DGLGraph:
     """Give a graph of some edges of another their weights, of one kind, and features."""
     data = _data(graph)
-    found.edata[WEIGHT] = data[WEIGHT][:, number][kept]
+    relation.edata[WEIGHT] = data[WEIGHT][:, number][kept]
     if FEATURE in data:
-        found.edata[FEATURE] = data[FEATURE][kept]
-    return found
+        relation.edata[FEATURE] = data[FEATURE][kept]
+    return relation
 
 
 def _data(graph) -> dict[str, Tensor]:
@@ -172,12 +172,12 @@ def edge_features(graph: Graph, dim: int, device: torch.device | str = "cpu") ->
             f"the edge data `feature` is {tuple(features.shape)}, and has to be (E, F), a row for "
             "each edge; of one number for each write `feature.unsqueeze(1)`."
         )
-    held = 0 if features is None else features.shape[1]
-    if held != dim:
+    width = 0 if features is None else features.shape[1]
+    if width != dim:
         raise ZooError(
             f"the model reads {dim} features of each edge (`edge_dim`), and the edges of this "
-            f"graph have {held or 'none'}; name them by `dataset.edge_features`, or write "
-            f"`model.edge_dim={held}`."
+            f"graph have {width or 'none'}; name them by `dataset.edge_features`, or write "
+            f"`model.edge_dim={width}`."
         )
     return features.to(device) if features.requires_grad else _features(graph, torch.device(device))
 

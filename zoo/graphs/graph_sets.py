@@ -58,13 +58,13 @@ class StoredGraphs:
 
     def __init__(self, graphs: Sequence[dgl.DGLGraph], kinds: Tensor):
         self.graphs, self.kinds = list(graphs), kinds
-        lists = [neighbours(each) for each in self.graphs]
+        lists = [neighbours(graph) for graph in self.graphs]
         self._nodes = torch.tensor([len(offsets) - 1 for offsets, _ in lists])
         self._edges = torch.tensor([len(sources) for _, sources in lists])
         self._degrees = torch.cat([offsets.diff() for offsets, _ in lists]).long()
         self._sources = torch.cat([sources for _, sources in lists]).long()
-        held = [in_lists(each) for each in self.graphs]
-        self._of_edges = {key: torch.cat([each[key] for each in held]) for key in held[0]}
+        edge_data = [in_lists(graph) for graph in self.graphs]
+        self._of_edges = {key: torch.cat([data[key] for data in edge_data]) for key in edge_data[0]}
         self._copies: dict[int, dgl.DGLGraph] = {}
         self.sizes = self._nodes[kinds]
 
@@ -89,9 +89,9 @@ class StoredGraphs:
 
     def with_features(self, change: Callable[[Tensor], Tensor]) -> StoredGraphs:
         """Return the graphs with features of edges that a function (E, F) -> (E, G) makes."""
-        graphs = [derived(each.local_var(), each) for each in self.graphs]
-        for each in graphs:
-            each.edata[FEATURE] = change(each.edata[FEATURE])
+        graphs = [derived(graph.local_var(), graph) for graph in self.graphs]
+        for graph in graphs:
+            graph.edata[FEATURE] = change(graph.edata[FEATURE])
         return StoredGraphs(graphs, self.kinds)
 
     def _joined(self, chosen: Tensor) -> dgl.DGLGraph:
@@ -133,7 +133,7 @@ class SequenceGraphs:
     def distinct(self) -> tuple[list[dgl.DGLGraph], Tensor]:
         """Return the graphs that differ, and which of them each sample has, (S,)."""
         lengths, kinds = self.sizes.unique(return_inverse=True)
-        return [self._graph(each) for each in lengths.split(1)], kinds
+        return [self._graph(length) for length in lengths.split(1)], kinds
 
     def _graph(self, lengths: Tensor) -> dgl.DGLGraph:
         return sequence_graph(lengths.tolist(), window=self.window, skip=self.skip)

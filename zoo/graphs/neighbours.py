@@ -66,14 +66,14 @@ def knn(
         )
     exact = search == "exact" or (search == "auto" and len(points) <= EXACT)
     find = nearest if exact else _approximate
-    found = cached(
+    neighbor_ids = cached(
         "nearest neighbours",
         [VERSION, k, metric, exact],
         [points],
         lambda: {"nearest": find(points, k, metric)},
         lambda known: known["nearest"].shape == (len(points), k),
     )["nearest"]
-    edges = np.stack([np.repeat(np.arange(len(points)), k), found.ravel()], axis=1)
+    edges = np.stack([np.repeat(np.arange(len(points)), k), neighbor_ids.ravel()], axis=1)
     edges = edges[edges[:, 1] >= 0]  # an approximate search may not have found k
     return _mutual(edges, len(points)) if mutual else edges
 
@@ -143,11 +143,11 @@ def nearest(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
     index = NearestNeighbors(metric=metric).fit(points)
 
     def find(rows: np.ndarray, count: int) -> np.ndarray:
-        far, found = index.kneighbors(points[rows], min(count, len(points)))
+        far, ids = index.kneighbors(points[rows], min(count, len(points)))
         far = (far / np.maximum(far[:, -1:], _TINY)).round(_DIGITS)
-        order = np.lexsort((found, far))
-        far, found = (np.take_along_axis(each, order, axis=1) for each in (far, found))
-        near = _without(rows, found)[:, :k]
+        order = np.lexsort((ids, far))
+        far, ids = (np.take_along_axis(values, order, axis=1) for values in (far, ids))
+        near = _without(rows, ids)[:, :k]
         cut = far[:, k] == far[:, -1]  # some at this distance may have been left out
         if count < len(points) and cut.any():
             near[cut] = find(rows[cut], 4 * count)
@@ -184,14 +184,14 @@ def _approximate(points: np.ndarray, k: int, metric: Metric) -> np.ndarray:
     index.train(points)
     index.add(points)
     index.nprobe = CELLS
-    found = [_without(rows, index.search(points[rows], k + 1)[1]) for rows in _watched(len(points))]
-    return np.concatenate(found)
+    ids = [_without(rows, index.search(points[rows], k + 1)[1]) for rows in _watched(len(points))]
+    return np.concatenate(ids)
 
 
-def _without(rows: np.ndarray, found: np.ndarray) -> np.ndarray:
+def _without(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the first k of each row of neighbours (n, k + 1) that are not the row itself."""
-    order = np.argsort(found == rows[:, None], axis=1, kind="stable")  # oneself last
-    return np.take_along_axis(found, order, axis=1)[:, :-1]
+    order = np.argsort(ids == rows[:, None], axis=1, kind="stable")  # oneself last
+    return np.take_along_axis(ids, order, axis=1)[:, :-1]
 
 
 def _mutual(edges: np.ndarray, nodes: int) -> np.ndarray:

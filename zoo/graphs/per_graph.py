@@ -72,8 +72,9 @@ def traced(like: Callable[[Facts], list[Like]]) -> Callable[[Callable], Callable
         look_up = per_graph(compute)
 
         def copies(number: int, device: torch.device) -> list[Tensor]:
-            found = look_up(graph_of(number), device)
-            return [each.clone() for each in (found if isinstance(found, tuple) else (found,))]
+            results = look_up(graph_of(number), device)
+            results = results if isinstance(results, tuple) else (results,)
+            return [result.clone() for result in results]
 
         def fakes(number: int, device: torch.device) -> list[Tensor]:
             kinds = like(facts_of(number))
@@ -86,8 +87,8 @@ def traced(like: Callable[[Facts], list[Like]]) -> Callable[[Callable], Callable
         def on_device(graph, device: torch.device):
             if not facts(graph):
                 return look_up(graph, device)
-            found = copied(id(graph), device)
-            return found[0] if len(found) == 1 else tuple(found)
+            results = copied(id(graph), device)
+            return results[0] if len(results) == 1 else tuple(results)
 
         return on_device
 
@@ -115,7 +116,7 @@ def _same(one: tuple, other: tuple) -> bool:
 
 def _state(graph: dgl.DGLGraph) -> tuple:
     """Return what is another object when nodes, edges or their data change."""
-    held = [graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata]
+    data = [graph.edata[key] for key in (WEIGHT, FEATURE) if key in graph.edata]
     # Tensors of the inference mode do not tell whether they have changed.
-    versions = (object() if each.is_inference() else each._version for each in held)
-    return graph._graph, *held, *versions
+    versions = (object() if values.is_inference() else values._version for values in data)
+    return graph._graph, *data, *versions

@@ -40,22 +40,22 @@ def check_neighbours(graph: dgl.DGLGraph) -> None:
         _nodes(neighbours(graph)[1], graph)
 
 
-def _nodes(found: Tensor, graph: dgl.DGLGraph) -> Tensor:
+def _nodes(neighbors: Tensor, graph: dgl.DGLGraph) -> Tensor:
     """Return neighbours that were looked up, (m,), after a look at the least and the last of them.
 
     Raises:
         ZooError: one is no node of the graph, whose file is damaged or of somebody else's making.
     """
     last = graph.num_nodes() - 1
-    if len(found):
-        least, most = torch.stack(torch.aminmax(found)).tolist()
+    if len(neighbors):
+        least, most = torch.stack(torch.aminmax(neighbors)).tolist()
         if least < 0 or most > last:
             wrong = least if least < 0 else most
             raise ZooError(
                 f"the edges of the graph are damaged: indices.npy holds {wrong}, and nodes are 0 "
                 f"to {last}. Run `zoo data check FOLDER` on its folder; copy or write that again."
             )
-    return found
+    return neighbors
 
 
 def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
@@ -71,12 +71,12 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
     numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
     numbers[nodes] = torch.arange(len(nodes), dtype=torch.int32)
     places = ranges(starts, counts)
-    found = numbers[_nodes(sources[places], graph).long()]
-    inside = found >= 0
+    renumbered = numbers[_nodes(sources[places], graph).long()]
+    inside = renumbered >= 0
     # Where a node's edges begin: how many edges before them are inside.
     running = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(inside, 0)])
     begins = running[torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(counts, 0)])]
-    part = _graph(begins, found[inside], graph.idtype)
+    part = _graph(begins, renumbered[inside], graph.idtype)
     for key, values in in_lists(graph).items():
         part.edata[key] = values[places[inside]]
     return derived(part, graph)
@@ -91,8 +91,8 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
     """
     offsets, sources = neighbours(graph)
     begins = offsets[nodes.start : nodes.stop + 1].long()
-    found = _nodes(sources[begins[0] : begins[-1]], graph).long()
-    reached, src = found.unique(return_inverse=True)
+    incoming = _nodes(sources[begins[0] : begins[-1]], graph).long()
+    reached, src = incoming.unique(return_inverse=True)
     dst = torch.arange(len(nodes)).repeat_interleave(begins.diff())
     block = dgl.create_block((src, dst), len(reached), len(nodes))
     for key, values in in_lists(graph).items():
@@ -118,30 +118,30 @@ def neighbourhood(
     """
     offsets, sources = neighbours(graph)
 
-    def drawn_from(nodes: Tensor, places: Tensor) -> Tensor:
+    def sample_from(nodes: Tensor, places: Tensor) -> Tensor:
         """Return the neighbour at a place, counted from 0, of each node, (m,)."""
-        found = sources[offsets[nodes].long() + places].long()
+        chosen = sources[offsets[nodes].long() + places].long()
         # The last neighbour is never drawn, and takes the place of the node's own loop.
         last = sources[offsets[nodes + 1].long() - 1].long()
-        return _nodes(torch.where(found == nodes, last, found), graph)
+        return _nodes(torch.where(chosen == nodes, last, chosen), graph)
 
     generator = torch.Generator().manual_seed(seed)
     frontier = nodes = seeds.unique()
     ends: list[tuple[Tensor, Tensor]] = []
     for fanout in fanouts:
         degrees = offsets[frontier + 1].long() - offsets[frontier].long() - 1
-        rows, places = _drawn(degrees, fanout, generator)
+        rows, places = _sample_places(degrees, fanout, generator)
         targets = frontier[rows]
-        ends.append((drawn_from(targets, places), targets))
+        ends.append((sample_from(targets, places), targets))
         reached = ends[-1][0].unique()
         frontier = reached[~contained(reached, nodes)]
         nodes = torch.cat([nodes, frontier]).sort().values
     both = (torch.searchsorted(nodes, torch.cat(each)) for each in zip(*ends, strict=True))
     part = _canonical(*both, len(nodes), graph.idtype)
-    if held := in_lists(graph):
-        src, dst = (nodes[each.long()] for each in part.edges())
+    if edge_data := in_lists(graph):
+        src, dst = (nodes[end.long()] for end in part.edges())
         places = _places(graph, src, dst)
-        part.edata.update({key: values[places] for key, values in held.items()})
+        part.edata.update({key: values[places] for key, values in edge_data.items()})
     return nodes, part
 
 
@@ -156,7 +156,9 @@ def _places(graph: dgl.DGLGraph, src: Tensor, dst: Tensor) -> Tensor:
     return low
 
 
-def _drawn(counts: Tensor, fanout: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _sample_places(
+    counts: Tensor, fanout: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Draw from rows of so many entries; return row and place of each that was drawn.
 
     Rows of no more entries than `fanout` give them all. Of the others every choice is as likely as
@@ -196,7 +198,7 @@ def _canonical(src: Tensor, dst: Tensor, n: int, kind: torch.dtype) -> dgl.DGLGr
     loops = torch.arange(n)
     keys = torch.cat([dst * n + src, src * n + dst, loops * (n + 1)]).numpy()
     keys = np.unique(keys)
-    dst, src = (torch.from_numpy(each) for each in np.divmod(keys, n))
+    dst, src = (torch.from_numpy(key) for key in np.divmod(keys, n))
     offsets = torch.searchsorted(dst, torch.arange(n + 1))
     return mark_canonical(_graph(offsets, src, kind))
 
@@ -220,24 +222,24 @@ def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
         )
     check_neighbours(graph)
     large = min(parts, graph.num_nodes() // _FEWEST)
-    found = torch.zeros(graph.num_nodes(), dtype=torch.int64)
+    assignment = torch.zeros(graph.num_nodes(), dtype=torch.int64)
     if large > 1:
         with _silence(), allocator.exact():
-            found = _metis(graph, large)
-    return found if large == parts else _cut(graph, found, parts)
+            assignment = _metis(graph, large)
+    return assignment if large == parts else _cut(graph, assignment, parts)
 
 
-def _cut(graph: dgl.DGLGraph, found: Tensor, parts: int) -> Tensor:
+def _cut(graph: dgl.DGLGraph, assignment: Tensor, parts: int) -> Tensor:
     """Cut clusters (N,) into so many small ones, all of one size but for a node."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    offsets, sources = (each.numpy() for each in neighbours(graph))
-    matrix = csr_array((np.ones_like(sources), sources, offsets), shape=2 * (len(found),))
+    offsets, sources = (array.numpy() for array in neighbours(graph))
+    matrix = csr_array((np.ones_like(sources), sources, offsets), shape=2 * (len(assignment),))
     order = torch.from_numpy(reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64))
-    order = order[found[order].argsort(stable=True)]
-    small = torch.empty_like(found)
-    small[order] = torch.arange(len(found)) * parts // len(found)
+    order = order[assignment[order].argsort(stable=True)]
+    small = torch.empty_like(assignment)
+    small[order] = torch.arange(len(assignment)) * parts // len(assignment)
     return small
 
 

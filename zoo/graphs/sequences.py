@@ -97,18 +97,18 @@ def grid_graph(
     _check(Count, rows=rows, columns=columns, copies=copies)
     _check(Number, window=window, skip=skip)
     nodes = rows * columns + class_token
-    reach = [min(window, each - 1) for each in (rows, columns)]
+    reach = [min(window, size - 1) for size in (rows, columns)]
     peers = -(-rows // skip) * -(-columns // skip) if skip else 0
     _check_memory(2 * _BYTES * (nodes * (2 * reach[0] + 1) * (2 * reach[1] + 1) + peers**2))
     row, column = np.divmod(np.arange(rows * columns), columns)
-    found = [_shifted(row, column, shift, rows, columns) for shift in _shifts(*reach)]
+    pairs = [_shifted(row, column, shift, rows, columns) for shift in _shifts(*reach)]
     if skip:
         crossings = np.flatnonzero((row % skip == 0) & (column % skip == 0))
-        found.append(np.stack(np.meshgrid(crossings, crossings, indexing="ij")))
+        pairs.append(np.stack(np.meshgrid(crossings, crossings, indexing="ij")))
     if class_token:
         every, token = np.arange(nodes), np.full(nodes, nodes - 1)
-        found += [np.stack([every, token]), np.stack([token, every])]
-    targets, sources = np.concatenate([each.reshape(2, -1) for each in found], axis=1)
+        pairs += [np.stack([every, token]), np.stack([token, every])]
+    targets, sources = np.concatenate([ends.reshape(2, -1) for ends in pairs], axis=1)
     targets, sources = np.divmod(np.unique(targets * nodes + sources), nodes)
     _check_memory(_BYTES * copies * len(sources))
     shifts = np.repeat(np.arange(copies) * nodes, len(sources))
@@ -143,7 +143,7 @@ def cross_graph(
             f"there are {len(read):,} source and {len(written):,} target sequences. Sequences "
             "come in pairs: write as many lengths in `targets` as in `sources`."
         )
-    first, size = (np.repeat(each, written) for each in (read.cumsum() - read, read))
+    first, size = (np.repeat(values, written) for values in (read.cumsum() - read, read))
     low, high = np.zeros_like(size), size - 1
     if near is not None:
         centre = np.minimum(_places(written)[1], size - 1)
@@ -182,17 +182,17 @@ def top_edges(graph: dgl.DGLGraph, scores: Tensor, k: Count) -> tuple[dgl.DGLGra
     many = torch.bincount(dst, minlength=graph.num_dst_nodes())
     rank = torch.arange(len(dst), device=dst.device) - (many.cumsum(0) - many)[dst[order]]
     kept = order[rank < k].sort().values
-    pairs = tuple(each[kept].to(graph.device, graph.idtype) for each in (src, dst))
+    pairs = tuple(end[kept].to(graph.device, graph.idtype) for end in (src, dst))
     block = dgl.create_block(
         pairs, graph.num_src_nodes(), graph.num_dst_nodes(), idtype=graph.idtype
     )
     return block, kept
 
 
-def _sizes(given: Sequence[int], name: str) -> np.ndarray:
+def _sizes(lengths: Sequence[int], name: str) -> np.ndarray:
     """Return lengths as an array (B,), checked."""
     try:
-        sizes = np.asarray(given)
+        sizes = np.asarray(lengths)
     except (TypeError, ValueError, RuntimeError):  # of several depths; a tensor on a GPU
         sizes = np.array("")
     if sizes.shape == (0,):
@@ -200,14 +200,18 @@ def _sizes(given: Sequence[int], name: str) -> np.ndarray:
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or sizes.min() < 1 or sizes.max() > MOST:
         raise ZooError(
             f"`{name}` are the numbers of tokens of each sequence, whole and at least 1, not "
-            f"{brief(given)}. Write a list such as `[12, 7]`."
+            f"{brief(lengths)}. Write a list such as `[12, 7]`."
         )
     _check_memory(_PER_TOKEN * int(sizes.sum()))
     return sizes.astype(np.int64)
 
 
-def _check(kind: object, **given: object) -> None:
-    wrong = [each for name, value in given.items() for each in value_problems(kind, value, (name,))]
+def _check(kind: object, **values: object) -> None:
+    wrong = [
+        problem
+        for name, value in values.items()
+        for problem in value_problems(kind, value, (name,))
+    ]
     if wrong:
         raise ZooError(" ".join(map(str, wrong)))
 

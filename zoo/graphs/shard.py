@@ -54,8 +54,8 @@ class Shard:
         return process_group.gather(x, self.sizes)[self._places.to(x.device)]
 
     def _block(self) -> dgl.DGLGraph:
-        given = self.graph.in_edges(self.nodes.to(self.graph.idtype), form="all")
-        src, dst, numbers = given
+        nodes = self.nodes.to(self.graph.idtype)
+        src, dst, numbers = self.graph.in_edges(nodes, form="all")
         ends = (self._places[src.long()], self._places[dst.long()] - self._start)
         sizes = (len(self.order), len(self.nodes))
         block = dgl.create_block(ends, *sizes, device=self.graph.device)

@@ -54,8 +54,8 @@ def message_sum(
     """
     with torch.autocast(x.device.type, enabled=False):
         rows, graph = wide(sources(graph, x)), edges(graph)
-        parts = [each if each is None else each.to(rows.dtype)
-                 for each in (features, weight, bias, weights)]  # fmt: skip
+        parts = [tensor if tensor is None else tensor.to(rows.dtype)
+                 for tensor in (features, weight, bias, weights)]  # fmt: skip
         return _message_sum(_ends(graph, rows), rows, *parts).to(x.dtype)
 
 
@@ -246,7 +246,7 @@ class _EdgeSum(torch.autograd.Function):
     def backward(ctx, grad):
         ones = grad.new_ones(ctx.nodes, grad.shape[1], 1)
         ends = ctx.spmm.turned(), ctx.spmm
-        sums = [_weighted_sum(each, ones, grad).squeeze(-1) for each in ends]
+        sums = [_weighted_sum(x, ones, grad).squeeze(-1) for x in ends]
         return *sums, None
 
 
@@ -506,15 +506,15 @@ class Csr(NamedTuple):
         matrix, numbers = self.into
         weights = weights[numbers] if len(numbers) else weights
         heads = zip(x.unbind(1), weights.unbind(1), strict=True)
-        products = [_filled(matrix, w.contiguous()) @ each.contiguous() for each, w in heads]
+        products = [_filled(matrix, w.contiguous()) @ values.contiguous() for values, w in heads]
         return torch.stack(products, dim=1)
 
     def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:
         """See `SpMM`."""
         matrix, numbers = self.into
         empty = _filled(matrix, torch.zeros_like(matrix.values()))
-        found = sampled(empty, target, source)
-        return torch.empty_like(found).index_copy_(0, numbers, found) if len(numbers) else found
+        scores = sampled(empty, target, source)
+        return torch.empty_like(scores).index_copy_(0, numbers, scores) if len(numbers) else scores
 
 
 def sampled(zeros: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
@@ -574,7 +574,7 @@ class EmbeddingBags(NamedTuple):
         into = self.lists(self.against)
         weights = weights.index_select(0, into.edges) if len(into.edges) else weights
         heads = enumerate(weights.mT.contiguous())  # (H, E)
-        sums = [summed(x[:, head], into, each) for head, each in heads]
+        sums = [summed(x[:, head], into, weight) for head, weight in heads]
         return torch.stack(sums, dim=1) if len(sums) > 1 else sums[0].unsqueeze(1)
 
     def edge_dot(self, source: Tensor, target: Tensor) -> Tensor:

@@ -35,7 +35,6 @@ from zoo.inference.training_data import (
     whole_is_seen,
     with_columns_of,
 )
-from zoo.inference.translate import evaluate_pairs
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, TRANSLATION
 from zoo.tasks.task import measured_beside
@@ -65,7 +64,7 @@ def evaluate_part(
         layerwise: as in `zoo.predict`.
         device: where.
         trained_on: the graph of training as the run's own recipe names it, which knows its path.
-        beams: of a translation, see `zoo.inference.translate`.
+        beams: of a translation, see `zoo.sequences.translate`.
         length_penalty: of a translation, likewise.
         folder: of the weights in the folder of their run, which may know the ids of its nodes.
 
@@ -112,6 +111,8 @@ def evaluate_part(
             raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")
         given = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         given = {key: value for key, value in given.items() if value is not None}
+        from zoo.sequences.translate import evaluate_pairs
+
         found = evaluate_pairs(model, data, part, device=device, **given)
         return {**found, "seen": whole_is_seen(then, spec, data, part)}
     split = own.get("split", data.split)

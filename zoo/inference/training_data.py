@@ -50,8 +50,6 @@ from zoo.data.splits import (
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, listed
 from zoo.data.tables.read import Written
 from zoo.data.tables.tables import kinds_of, node_columns, read_tables
-from zoo.data.texts import LONGEST, OF_SEQUENCES, in_tokens_of
-from zoo.data.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.registry import Model
@@ -173,7 +171,7 @@ def as_trained(
         return spec
     own = dict(spec) if isinstance(spec, Mapping) else {}
     if name in DATASETS:
-        made = {"texts": OF_SEQUENCES, "images": OF_PATCHES}.get(name, ())
+        made = {"texts": ("longest", "window", "skip"), "images": OF_PATCHES}.get(name, ())
         told = {key: trained_on[key] for key in made if key in trained_on}
         return {"name": name, **told, **own} if told else spec
     path = path_of(name)
@@ -902,10 +900,13 @@ def _in_tokens(model: Model, data: Samples) -> Samples:
             f"{data.name} is texts, and the weights have no `tokenizer.json`, without which none "
             "can be read; take the folder that training has written."
         )
+    from zoo.sequences.data.texts import LONGEST, retokenize
+    from zoo.sequences.data.tokenizer import Tokenizer
+
     recipe = (model.about.recipe or {}).get("dataset")
     longest = recipe.get("longest") if isinstance(recipe, dict) else None
     longest = LONGEST if value_problems(Count, longest, ()) else longest
-    return in_tokens_of(data, Tokenizer(model.tokenizer), longest)
+    return retokenize(data, Tokenizer(model.tokenizer), longest)
 
 
 def _in_order(data: Dataset, names: list[str] | None) -> Dataset:

@@ -162,7 +162,7 @@ class HTGN(Model):
         logits = self.head(z)
         if not self.smoothness or not weights:
             return Output(logits)
-        terms = [smoothness(graph, each) for each in weights]
+        terms = [smoothness(graph, weight) for weight in weights]
         return Output(logits, self.smoothness * torch.stack(terms).mean())
 
     def features(self, graph, x: Tensor) -> Tensor:
@@ -171,15 +171,15 @@ class HTGN(Model):
 
     def _states(self, graph, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return what the head reads, and the weights of each layer's convolution, (E, H)."""
-        z, found = self.dropout(self.stem(x)), []
+        z, edge_weights = self.dropout(self.stem(x)), []
         turn = None
         if self.turned is not None:
             places = node_positions(graph).to(z.device)
             turn = rotation(places, self.turned, dtype=z.dtype)
         for layer in self.layers:
             z, weights = layer(graph, z, turn)
-            found += weights
-        return z, found
+            edge_weights += weights
+        return z, edge_weights
 
 
 class HTGNLayer(nn.Module):
@@ -203,12 +203,12 @@ class HTGNLayer(nn.Module):
         if turn is not None:
             q, k = rotate(q, turn), rotate(k, turn)
         gathered = self.attention.join(self.attend(graph, q, k, v))
-        z, found = self.add["attention"](z, gathered), []
+        z, edge_weights = self.add["attention"](z, gathered), []
         if self.convolution is not None:
             near, weights = self.convolution(graph, z, q, k)
             z = self.add["convolution"](z, self.dropout(near.relu()))
-            found.append(weights)
-        return self.add["feed_forward"](z, self.feed_forward(z)), found
+            edge_weights.append(weights)
+        return self.add["feed_forward"](z, self.feed_forward(z)), edge_weights
 
 
 class Residual(nn.Module):

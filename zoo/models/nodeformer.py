@@ -171,7 +171,7 @@ class NodeFormer(Model):
         z, pairs = self._states(graph, x)
         if not self.edge_loss:
             return Output(self.head(z))
-        terms = [each.edge_term(graph, *qk) for each, qk in zip(self.layers, pairs, strict=True)]
+        terms = [layer.edge_term(graph, *qk) for layer, qk in zip(self.layers, pairs, strict=True)]
         return Output(self.head(z), -self.edge_loss * torch.stack(terms).mean())
 
     def features(self, graph, x: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ class NodeFormerLayer(nn.Module):
     def forward(self, graph, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return (N, D) for z (N, D), and the queries and keys, W z / sqrt(tau), (N, H, D)."""
         scale = self.kernel.temperature**-0.5
-        q, k = (scale * self._split(each(z)) for each in (self.query, self.key))
+        q, k = (scale * self._split(projection(z)) for projection in (self.query, self.key))
         v = self._split(self.value(z))
         out = self.attend(graph, q, k, v)  # (N, H, D)
         for order, strength in enumerate(self.strengths):
@@ -263,9 +263,9 @@ class Kernel(nn.Module):
                 still to be computed may need these.
         """
         draw = partial(random_directions, *self.directions.shape, device=self.directions.device)
-        found, _ = drawn(draw)
-        kept = in_place and self.drawn is not None and self.drawn.device == found.device
-        self.drawn = self.drawn.copy_(found) if kept else found
+        directions, _ = drawn(draw)
+        kept = in_place and self.drawn is not None and self.drawn.device == directions.device
+        self.drawn = self.drawn.copy_(directions) if kept else directions
 
     def present(self) -> Tensor:
         """Return the directions of the present mode, (M, D)."""

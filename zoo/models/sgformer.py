@@ -169,7 +169,7 @@ class SGFormer(Model):
         """Return the attention branch, with its own weight decay if it has one, and the rest."""
         branch = nn.ModuleList([self.stem_attention, self.norm, self.layers])
         inside = {id(parameter) for parameter in branch.parameters()}
-        rest = [each for each in self.parameters() if id(each) not in inside]
+        rest = [parameter for parameter in self.parameters() if id(parameter) not in inside]
         attention: dict = {"params": list(branch.parameters())}
         if self.attention_weight_decay is not None:
             attention["weight_decay"] = self.attention_weight_decay
@@ -201,7 +201,9 @@ class GraphStack(nn.Module):
 
     def __init__(self, dim, propagations, norm, dropout, use_init):
         super().__init__()
-        self.convolutions = nn.ModuleList(Convolution(dim, dim, each) for each in propagations[1:])
+        self.convolutions = nn.ModuleList(
+            Convolution(dim, dim, propagation) for propagation in propagations[1:]
+        )
         self.norms = nn.ModuleList(build_norm(norm, dim) for _ in propagations[1:])
         self.finish = ReluDropout(dropout)
 
@@ -229,7 +231,8 @@ class GraphResidual(nn.Module):
         super().__init__()
         self.norm, self.finish = build_norm(norm, dim), ReluDropout(dropout, save_mask=True)
         self.layers = nn.ModuleList(
-            GraphResidualLayer(dim, each, norm, dropout, use_init) for each in propagations
+            GraphResidualLayer(dim, propagation, norm, dropout, use_init)
+            for propagation in propagations
         )
 
     @staticmethod

@@ -88,11 +88,11 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
     if len(sizes) <= 1:
         return function(*tensors)
     order, back = _by_size(tuple(sizes), tensors[0].device)
-    rows = [each.index_select(0, order) for each in tensors]
+    rows = [x.index_select(0, order) for x in tensors]
     outs, start = [], 0
     for size in sorted(set(sizes)):
         stop = start + size * sizes.count(size)
-        sets = (each[start:stop].unflatten(0, (-1, size)) for each in rows)
+        sets = (x[start:stop].unflatten(0, (-1, size)) for x in rows)
         outs.append(function(*sets).flatten(0, 1))
         start = stop
     return torch.cat(outs).index_select(0, back)

@@ -48,11 +48,11 @@ def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     # one width D, on a GPU a multiple of 8; columns of zeros change no score.
     sets, width = math.prod(v.shape[:-3]), max(q.shape[-1], v.shape[-1])
     width = -(-width // 8) * 8 if v.is_cuda else width
-    padded = (_padded(each, width) for each in (q, k, v))
-    four = (each.reshape(sets, *each.shape[-3:]).transpose(1, 2) for each in padded)
-    some = zip(*(each.split(MOST_SETS) for each in four), strict=True)
+    padded = (_padded(x, width) for x in (q, k, v))
+    four = (x.reshape(sets, *x.shape[-3:]).transpose(1, 2) for x in padded)
+    some = zip(*(x.split(MOST_SETS) for x in four), strict=True)
     scale = q.shape[-1] ** -0.5
-    outs = [functional.scaled_dot_product_attention(*each, scale=scale) for each in some]
+    outs = [functional.scaled_dot_product_attention(*part, scale=scale) for part in some]
     out = outs[0] if len(outs) == 1 else torch.cat(outs)
     return out.transpose(1, 2)[..., : v.shape[-1]].reshape(v.shape)
 

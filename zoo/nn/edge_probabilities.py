@@ -32,7 +32,7 @@ def edge_log_probabilities(
         epsilon: added to every feature, see `log_features`.
     """
     queries = log_features(q, w, epsilon)
-    keys = per_graph(lambda each: log_features(each, w, epsilon, over=(-3, -1)), graph, k)
+    keys = per_graph(lambda features: log_features(features, w, epsilon, over=(-3, -1)), graph, k)
     mass = per_graph(_log_mass, graph, queries, keys).squeeze(-1)  # (N, H)
     return _log_scores(graph, queries, keys) - mass.index_select(0, edge_dst(graph, q.device))
 
@@ -59,44 +59,44 @@ def _log_scores(graph: Graph, queries: Tensor, keys: Tensor) -> Tensor:
     src, dst = ends(graph, queries.device)
     if not queries.is_cpu:
         return _from_logarithms(queries, keys, src, dst)
-    tops, peaks = (each.detach().amax(-1, keepdim=True) for each in (queries, keys))
+    tops, peaks = (logs.detach().amax(-1, keepdim=True) for logs in (queries, keys))
     products = edge_dot(graph, (keys - peaks).exp(), (queries - tops).exp())
-    found = products.clamp(min=_LEAST).log() + (peaks[src] + tops[dst]).squeeze(-1)
+    scores = products.clamp(min=_LEAST).log() + (peaks[src] + tops[dst]).squeeze(-1)
     if torch.compiler.is_compiling():
-        return _WhereLost.apply(found, products.detach(), queries, keys, src, dst)
-    return _where_lost(found, products, queries, keys, src, dst)
+        return _WhereLost.apply(scores, products.detach(), queries, keys, src, dst)
+    return _where_lost(scores, products, queries, keys, src, dst)
 
 
-def _where_lost(found: Tensor, products: Tensor, queries: Tensor, keys: Tensor, *ends) -> Tensor:
+def _where_lost(scores: Tensor, products: Tensor, queries: Tensor, keys: Tensor, *ends) -> Tensor:
     """Return the scores found (E, H), from the logarithms where nothing is left of the products."""
     lost = (products <= _LEAST).any(-1).nonzero().squeeze(-1)
     if not len(lost):
-        return found
-    src, dst = (each[lost] for each in ends)
-    return found.index_copy(0, lost, _of_pairs(queries, keys, src, dst))
+        return scores
+    src, dst = (end[lost] for end in ends)
+    return scores.index_copy(0, lost, _of_pairs(queries, keys, src, dst))
 
 
 class _WhereLost(torch.autograd.Function):
     """`_where_lost`, where it is traced: how many scores are lost is not known then."""
 
     @staticmethod
-    def forward(ctx, found, products, queries, keys, src, dst):
+    def forward(ctx, scores, products, queries, keys, src, dst):
         ctx.save_for_backward(products, queries, keys, src, dst)
-        return _found(found, products, queries, keys, src, dst)
+        return _found(scores, products, queries, keys, src, dst)
 
     @staticmethod
     def backward(ctx, grad):
-        found, queries, keys = _found_gradient(grad, *ctx.saved_tensors)
-        return found, None, queries, keys, None, None
+        scores, queries, keys = _found_gradient(grad, *ctx.saved_tensors)
+        return scores, None, queries, keys, None, None
 
 
 _SCORES = "Tensor products, Tensor queries, Tensor keys, Tensor src, Tensor dst"
 
 
-@operator(f"(Tensor found, {_SCORES}) -> Tensor", lambda found, *_: torch.empty_like(found))
-def _found(found: Tensor, *rest: Tensor) -> Tensor:
-    replaced = _where_lost(found, *rest)
-    return replaced.clone() if replaced is found else replaced
+@operator(f"(Tensor scores, {_SCORES}) -> Tensor", lambda scores, *_: torch.empty_like(scores))
+def _found(scores: Tensor, *rest: Tensor) -> Tensor:
+    replaced = _where_lost(scores, *rest)
+    return replaced.clone() if replaced is scores else replaced
 
 
 @operator(
@@ -110,7 +110,7 @@ def _found_gradient(
     src, dst = src[lost], dst[lost]
     shares = (queries[dst] + keys[src]).softmax(-1) * grad[lost].unsqueeze(-1)
     pairs = ((queries, dst), (keys, src))
-    grads = (torch.zeros_like(each).index_add_(0, rows, shares) for each, rows in pairs)
+    grads = (torch.zeros_like(x).index_add_(0, rows, shares) for x, rows in pairs)
     return grad.index_fill(0, lost, 0.0), *grads
 
 

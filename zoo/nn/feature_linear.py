@@ -75,9 +75,9 @@ class FeatureDropout(Dropout):
             return super().forward(x)
         with torch.inference_mode(False):  # whose tensors do not tell when they are changed
             sparse = sparse.dropped(self.p)
-            found = sparse.matrix.to_dense()
-            _known[found] = (found._version, sparse)
-        return found
+            dense = sparse.matrix.to_dense()
+            _known[dense] = (dense._version, sparse)
+        return dense
 
 
 class SparseForm(NamedTuple):

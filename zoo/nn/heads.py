@@ -39,7 +39,7 @@ class MultiHead(nn.Module):
     def split(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the queries, keys and values (N, H, ...) of z (N, D)."""
         q, k, v = self.project(z).split(self.widths, dim=-1)
-        return tuple(each.unflatten(-1, (self.heads, -1)) for each in (q, k, v))
+        return tuple(x.unflatten(-1, (self.heads, -1)) for x in (q, k, v))
 
     def join(self, gathered: Tensor) -> Tensor:
         """Return (N, D) for what each head has gathered, (N, H, ...)."""

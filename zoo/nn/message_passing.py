@@ -76,7 +76,7 @@ class MessagePassing(Model):
         else:
             self.stem = Step(in_dim, dim, propagations[0], **options, linear=FeatureLinear)
             rest = propagations[1:]
-        self.layers = nn.ModuleList(Step(dim, dim, each, **options) for each in rest)
+        self.layers = nn.ModuleList(Step(dim, dim, propagation, **options) for propagation in rest)
         last = [build_norm(norm, dim), ReluDropout(dropout)] if norm_first else []
         self.finish = nn.Sequential(*last)
         self.head = Linear(dim, out_dim)

@@ -180,20 +180,24 @@ class Separate(nn.Module):
         super().__init__()
         self.propagations = list(propagations)
         self.maps = len(self.propagations)
-        self.weights = nn.ModuleList(each for each in propagations if isinstance(each, nn.Module))
+        self.weights = nn.ModuleList(
+            propagation for propagation in propagations if isinstance(propagation, nn.Module)
+        )
 
     def forward(self, graph: Graph, x: Tensor) -> Tensor:
         """Return (N, D) for x (N, K D)."""
         graphs = [one_relation(graph, number, self.maps) for number in range(self.maps)]
         parts = zip(self.propagations, graphs, x.chunk(self.maps, dim=-1), strict=True)
-        return torch.stack([each(own, part.contiguous()) for each, own, part in parts]).sum(0)
+        return torch.stack(
+            [propagation(own, part.contiguous()) for propagation, own, part in parts]
+        ).sum(0)
 
 
 def _weighted(graph: Graph, x: Tensor, weights: Tensor) -> Tensor:
     """Return the sum of w_uv x_u over in-neighbours, (N, ...), for x (N, ...) and w (E,)."""
     rows = x.reshape(len(x), 1, -1)
-    found = weighted_sum(graph, rows, weights.to(x.dtype).unsqueeze(-1))
-    return found.reshape(-1, *x.shape[1:])
+    sums = weighted_sum(graph, rows, weights.to(x.dtype).unsqueeze(-1))
+    return sums.reshape(-1, *x.shape[1:])
 
 
 def _column(per_node: Tensor, x: Tensor) -> Tensor:

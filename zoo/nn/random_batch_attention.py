@@ -51,11 +51,11 @@ def random_batches(attend, q: Tensor, k: Tensor, v: Tensor, order: Tensor, size:
     """
     if not len(order):
         return attend(q, k, v)
-    permuted = [each.index_select(-3, order) for each in (q, k, v)]
+    permuted = [x.index_select(-3, order) for x in (q, k, v)]
     outs = []
     for rows, p in even_batches(len(order), size):  # of two sizes at most
-        batches = [each[..., rows.start : rows.stop, :, :] for each in permuted]
-        batches = [each.unflatten(-3, (-1, p)) for each in batches]  # (..., batches, p, H, D)
+        batches = [x[..., rows.start : rows.stop, :, :] for x in permuted]
+        batches = [x.unflatten(-3, (-1, p)) for x in batches]  # (..., batches, p, H, D)
         outs.append(attend(*batches).flatten(-4, -3))
     return torch.cat(outs, dim=-3).index_select(-3, torch.argsort(order))
 
@@ -174,5 +174,5 @@ def _order(n: int, seed: int, device: torch.device) -> Tensor:
 
 def local_redeal(model: nn.Module) -> int | None:
     """Return after how many steps a model's nodes are dealt anew; None where they are not dealt."""
-    inside = (each for each in model.modules() if isinstance(each, RandomBatchAttention))
-    return next((each.redeal for each in inside if each.shard == "local"), None)
+    inside = (module for module in model.modules() if isinstance(module, RandomBatchAttention))
+    return next((module.redeal for module in inside if module.shard == "local"), None)

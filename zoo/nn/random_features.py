@@ -87,7 +87,7 @@ def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         v: values (..., N, H, E).
         w: random directions (M, D), see `random_directions`.
     """
-    queries, keys = (_waves(each, w) for each in (q, k))  # (..., N, H, 2 M)
+    queries, keys = (_waves(x, w) for x in (q, k))  # (..., N, H, 2 M)
     mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
     state = torch.einsum("...nhm,...nhe->...hme", keys, v) / v.shape[-3]
     lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)

@@ -27,16 +27,16 @@ class RunningStatistics:
 
     def __init__(self, model: nn.Module, together: int | None):
         self._together = together if process_group.count() > 1 else None
-        found = (each for each in model.modules() if isinstance(each, BatchNorm))
-        norms = [each for each in found if each.corrected]
+        norms = [norm for norm in model.modules() if isinstance(norm, BatchNorm)]
+        norms = [norm for norm in norms if norm.corrected]
         self._norms = norms if self._together else []
-        followed = {id(each) for norm in self._norms for each in _state(norm)}
+        followed = {id(buffer) for norm in self._norms for buffer in _state(norm)}
         self._others = [
-            each
-            for each in model.buffers()
-            if each.is_floating_point() and id(each) not in followed
+            buffer
+            for buffer in model.buffers()
+            if buffer.is_floating_point() and id(buffer) not in followed
         ]
-        self._told: dict[int, list[Tensor]] = {}
+        self._states: dict[int, list[Tensor]] = {}
 
     @contextlib.contextmanager
     def of(self, place: int | None) -> Iterator[None]:
@@ -45,13 +45,13 @@ class RunningStatistics:
         Args:
             place: of the batch among those of its step; None: another process has it too.
         """
-        before = [each.clone() for norm in self._norms for each in _state(norm)]
+        before = [buffer.clone() for norm in self._norms for buffer in _state(norm)]
         for norm in self._norms:
             norm.num_batches_tracked.zero_()  # the statistics are those of this batch alone then
         yield
-        state = [each for norm in self._norms for each in _state(norm)]
+        state = [buffer for norm in self._norms for buffer in _state(norm)]
         if place is not None:
-            self._told[place] = [each.clone() for each in state]
+            self._states[place] = [buffer.clone() for buffer in state]
         for now, then in zip(state, before, strict=True):
             now.copy_(then)
 
@@ -59,19 +59,19 @@ class RunningStatistics:
         """Have the buffers follow the batches of a step, of all processes."""
         if self._together is None:
             return
-        process_group.average_buffers(self._others, bool(self._told) or self._together == 0)
+        process_group.average_buffers(self._others, bool(self._states) or self._together == 0)
         if self._norms:
-            sizes = [each.numel() for norm in self._norms for each in _state(norm)]
+            sizes = [buffer.numel() for norm in self._norms for buffer in _state(norm)]
             rows = self._norms[0].running_mean.new_zeros(self._together, sum(sizes))
-            for place, told in self._told.items():
-                rows[place] = torch.cat([each.flatten() for each in told])
+            for place, values in self._states.items():
+                rows[place] = torch.cat([value.flatten() for value in values])
             for row in process_group.total(rows):
                 pieces = row.split(sizes)
                 for norm, batches, mean, variance in zip(
                     self._norms, pieces[::3], pieces[1::3], pieces[2::3], strict=True
                 ):
                     norm.follow(mean, variance, batches.squeeze(0).long())
-        self._told.clear()
+        self._states.clear()
 
 
 def _state(norm: BatchNorm) -> tuple[Tensor, Tensor, Tensor]:

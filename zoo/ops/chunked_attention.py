@@ -55,11 +55,13 @@ class Deal:
         shares = [_share(every, rank, count) for rank in range(count)]
         self.order, self.shared = order, count > 1
         self.own = shares[process_group.rank()] if self.shared else every
-        self.sizes = [sum(len(each.rows) for each in share) for share in shares]
+        self.sizes = [sum(len(batches.rows) for batches in share) for share in shares]
         if self.shared:
-            rows = [each.rows for share in shares for each in share]
+            stretches = [batches.rows for share in shares for batches in share]
             numbers = torch.arange(len(order), device=order.device)
-            dealt = order[torch.cat([numbers[each.start : each.stop] for each in rows])]
+            dealt = order[
+                torch.cat([numbers[batches.start : batches.stop] for batches in stretches])
+            ]
             self.places = torch.empty_like(order)
             self.places[dealt] = numbers
 
@@ -130,19 +132,19 @@ def even_batches(n: int, size: int) -> list[EvenBatches]:
     small, larger = divmod(n, max(1, -(-n // size)))  # `larger` batches hold one node more
     cut = larger * (small + 1)
     both = EvenBatches(range(0, cut), small + 1), EvenBatches(range(cut, n), small)
-    return [each for each in both if each.rows]
+    return [batches for batches in both if batches.rows]
 
 
 def _share(stretches: list[EvenBatches], rank: int, count: int) -> list[EvenBatches]:
     """Return the batches of one process: as many as the others have, or one more or less."""
     counts = [len(rows) // size for rows, size in stretches]
-    first, last = (sum(counts) * each // count for each in (rank, rank + 1))
-    found = []
+    first, last = (sum(counts) * part // count for part in (rank, rank + 1))
+    share = []
     for many, (rows, size) in zip(counts, stretches, strict=True):
-        start, stop = (size * min(max(each, 0), many) for each in (first, last))
-        found.append(EvenBatches(rows[start:stop], size))
+        start, stop = (size * min(max(bound, 0), many) for bound in (first, last))
+        share.append(EvenBatches(rows[start:stop], size))
         first, last = first - many, last - many
-    return [each for each in found if each.rows]
+    return [batches for batches in share if batches.rows]
 
 
 def attend_in_batches(
@@ -173,7 +175,7 @@ def attend_in_batches(
             where that would be more than a GiB on a CPU.
     """
     deal = Deal(order, size, shared=shared)
-    tracked = torch.is_grad_enabled() and any(each.requires_grad for each in (q, k, v))
+    tracked = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     device = v.device.type
     modes = {"auto": "auto" if device == "cpu" else "graph", True: "inputs", False: "graph"}
     keep = modes[recompute] if tracked else "nothing"
@@ -181,10 +183,10 @@ def attend_in_batches(
         keep = "inputs"
     widths = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
-    def made(chunk: Chunk, inputs: Sequence[Tensor], gradient: bool | None):
-        own = [chunk.take(each) for each in inputs]  # None: a part of their graph
+    def attend_chunk(chunk: Chunk, inputs: Sequence[Tensor], gradient: bool | None):
+        own = [chunk.take(x) for x in inputs]  # None: a part of their graph
         if gradient is not None:
-            own = [each.detach().requires_grad_(gradient) for each in own]
+            own = [x.detach().requires_grad_(gradient) for x in own]
         with (
             torch.set_grad_enabled(gradient is not False),
             torch.autocast(device, widths[1], enabled=widths[0]),
@@ -192,7 +194,7 @@ def attend_in_batches(
         ):
             return own, as_values(attend(*own), own[-1])
 
-    return _InBatches.apply(made, deal, keep, q, k, v)
+    return _InBatches.apply(attend_chunk, deal, keep, q, k, v)
 
 
 class _InBatches(torch.autograd.Function):
@@ -203,23 +205,23 @@ class _InBatches(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, made, deal, keep, q, k, v):
-        ctx.made, ctx.deal = made, deal
-        ctx.like = [(each.shape, each.dtype) for each in (q, k, v)]
+    def forward(ctx, attend_chunk, deal, keep, q, k, v):
+        ctx.attend_chunk, ctx.deal = attend_chunk, deal
+        ctx.like = [(x.shape, x.dtype) for x in (q, k, v)]
         ctx.save_for_backward(*(() if keep == "nothing" else (q, k, v)))
         ctx.graphs, room = {}, deal.room(v, v.shape, v.dtype)
         for chunk in deal.chunks(v):
             with _counting(keep == "auto") as kept:
-                own, out = made(chunk, (q, k, v), keep in ("auto", "graph"))
+                own, out = attend_chunk(chunk, (q, k, v), keep in ("auto", "graph"))
             chunk.put(out.detach(), room)
             if keep == "auto":
-                own_storages = {_storage(each) for each in own}
-                size = sum(size for each, size in kept.items() if each not in own_storages)
+                own_storages = {_storage(x) for x in own}
+                size = sum(size for storage, size in kept.items() if storage not in own_storages)
                 rows = max(deal.rows, context().rows)
                 keep = "graph" if size * rows <= _KEPT * len(chunk.rows) else "inputs"
             if keep == "graph":
-                for each in own:  # a copy of rows that are held elsewhere: taken again
-                    each.untyped_storage().resize_(0)
+                for x in own:  # a copy of rows that are held elsewhere: taken again
+                    x.untyped_storage().resize_(0)
                 ctx.graphs[chunk.start] = (own, out)
         return deal.collect(room)
 
@@ -228,19 +230,19 @@ class _InBatches(torch.autograd.Function):
         if torch.is_grad_enabled():
             again = partial(_whole, ctx)
             return None, None, None, *second_gradients(again, ctx.saved_tensors, gradient)
-        rooms = [ctx.deal.room(gradient, *each) for each in ctx.like]
+        rooms = [ctx.deal.room(gradient, *like) for like in ctx.like]
         inputs = ctx.saved_tensors
         for chunk in ctx.deal.chunks(gradient):
             if chunk.start in ctx.graphs:
                 own, out = ctx.graphs.pop(chunk.start)
-                for each, x in zip(own, inputs, strict=True):
-                    chunk.take_into(each, x)
+                for copy, x in zip(own, inputs, strict=True):
+                    chunk.take_into(copy, x)
             else:
-                own, out = ctx.made(chunk, inputs, True)
+                own, out = ctx.attend_chunk(chunk, inputs, True)
             if out.requires_grad:  # also where the attention looks at nothing but itself
                 torch.autograd.backward(out, chunk.take(gradient).to(out.dtype))
-            for each, room in zip(own, rooms, strict=True):
-                chunk.put(torch.zeros_like(each) if each.grad is None else each.grad, room)
+            for copy, room in zip(own, rooms, strict=True):
+                chunk.put(torch.zeros_like(copy) if copy.grad is None else copy.grad, room)
         return None, None, None, *(ctx.deal.collect(room) for room in rooms)
 
 
@@ -250,9 +252,9 @@ def _whole(ctx, *inputs: Tensor) -> Tensor:
         raise ZooError("what processes share has no second gradients; write `shard: none`.")
     chunks = [*ctx.deal.chunks(inputs[-1])]
     with sdpa_kernel(SDPBackend.MATH):  # torch's other softmaxes have no second gradients
-        made = [ctx.made(each, inputs, None)[1].flatten(-4, -3) for each in chunks]
-    rows = torch.cat([each.rows for each in chunks])
-    return torch.cat(made, dim=-3).index_select(-3, rows.argsort())
+        outs = [ctx.attend_chunk(chunk, inputs, None)[1].flatten(-4, -3) for chunk in chunks]
+    rows = torch.cat([chunk.rows for chunk in chunks])
+    return torch.cat(outs, dim=-3).index_select(-3, rows.argsort())
 
 
 def _kept_by_others() -> bool:
@@ -261,10 +263,10 @@ def _kept_by_others() -> bool:
 
 
 @contextlib.contextmanager
-def _counting(asked: bool) -> Iterator[dict[int, int]]:
+def _counting(enabled: bool) -> Iterator[dict[int, int]]:
     """Give the bytes that are kept for gradients inside, by the storage that they lie in."""
     kept: dict[int, int] = {}
-    if not asked:
+    if not enabled:
         yield kept
         return
 
@@ -290,7 +292,7 @@ def _drawing(seed: int | None, start: int, device: torch.device) -> Iterator[Non
     devices = [device] if device.type == "cuda" else []
     with using(draws=None), torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed((seed + start) % 2**63)
-        for each in devices:
-            with torch.cuda.device(each):  # the one of this process, which need not be the first
+        for device in devices:
+            with torch.cuda.device(device):  # the one of this process, which need not be the first
                 torch.cuda.manual_seed((seed + start) % 2**63)
         yield

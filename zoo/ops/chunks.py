@@ -15,7 +15,7 @@ def blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     Args:
         tensors: of one shape each, those that are written to contiguous.
     """
-    return zip(*(each.reshape(-1).split(BLOCK) for each in tensors), strict=True)
+    return zip(*(x.reshape(-1).split(BLOCK) for x in tensors), strict=True)
 
 
 def row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -30,7 +30,7 @@ def row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
         yield tensors
         return
     rows = max(map(len, tensors))
-    numbers = max(each.numel() for each in tensors) // max(rows, 1)
+    numbers = max(x.numel() for x in tensors) // max(rows, 1)
     size = max(1, BLOCK // max(numbers, 1))
     for start in range(0, rows, size):
-        yield tuple(each if len(each) < rows else each[start : start + size] for each in tensors)
+        yield tuple(x if len(x) < rows else x[start : start + size] for x in tensors)

@@ -25,7 +25,7 @@ ROWS = 16
 
 def pays(q: Projected | Tensor, k: Projected | Tensor, v: Projected | Tensor) -> bool:
     """Return whether all are maps of one input of so many rows that its Gram matrix is quicker."""
-    if not all(isinstance(each, Projected) for each in (q, k, v)):
+    if not all(isinstance(x, Projected) for x in (q, k, v)):
         return False
     n, width = q.x.shape
     return (
@@ -50,7 +50,7 @@ def linear_mean_of_maps(q: Projected, k: Projected, v: Projected, base: str) -> 
     """
     z = q.x
     n, gram = len(z), _Gram.apply(z)
-    queries, keys, values = (_with_bias(each, gram) for each in (q, k, v))
+    queries, keys, values = (_with_bias(projected, gram) for projected in (q, k, v))
     scale = 1 / (n * _norm(queries, gram) * _norm(keys, gram))  # n: divisors are near 1
     along = keys @ gram  # (H, d, D + 1), whose last column is k^T 1
     above = scale * queries.mT @ (along @ values.mT)  # (H, D + 1, E)
@@ -62,7 +62,7 @@ def linear_mean_of_maps(q: Projected, k: Projected, v: Projected, base: str) -> 
         sums = (values @ gram[:, -1]).unsqueeze(1) / n  # (H, 1, E)
         above = torch.cat([above[:, :-1], above[:, -1:] + sums], dim=1)
     above, below = above.mT.to(z.dtype), below.squeeze(-1).to(z.dtype)
-    outs = [_Quotient.apply(z, *each) for each in zip(above, below, strict=True)]
+    outs = [_Quotient.apply(z, *parts) for parts in zip(above, below, strict=True)]
     return outs[0].unsqueeze(1) if len(outs) == 1 else torch.stack(outs, dim=1)
 
 

@@ -49,7 +49,7 @@ def gumbel_attention(
         noise: log u, (K, ..., N, H), one for each key; u = 1 when left out.
         epsilon: added to every feature, see `log_features`.
     """
-    queries, keys, values = (each.transpose(-3, -2) for each in (q, k, v))  # (..., H, N, D)
+    queries, keys, values = (x.transpose(-3, -2) for x in (q, k, v))  # (..., H, N, D)
     queries = log_features(queries, w, epsilon)
     keys = log_features(keys, w, epsilon, over=(-2, -1))
     shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (..., H, N, K)
@@ -185,7 +185,7 @@ def _blocks(keys: Tensor, samples: int) -> Iterator[tuple]:
     n = keys.shape[-2]
     per_node = max(1, keys.numel() * samples // max(1, n))
     count = max(1, round(n / max(64, _NUMBERS[keys.device.type] // per_node)))
-    cuts = [n * each // count for each in range(count + 1)]
+    cuts = [n * part // count for part in range(count + 1)]
     return ((..., slice(*ends), slice(None)) for ends in pairwise(cuts))
 
 

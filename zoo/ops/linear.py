@@ -38,7 +38,7 @@ def sum_of_products(x: Tensor, y: Tensor) -> Tensor:
     by_onednn = even and _by_onednn(x.numel() * y.shape[1], x, y)
     if torch.is_grad_enabled() or not by_onednn:
         return x.mT @ y
-    inner, outer = (_pixels(each[:even].unflatten(0, (-1, BLOCK))) for each in (y, x))
+    inner, outer = (_pixels(z[:even].unflatten(0, (-1, BLOCK))) for z in (y, x))
     total = conv2d_weight(inner, (x.shape[1], y.shape[1], 1, 1), outer)[:, :, 0, 0]
     return total.addmm_(x[even:].mT, y[even:])
 
@@ -53,7 +53,7 @@ def _by_onednn(multiplications: int, *tensors: Tensor) -> bool:
         multiplications >= LARGE
         and torch.backends.mkldnn.is_available()
         and torch.backends.mkldnn.enabled
-        and all(each.is_cpu and each.dtype == torch.float32 for each in tensors)
+        and all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not torch.is_autocast_enabled("cpu")
     )
 
@@ -159,5 +159,5 @@ def as_tensors(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     Values are kept, as a model may propagate them as well; queries and keys are not, whose memory
     is free again as soon as they have been normalised.
     """
-    q, k = (each.compute() if isinstance(each, Projected) else each for each in (q, k))
+    q, k = (x.compute() if isinstance(x, Projected) else x for x in (q, k))
     return q, k, v.tensor if isinstance(v, Projected) else v

@@ -78,7 +78,7 @@ def way(
 
 @in_fp32
 def _normalised_mean(q, k, v, qk_norm: str, base: Base, sums, chosen: str) -> Tensor:
-    q, k = (_QUERY_KEY_NORMS[qk_norm](each, sums) for each in (q, k))
+    q, k = (_QUERY_KEY_NORMS[qk_norm](x, sums) for x in (q, k))
     return linear_mean(q, k, v, base, sums=sums, way=chosen)
 
 

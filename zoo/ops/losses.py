@@ -112,5 +112,5 @@ def _mean(loss: Callable, logits: Tensor, y: Tensor, known: Tensor) -> Tensor:
     if y.is_cpu:
         return loss(logits[known], y[known])
     known = known.reshape(*known.shape, *[1] * (y.dim() - known.dim())).expand_as(y)
-    each = loss(logits, torch.where(known, y, 0), reduction="none")
-    return torch.where(known, each, 0).sum() / known.sum()
+    terms = loss(logits, torch.where(known, y, 0), reduction="none")
+    return torch.where(known, terms, 0).sum() / known.sum()

@@ -33,11 +33,11 @@ def products_in(precision: str) -> Iterator[None]:
     So it is with cuDNN's recurrent networks, which torch lets round unasked.
     """
     backends = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = [each.allow_tf32 for each in backends]
-    for each in backends:
-        each.allow_tf32 = before[0] or precision == "tf32"
+    before = [backend.allow_tf32 for backend in backends]
+    for backend in backends:
+        backend.allow_tf32 = before[0] or precision == "tf32"
     try:
         yield
     finally:
-        for each, allowed in zip(backends, before, strict=True):
-            each.allow_tf32 = allowed
+        for backend, allowed in zip(backends, before, strict=True):
+            backend.allow_tf32 = allowed

@@ -128,7 +128,7 @@ class Kept:
 
     def __init__(self, most: int = 2**27):
         self.most = most
-        self._found: OrderedDict[tuple, Tensor] = OrderedDict()
+        self._values: OrderedDict[tuple, Tensor] = OrderedDict()
         self._lock = threading.Lock()
 
     def __reduce__(self):
@@ -139,13 +139,13 @@ class Kept:
         if torch.compiler.is_compiling():
             return draw()
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
         with torch.inference_mode(False):  # a gradient may go through what uses it next
-            found = draw()
+            value = draw()
         with self._lock:
-            self._found[key] = found
-            while sum(each.nbytes for each in self._found.values()) > self.most:
-                self._found.popitem(last=False)
-        return found
+            self._values[key] = value
+            while sum(value.nbytes for value in self._values.values()) > self.most:
+                self._values.popitem(last=False)
+        return value

@@ -17,13 +17,15 @@ def second_gradients(
         grad: the gradient of what the function returns, in its shape.
     """
     # A view of its own for each: the gradient of one leaves out what comes by way of another.
-    views = [each if each is None else each.view_as(each) for each in inputs]
-    needed = [each for each in views if each is not None and each.requires_grad]
+    views = [x if x is None else x.view_as(x) for x in inputs]
+    needed = [view for view in views if view is not None and view.requires_grad]
     out = function(*views)
     if not out.requires_grad:
         return (None,) * len(views)
-    found = iter(torch.autograd.grad(out, needed, grad, create_graph=True, allow_unused=True))
-    return tuple(None if each is None or not each.requires_grad else next(found) for each in views)
+    gradients = iter(torch.autograd.grad(out, needed, grad, create_graph=True, allow_unused=True))
+    return tuple(
+        None if view is None or not view.requires_grad else next(gradients) for view in views
+    )
 
 
 def with_second_gradients(

@@ -17,9 +17,10 @@ from zoo.config.learnt_columns import scaled_numbers, unscaled
 from zoo.config.metadata import About, path_name
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
-from zoo.data import Dataset, pairs, texts
+from zoo.data import Dataset
 from zoo.data.from_objects import far_from_standard
 from zoo.data.load import load_data, own_files
+from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
     Split,
     check_parts,
@@ -27,13 +28,11 @@ from zoo.data.splits import (
     split_of,
     warn_of_small_classes,
 )
-from zoo.data.tokenizer import Tokenizer
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.training_data import relations_in_order, split_from_start, tell_of_kept
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
-from zoo.sequences.gru import with_columns
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.tasks.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
@@ -185,9 +184,13 @@ def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
             if learnt is not None:
                 return dataclasses.replace(data.with_columns(learnt), columns=None)
         return data
-    cut = {TRANSLATION: pairs.in_tokens_of, SEQUENCES: texts.in_tokens_of}[data.task]
-    text = stored.tokenizer
-    return data if text is None else cut(data, Tokenizer(text), plan.dataset["longest"])
+    if stored.tokenizer is None:
+        return data
+    from zoo.sequences.data import pairs, texts
+    from zoo.sequences.data.tokenizer import Tokenizer
+
+    retokenize = {TRANSLATION: pairs.retokenize, SEQUENCES: texts.retokenize}[data.task]
+    return retokenize(data, Tokenizer(stored.tokenizer), plan.dataset["longest"])
 
 
 def check_task(plan: Plan, task: Task) -> None:

@@ -1,4 +1,4 @@
-"""Greedy and beam search: the likeliest sequences of a model that says one token at a time."""
+"""Greedy and beam search for the likeliest sequence of a decoder, and translation by it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
+
+from zoo.registry import Model
+from zoo.sequences.data.tokenizer import BEGIN, END
 
 
 class State(Protocol):
@@ -55,52 +58,52 @@ def beam_search(
 
 
 def _greedy(step: Step, state, tokens: Tensor, end: int, longest: Sequence[int]):
-    found: list[list[int]] = [[] for _ in longest]
-    asked = list(range(len(longest)))  # inputs that have not ended, in the order of the state
-    while asked:
+    sequences: list[list[int]] = [[] for _ in longest]
+    unfinished = list(range(len(longest)))  # in the order of the state
+    while unfinished:
         log_p, state = step(state, tokens)
         tokens = log_p.argmax(dim=1)
-        kept = []
-        for row, (own, token) in enumerate(zip(asked, tokens.tolist(), strict=True)):
+        rows = []
+        for row, (index, token) in enumerate(zip(unfinished, tokens.tolist(), strict=True)):
             if token != end:
-                found[own].append(token)
-                if len(found[own]) < longest[own]:
-                    kept.append(row)
-        if len(kept) < len(asked):
-            asked = [asked[row] for row in kept]
-            rows = torch.tensor(kept, dtype=torch.int64, device=tokens.device)
-            state, tokens = state.select(rows), tokens[rows]
-    return found
+                sequences[index].append(token)
+                if len(sequences[index]) < longest[index]:
+                    rows.append(row)
+        if len(rows) < len(unfinished):
+            unfinished = [unfinished[row] for row in rows]
+            chosen = torch.tensor(rows, dtype=torch.int64, device=tokens.device)
+            state, tokens = state.select(chosen), tokens[chosen]
+    return sequences
 
 
 class _Beams:
     """The growing hypotheses of the inputs that are not finished, K of each, and the best ended.
 
     Attributes:
-        asked: the inputs that are not finished, B of them.
+        unfinished: the inputs that are not finished, B of them.
         scores: log P of the growing hypotheses (B, K), best first.
-        grown: their tokens (B, K, length).
+        tokens: their tokens (B, K, length).
         best: log P / lp of the best sequence of each input that has ended, and its tokens.
     """
 
     def __init__(self, end: int, beams: int, penalty: float, longest: Sequence[int]):
         self.end, self.beams, self.penalty = end, beams, penalty
-        self.longest, self.asked = longest, list(range(len(longest)))
+        self.longest, self.unfinished = longest, list(range(len(longest)))
         self.best: list[tuple[float, list[int]]] = [(-math.inf, []) for _ in longest]
 
     def run(self, step: Step, state, begin: Tensor) -> list[list[int]]:
         """Return the best sequence of each input."""
         log_p, state = step(state, begin)
-        self.scores = log_p.new_zeros(len(self.asked), 1)
-        self.grown = log_p.new_zeros((len(self.asked), 1, 0), dtype=torch.int64)
+        self.scores = log_p.new_zeros(len(self.unfinished), 1)
+        self.tokens = log_p.new_zeros((len(self.unfinished), 1, 0), dtype=torch.int64)
         while True:
-            rows = self.grow(log_p)
-            if not self.asked:
+            rows = self.extend(log_p)
+            if not self.unfinished:
                 return [tokens for _, tokens in self.best]
-            log_p, state = step(state.select(rows), self.grown[:, :, -1].flatten())
+            log_p, state = step(state.select(rows), self.tokens[:, :, -1].flatten())
 
-    def grow(self, log_p: Tensor) -> Tensor:
-        """Grow every hypothesis by a token; return which each was grown from, (R,) int64.
+    def extend(self, log_p: Tensor) -> Tensor:
+        """Extend every hypothesis by a token; return which one each extends, (R,) int64.
 
         Args:
             log_p: log-probabilities of the next token (B K, V).
@@ -110,44 +113,78 @@ class _Beams:
         sums = self.scores[:, :, None] + log_p.view(inputs, beams, words)
         ended = sums[:, :, self.end].clone()
         sums[:, :, self.end] = -math.inf
-        kept = min(self.beams, beams * (words - 1))
-        self.scores, places = sums.flatten(1).topk(kept, dim=1)
-        grown_from, tokens = places // words, places % words
-        length = self.grown.shape[2] + 1  # the end counted
+        self.scores, places = sums.flatten(1).topk(min(self.beams, beams * (words - 1)), dim=1)
+        parents, last = places // words, places % words  # (B, K) each
+        length = self.tokens.shape[2] + 1  # the end counted
         self._end(ended, length)
-        self.grown = torch.cat([_of(self.grown, grown_from), tokens[:, :, None]], dim=2)
-        open_ = self._open(length)
-        rows = torch.arange(inputs, device=log_p.device)[:, None] * beams + grown_from
-        self.scores, self.grown = self.scores[open_], self.grown[open_]
-        return rows[open_].flatten()
+        tokens = self.tokens.gather(1, parents[:, :, None].expand(-1, -1, length - 1))
+        self.tokens = torch.cat([tokens, last[:, :, None]], dim=2)
+        inputs_left = self._drop_finished(length)
+        rows = torch.arange(inputs, device=log_p.device)[:, None] * beams + parents
+        self.scores, self.tokens = self.scores[inputs_left], self.tokens[inputs_left]
+        return rows[inputs_left].flatten()
 
     def _end(self, ended: Tensor, length: int) -> None:
         """Take the best of the hypotheses that end now, log P (B, K), if it is the best so far."""
         scores, places = (ended / self._lp(length)).max(dim=1)
-        pairs = zip(self.asked, scores.tolist(), places.tolist(), strict=True)
-        for row, (own, score, place) in enumerate(pairs):
-            if score > self.best[own][0]:
-                self.best[own] = score, self.grown[row, place].tolist()
+        rows = zip(self.unfinished, scores.tolist(), places.tolist(), strict=True)
+        for row, (index, score, place) in enumerate(rows):
+            if score > self.best[index][0]:
+                self.best[index] = score, self.tokens[row, place].tolist()
 
-    def _open(self, length: int) -> Tensor:
+    def _drop_finished(self, length: int) -> Tensor:
         """Return which inputs are not finished, (B',) int64, and forget the others."""
-        kept = []
-        for row, (own, score) in enumerate(
-            zip(self.asked, self.scores[:, 0].tolist(), strict=True)
-        ):
-            at_most = score / self._lp(self.longest[own])
-            if length == self.longest[own]:
-                if self.best[own][0] == -math.inf:
-                    self.best[own] = at_most, self.grown[row, 0].tolist()
-            elif at_most > self.best[own][0]:
-                kept.append(row)
-        self.asked = [self.asked[row] for row in kept]
-        return torch.tensor(kept, dtype=torch.int64, device=self.scores.device)
+        rows, scores = [], self.scores[:, 0].tolist()
+        for row, (index, score) in enumerate(zip(self.unfinished, scores, strict=True)):
+            bound = score / self._lp(self.longest[index])
+            if length == self.longest[index]:
+                if self.best[index][0] == -math.inf:
+                    self.best[index] = bound, self.tokens[row, 0].tolist()
+            elif bound > self.best[index][0]:
+                rows.append(row)
+        self.unfinished = [self.unfinished[row] for row in rows]
+        return torch.tensor(rows, dtype=torch.int64, device=self.scores.device)
 
     def _lp(self, length: int) -> float:
         return ((5 + length) / 6) ** self.penalty
 
 
-def _of(grown: Tensor, chosen: Tensor) -> Tensor:
-    """Return the tokens (B, K', length) of chosen hypotheses (B, K') of (B, K, length)."""
-    return grown.gather(1, chosen[:, :, None].expand(-1, -1, grown.shape[2]))
+def translate_tokens(
+    model: Model,
+    sources: Sequence[Tensor],
+    *,
+    beams: int = 1,
+    length_penalty: float = 0.0,
+    size: int = 4096,
+    device: torch.device | str = "cpu",
+) -> list[list[int]]:
+    """Return the tokens of the translation of each source, without begin and end.
+
+    Args:
+        model: one of translation, on the device and in eval mode.
+        sources: tokens of each with the end, (s,) int64.
+        beams: as of `beam_search`.
+        length_penalty: as of `beam_search`.
+        size: tokens of the sources that are translated at a time, times beams, at most.
+        device: where.
+    """
+    translations: list[list[int]] = [[] for _ in sources]
+    order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+    while order:
+        count = max(1, size // (beams * len(sources[order[0]])))
+        batch, order = order[:count], order[count:]
+        lengths = [len(sources[index]) for index in batch]
+        state = model.begin(lengths, torch.cat([sources[index] for index in batch]).to(device))
+        begin = torch.full((len(batch),), BEGIN, dtype=torch.int64, device=device)
+        answers = beam_search(
+            model.step, state, begin=begin, end=END, beams=beams, length_penalty=length_penalty,
+            longest=[longest_translation(length) for length in lengths],
+        )  # fmt: skip
+        for index, tokens in zip(batch, answers, strict=True):
+            translations[index] = tokens
+    return translations
+
+
+def longest_translation(length: int) -> int:
+    """Return how many tokens the translation of a source of `length` tokens has at most."""
+    return 2 * length + 10

@@ -11,9 +11,9 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from zoo.data.snapshots import check_columns
 from zoo.nn import PROPAGATIONS, Dropout, Linear, build_propagation
 from zoo.registry import Count, Model, Rate, Spec, register_model
-from zoo.sequences.gru import check_columns
 
 
 @register_model("gcn-gru")
@@ -63,8 +63,8 @@ class GCNGRU(Model):
         """Return the last state, (N, dim), for x (N, in_dim)."""
         times = x.unflatten(1, (-1, self.columns)).unbind(1)  # (N, F) each
         h = x.new_zeros(len(x), self.dim)
-        for each in times:
-            read = self.input(self.near_input(graph, each))
+        for x_t in times:
+            read = self.input(self.near_input(graph, x_t))
             of_gates, of_candidate = read.split([2 * self.dim, self.dim], dim=1)
             gates = torch.sigmoid(of_gates + self.gates(self.near(graph, h)))
             update, reset = gates.chunk(2, dim=1)

@@ -5,14 +5,11 @@
 from the paper: torch applies the reset gate after the product with the weights, not before.
 """
 
-from typing import Any
-
 from torch import Tensor, nn
 
-from zoo.config.options import options_of
-from zoo.data.snapshots import Snapshots
+from zoo.data.snapshots import check_columns
 from zoo.nn import Dropout, Linear
-from zoo.registry import MODELS, Count, Few, Model, Rate, ZooError, register_model
+from zoo.registry import Count, Few, Model, Rate, register_model
 
 
 @register_model("gru")
@@ -57,34 +54,5 @@ class GRU(Model):
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return the last state, (N, dim), for x (N, in_dim); `graph` may be None."""
-        found, _ = self.network(x.unflatten(1, (-1, self.columns)))
-        return self.dropout(found[:, -1])
-
-
-def check_columns(model: str, in_dim: int, columns: int, times: int | None = None) -> None:
-    """Refuse features of nodes that are not so many numbers at each of some times.
-
-    Raises:
-        ZooError: they are not.
-    """
-    if in_dim % columns if times is None else in_dim != columns * times:
-        raise ZooError(
-            f"{model}: {in_dim} features of a node are not {columns} at each of {times or 'some'} "
-            "times; write `columns`, those of one time: 1, and one for each further column that is "
-            "read. An encoding is none of them; leave it out."
-        )
-
-
-def with_columns(name: str, options: dict[str, Any], data: Any) -> dict[str, Any]:
-    """Return the options of a model with how many numbers a node has at one time, if it reads them.
-
-    Raises:
-        ZooError: the options say another number, or an encoding stands beside these numbers.
-    """
-    option = options_of(MODELS[name]).get("columns")
-    if option is None or option.default is not None or not isinstance(data, Snapshots):
-        return options
-    told = options.get("columns")
-    columns = data.x.shape[2] if told is None else told
-    check_columns(name, data.inputs, columns, data.lags)
-    return {**options, "columns": columns}
+        states, _ = self.network(x.unflatten(1, (-1, self.columns)))
+        return self.dropout(states[:, -1])

@@ -160,7 +160,7 @@ def peak_bytes(function: Callable[[], object]) -> int:
     results = profile.profiler
     if results is None:
         raise Broken("torch's profiler measures nothing here.")
-    events = [each for each in results.kineto_results.events() if each.name() == "[memory]"]
+    events = [event for event in results.kineto_results.events() if event.name() == "[memory]"]
     held = peak = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()
@@ -182,4 +182,4 @@ def _tensors(*shape: int, count: int = 3, dtype: torch.dtype = torch.double) -> 
 
 
 def _bound(checks: tuple[Callable[[Spec], None], ...], spec: Spec) -> list[Promise]:
-    return [Promise(each.__name__, str(spec), functools.partial(each, spec)) for each in checks]
+    return [Promise(check.__name__, str(spec), functools.partial(check, spec)) for check in checks]

@@ -27,8 +27,8 @@ def encoding_promises(encoding: Spec) -> list[Promise]:
     discover()  # it may be of another package
     pick(ENCODINGS, encoding, tiny_graph())
     return [
-        Promise(each.__name__, str(encoding), functools.partial(each, encoding))
-        for each in ENCODING
+        Promise(check.__name__, str(encoding), functools.partial(check, encoding))
+        for check in ENCODING
     ]
 
 
@@ -46,14 +46,14 @@ def one_row_of_finite_columns_per_node(spec: Spec) -> None:
     """Every graph, odd ones too, has one fp32 row per node and as many columns as any other."""
     columns = pick(ENCODINGS, spec, tiny_graph()).shape[1]
     for graph in (tiny_graph(), *odd_graphs()):
-        found = pick(ENCODINGS, spec, graph)
+        values = pick(ENCODINGS, spec, graph)
         keep(
-            found.shape == (graph.num_nodes(), columns) and found.dtype == torch.float32,
-            f"for a graph of {graph.num_nodes()} nodes it is {tuple(found.shape)}, {found.dtype}; "
+            values.shape == (graph.num_nodes(), columns) and values.dtype == torch.float32,
+            f"for {graph.num_nodes()} nodes it is {tuple(values.shape)}, {values.dtype}; "
             f"it has to be (N, {columns}) in fp32 whatever the graph: fill up with zeros.",
         )
         keep(
-            found.isfinite().all(),
+            values.isfinite().all(),
             f"for a graph of {graph.num_nodes()} nodes and {graph.num_edges()} edges it is not "
             "finite. A degree of 0 divides by zero: write `.clamp(min=1)`.",
         )

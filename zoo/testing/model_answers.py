@@ -40,14 +40,14 @@ def the_head_reads_the_features(case: Case) -> None:
     """The logits are `head(features(graph, x))`."""
     graph, x, _ = tiny()
     model = case.build().eval()
-    found = model.features(graph, x)
+    hidden = model.features(graph, x)
     keep(
-        isinstance(found, Tensor),
-        f"`features` returned a {type(found).__name__}, and has to return one tensor (N, dim): "
+        isinstance(hidden, Tensor),
+        f"`features` returned a {type(hidden).__name__}, and has to return one tensor (N, dim): "
         "embeddings and probes read it.",
     )
     keep_close(
-        model.head(found),
+        model.head(hidden),
         model(graph, x).logits,
         "the logits are not `head(features(graph, x))`: they differ by {by}. Embeddings and "
         "probes count on it. Move what `forward` does beside it into `features`.",
@@ -101,7 +101,7 @@ def a_batch_of_graphs_equals_one_by_one(case: Case) -> None:
     model = case.build().eval()
     together = model(batch([graph, other, graph]), torch.cat([x, y, x])).logits
     apart = torch.cat([model(g, f).logits for g, f in ((graph, x), (other, y), (graph, x))])
-    norms = [key for key, each in model.named_modules() if "BatchNorm" in type(each).__name__]
+    norms = [key for key, module in model.named_modules() if "BatchNorm" in type(module).__name__]
     hint = f" `{'`, `'.join(norms)}` may do it, without running means." if norms else ""
     keep_close(
         together,
@@ -147,7 +147,10 @@ def bfloat16_stays_finite_and_near(case: Case) -> None:
     )
     functional.cross_entropy(logits.float(), y).backward()
     keep(
-        all(each.grad is None or each.grad.isfinite().all() for each in model.parameters()),
+        all(
+            parameter.grad is None or parameter.grad.isfinite().all()
+            for parameter in model.parameters()
+        ),
         "in bfloat16 gradients are not finite. Take norms and quotients in fp32: `x.float()`.",
     )
 

@@ -31,13 +31,15 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
     output = model(graph, x)
     loss = functional.cross_entropy(output.logits, y) + output.penalty
     loss.backward()
-    silent = [key for key, each in model.named_parameters() if each.grad is None]
+    silent = [key for key, parameter in model.named_parameters() if parameter.grad is None]
     keep(
         not silent,
         f"{', '.join(silent)} got no gradient, and would never be trained. Use each in `features`, "
         "or do not make it; look for `.detach()`, `.data` and `torch.no_grad()`.",
     )
-    wild = [key for key, each in model.named_parameters() if not each.grad.isfinite().all()]
+    wild = [
+        key for key, parameter in model.named_parameters() if not parameter.grad.isfinite().all()
+    ]
     keep(
         not wild,
         f"the gradient of {', '.join(wild)} is not finite: of a root, a norm or a logarithm at 0, "
@@ -48,9 +50,9 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
 def every_parameter_is_trained_once(case: Case) -> None:
     """`parameter_groups` holds each parameter once."""
     model = case.build()
-    grouped = [id(each) for group in model.parameter_groups() for each in group["params"]]
-    names = {id(each): key for key, each in model.named_parameters()}
-    missing = [key for each, key in names.items() if grouped.count(each) != 1]
+    grouped = [id(parameter) for group in model.parameter_groups() for parameter in group["params"]]
+    names = {id(parameter): key for key, parameter in model.named_parameters()}
+    missing = [key for parameter, key in names.items() if grouped.count(parameter) != 1]
     keep(
         sorted(grouped) == sorted(names),
         f"`parameter_groups` does not hold each parameter exactly once: look at "
@@ -84,11 +86,11 @@ def it_memorises_the_tiny_graph(case: Case) -> None:
         recent = 0.9 * recent + 0.1 * loss.item()
         if recent < 0.01:
             break
-    found = []
+    right = []
     for _ in range(16):
         with using(identities=torch.randint(2**62, (12,))):
-            found.append(model.eval()(graph, x).logits.argmax(1) == y)
-    rate = torch.stack(found).float().mean()
+            right.append(model.eval()(graph, x).logits.argmax(1) == y)
+    rate = torch.stack(right).float().mean()
     keep(
         rate >= 11 / 12,
         f"after {epoch + 1} epochs it knows {rate:.0%} of 12 random labels, and should know 92 %. "

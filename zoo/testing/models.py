@@ -57,14 +57,14 @@ def model_promises(model: str | type[Model], **options: object) -> list[Promise]
     name = cases[0].name
     spared = () if "node-classification" in MODELS[name].tasks else OF_NODES
     owed = [check for check in CONTRACT if check not in spared]
-    found = [_promise(check, case, str(case)) for check in owed for case in cases]
+    promises = [_promise(check, case, str(case)) for check in owed for case in cases]
     known = options_of(MODELS[name])
     for heads, word in [] if spared else itertools.product(HEADS, PROPAGATIONS):
         more = {"heads": heads, "propagation": word}
         more = {key: value for key, value in more.items() if key in known}
         check = model_answers.any_heads_and_any_propagation_will_do
-        found.append(_promise(check, Case(name, {**more, **options}), f"{heads}-{word}-{name}"))
-    return [*found, _promise(model_weights.it_says_what_it_is, cases[0], name)]
+        promises.append(_promise(check, Case(name, {**more, **options}), f"{heads}-{word}-{name}"))
+    return [*promises, _promise(model_weights.it_says_what_it_is, cases[0], name)]
 
 
 def check_model(model: str | type[Model], **options: object) -> None:
@@ -89,9 +89,9 @@ def checked(model: str) -> Iterator[dict[str, Any]]:
     Raises:
         ZooError: no such model is registered.
     """
-    for promise, cases in itertools.groupby(model_promises(model), lambda each: each.name):
+    for promise, cases in itertools.groupby(model_promises(model), lambda promise: promise.name):
         start = time.perf_counter()
-        said = [(each.of, each.broken()) for each in cases]
+        said = [(promise.of, promise.broken()) for promise in cases]
         row = row_of(model, promise, said, time.perf_counter() - start)
         yield row
         if promise in FIRST and len(row["broken"]) == row["cases"]:

@@ -61,7 +61,7 @@ class Promise(NamedTuple):
         return None
 
 
-def promises(found: Iterable[Promise]) -> Callable[[Callable], Callable]:
+def promises(given: Iterable[Promise]) -> Callable[[Callable], Callable]:
     """Make a test of each promise: a decorator for pytest.
 
     The test has one argument, `promise`, and calls it:
@@ -75,17 +75,19 @@ def promises(found: Iterable[Promise]) -> Callable[[Callable], Callable]:
     """
     import pytest
 
-    return pytest.mark.parametrize("promise", [pytest.param(each, id=each.id) for each in found])
+    return pytest.mark.parametrize(
+        "promise", [pytest.param(promise, id=promise.id) for promise in given]
+    )
 
 
-def check_all(found: Iterable[Promise]) -> None:
+def check_all(given: Iterable[Promise]) -> None:
     """Check promises one after another.
 
     Raises:
         Broken: some are not kept; the text has a paragraph for each.
     """
-    said = [(each, each.broken()) for each in found]
-    wrong = [f"{each.id}: {text}" for each, text in said if text is not None]
+    said = [(promise, promise.broken()) for promise in given]
+    wrong = [f"{promise.id}: {text}" for promise, text in said if text is not None]
     if wrong:
         raise Broken("\n\n".join(wrong))
 
@@ -96,15 +98,15 @@ def keep(kept: object, otherwise: str) -> None:
         raise Broken(otherwise)
 
 
-def keep_close(found: Tensor, expected: Tensor, otherwise: str, **tolerances: float) -> None:
+def keep_close(value: Tensor, expected: Tensor, otherwise: str, **tolerances: float) -> None:
     """Raise `Broken` unless two tensors are close; `{by}` in the text becomes their distance."""
     try:
-        torch.testing.assert_close(found, expected, **tolerances)
+        torch.testing.assert_close(value, expected, **tolerances)
     except AssertionError as error:
-        apart = "their shapes or types" if found.shape != expected.shape else "not finite numbers"
+        apart = "their shapes or types" if value.shape != expected.shape else "not finite numbers"
         if (
-            found.shape == expected.shape
-            and (difference := (found - expected).abs()).isfinite().all()
+            value.shape == expected.shape
+            and (difference := (value - expected).abs()).isfinite().all()
         ):
             apart = f"{difference.max().item():.2g}"
         raise Broken(otherwise.format(by=apart)) from error

@@ -28,8 +28,8 @@ def propagation_promises(propagation: Spec) -> list[Promise]:
     discover()  # it may be of another package
     pick(PROPAGATIONS, propagation, WIDTH)
     return [
-        Promise(each.__name__, str(propagation), functools.partial(each, propagation))
-        for each in PROPAGATION
+        Promise(check.__name__, str(propagation), functools.partial(check, propagation))
+        for check in PROPAGATION
     ]
 
 

@@ -39,7 +39,7 @@ def models_of(target: str) -> list[str]:
         )
     if not path.is_file():
         raise ZooError(f"there is no file {path}.")
-    before = dict(MODELS)
+    before = dict(MODELS.items())
     _run(path, SOURCES[path.suffix](path))
     names = [name for name, model in MODELS.items() if before.get(name) is not model]
     if not names:
@@ -84,7 +84,7 @@ def _notebook(path: Path) -> ast.Module:
     """Return what the code cells of a notebook define, without magics and without calls."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        sources = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError):
         raise ZooError(f"{path} is not a notebook of Jupyter; save it again.") from None
     lines = [
@@ -94,7 +94,7 @@ def _notebook(path: Path) -> ast.Module:
         for line in [*source.splitlines(), ""]
     ]
     whole = _parsed(path, "\n".join(lines))
-    whole.body = [each for each in whole.body if _defines(each)]
+    whole.body = [statement for statement in whole.body if _defines(statement)]
     return whole
 
 
@@ -104,7 +104,7 @@ def _defines(statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, ast.Expr):  # register_model("name")(Class)
         return "register_model" in ast.unparse(statement)
-    calls = any(isinstance(each, ast.Call) for each in ast.walk(statement))
+    calls = any(isinstance(node, ast.Call) for node in ast.walk(statement))
     return isinstance(statement, ast.Assign | ast.AnnAssign) and not calls
 
 

@@ -22,6 +22,7 @@ from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
+from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_prepared
 from zoo.data.from_objects import FEATURES
 from zoo.data.generated import GENERATED
@@ -42,8 +43,7 @@ from zoo.data.load.obtain import (
 from zoo.data.load.readers import KINDS, READERS, reader_of, whole_reader
 from zoo.data.mapped.metadata import is_on_disk, read_meta
 from zoo.data.mapped.reader import read_on_disk
-from zoo.data.pairs import SentencePairs, has_pairs
-from zoo.data.samples import GRAPHS_SPLIT, Samples
+from zoo.data.samples import GRAPHS_SPLIT, Separate
 from zoo.data.snapshots import Snapshots
 from zoo.data.texts import SPLITS as TEXT_SPLITS
 from zoo.data.texts import TEXTS
@@ -98,7 +98,7 @@ DATASETS = Table(
 _SPLITS = {
     **{name: known.split for name, known in NAMED.items()},
     **dict.fromkeys(GENERATED, MASKLESS_SPLIT),
-    **dict.fromkeys(NAMED_PAIRS, SentencePairs.split),
+    **dict.fromkeys(NAMED_PAIRS, "benchmark"),
     **IMAGE_SPLITS,
     **TEXT_SPLITS,
     **dict.fromkeys(SERIES_WORDS, Snapshots.split),
@@ -107,9 +107,7 @@ _SPLITS = {
 """The split of each word where a recipe names none."""
 
 
-def load_data(
-    spec: Spec | Path, *, features: Spec = "raw", **options: Any
-) -> Dataset | SentencePairs | Samples | Snapshots:
+def load_data(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset | Separate:
     """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
 
     A name of `DATASETS` is `<name>.npz` in the folders of `ZOO_DATA`, downloaded once if in none;
@@ -135,7 +133,7 @@ def load_data(
             if user_path(name).exists():
                 logging.getLogger(__name__).warning(_two_of_a_name(name))
             made = pick(DATASETS, spec)
-            if isinstance(made, Dataset | SentencePairs | Samples | Snapshots):
+            if isinstance(made, Dataset | Separate):
                 return made
             kind = type(made).__name__
             raise ZooError(f"dataset {name!r}: its builder returned a {kind}; return a Dataset.")
@@ -162,8 +160,8 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     """
     spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
     if whole := whole_reader(path_of(spec["name"]), spec):
-        kind = f"{KINDS[whole]} and no graph; `zoo train` reads it as it is."
-        raise ZooError(f"{spec['name']} is {kind}")
+        kind = KINDS.get(whole, "pairs of sentences")
+        raise ZooError(f"{spec['name']} is {kind} and no graph; `zoo train` reads it as it is.")
     if (name := spec["name"]) in DATASETS:
         if user_path(name).exists():
             raise ZooError(_two_of_a_name(name))
@@ -313,7 +311,7 @@ def default_split(name: str) -> str | None:
     if name in DATASETS:
         return _SPLITS.get(name)
     if has_pairs(path_of(name)):
-        return SentencePairs.split
+        return "benchmark"
     if folder := on_disk_folder(name):
         return read_meta(folder).split
     stem = path_of(name).stem

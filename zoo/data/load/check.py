@@ -40,13 +40,13 @@ from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.metadata import read_meta
 from zoo.data.mapped.reader import read_on_disk
 from zoo.data.mapped.writer import blocks, sha256
-from zoo.data.pairs import SentencePairs, Sentences
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import check_scores, make_split
 from zoo.data.tables.times import time_names
 from zoo.errors import Finding, refused_by
 from zoo.graphs.adjacency import neighbours
+from zoo.sequences.data.pairs import SentencePairs, Sentences
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
     BINARY,

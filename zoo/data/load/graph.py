@@ -14,6 +14,7 @@ import numpy as np
 from zoo.config.options import Spec, Table, option_problems, options_of
 from zoo.data.dataset import Dataset
 from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.text_lines import Texts
 from zoo.data.load.by_name import DATASETS, common_options, load_data
 from zoo.data.load.named import NAMED
@@ -25,9 +26,7 @@ from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.metadata import META
 from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import Stream, blocks, write_on_disk
-from zoo.data.pairs import SentencePairs, has_pairs, pair_files
-from zoo.data.samples import Samples
-from zoo.data.snapshots import Snapshots
+from zoo.data.samples import Separate
 from zoo.data.splits import check_own_split
 from zoo.data.tables.read import SUFFIXES
 from zoo.errors import ZooError, reading
@@ -76,7 +75,7 @@ def usual_batching(spec: Spec) -> str | None:
     return None if usual == Dataset.batching[0] else usual
 
 
-def whole_data(spec: dict[str, Any]) -> Dataset | SentencePairs | Samples | Snapshots | None:
+def whole_data(spec: dict[str, Any]) -> Dataset | Separate | None:
     """Return what a spec names where it is no file of a graph, None where it is one.
 
     Raises:

@@ -7,19 +7,15 @@ versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
 
 from typing import NamedTuple
 
-from zoo.config.options import Count
 from zoo.data.files import converters
 from zoo.data.files.converters import convert_planetoid
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
 from zoo.data.load.many_graphs import SERIES_WORDS, SET_WORDS
-from zoo.data.load.obtain import Source, SplitFile, obtain_pairs
-from zoo.data.pairs import Language, SentencePairs, has_pairs, read_pairs
+from zoo.data.load.obtain import Source, SplitFile
 from zoo.data.texts import NODES as TEXT_NODES
 from zoo.data.texts import TEXTS
-from zoo.data.tokenizer import VocabularySize
-from zoo.system.cache import data_folders
 from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
@@ -192,28 +188,8 @@ LICENCES = {
 """The licence of each data set whose publisher states one; `data/README.md` says more."""
 
 
-def multi30k_en_de(
-    *,
-    source: Language = "en",
-    target: Language = "de",
-    vocabulary: VocabularySize = 8000,
-    longest: Count = 256,
-) -> SentencePairs:
-    """Captions of photographs in English and German (Multi30k), test of 2016; 31,014 pairs.
-
-    Args:
-        source: the language to translate from.
-        target: the language to translate to.
-        vocabulary: tokens of both languages together, at most.
-        longest: tokens of a sentence at most: longer pairs are not trained on, longer sources cut.
-    """
-    folders = [folder / "multi30k-en-de" for folder in data_folders()]
-    path = next(filter(has_pairs, folders), None) or obtain_pairs(folders[0])
-    return read_pairs(path, source=source, target=target, vocabulary=vocabulary, longest=longest)
-
-
-NAMED_PAIRS = {"multi30k-en-de": multi30k_en_de}
-"""Word to builder `(*, options) -> SentencePairs`."""
+NAMED_PAIRS = {"multi30k-en-de": "zoo.data.load.named_pairs:multi30k_en_de"}
+"""Word to builder `(*, options) -> SentencePairs`, imported when asked for."""
 
 
 _KNOWN_TASKS = {

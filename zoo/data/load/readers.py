@@ -13,6 +13,7 @@ from zoo.config.options import Spec, Table
 from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
 from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.matrices import from_scipy, read_coordinates
+from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_unchecked
 from zoo.data.files.saved_graphs import graphs_of_dgl, is_list, read_graph
 from zoo.data.files.text_lines import read_terms
@@ -24,9 +25,7 @@ from zoo.data.load.many_graphs import (
 )
 from zoo.data.mapped.metadata import is_on_disk
 from zoo.data.mapped.reader import read_whole
-from zoo.data.pairs import SentencePairs, has_pairs, read_pairs
-from zoo.data.samples import Samples
-from zoo.data.snapshots import Snapshots
+from zoo.data.samples import Separate
 from zoo.data.tables.columns import Columns, Names, Numbers
 from zoo.data.tables.networkx_graph import from_networkx
 from zoo.data.tables.read import Written
@@ -275,16 +274,13 @@ def _nodes(
     return read_node_table(user_path(path), choice, Written())
 
 
-Whole = SentencePairs | Snapshots | Samples
-
-KINDS: dict[Callable[..., Whole], str] = {
-    read_pairs: "pairs of sentences",
+KINDS: dict[Callable[..., Separate], str] = {
     read_tu: "a set of graphs",
     read_list: "a set of graphs",
     series_of_json: "series in time",
     series_of_table: "series in time",
 }
-"""What each reads that is no single graph."""
+"""What each reads that is no single graph; `read_pairs` is imported when it is needed."""
 
 
 _SEVERAL: dict[str, Callable[[Path], bool]] = {
@@ -294,7 +290,7 @@ _SEVERAL: dict[str, Callable[[Path], bool]] = {
 """What a file may end in, to what tells by its first bytes that it holds several graphs."""
 
 
-def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
+def whole_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
     """Return what reads a path that is no single graph: pairs of sentences, series, many graphs.
 
     Args:
@@ -303,6 +299,8 @@ def whole_reader(path: Path, spec: Spec) -> Callable[..., Whole] | None:
     """
     options = spec if isinstance(spec, Mapping) else {}
     if has_pairs(path):
+        from zoo.sequences.data.pairs import read_pairs
+
         return read_pairs
     if tu_folder(path):
         return read_tu

@@ -14,16 +14,16 @@ from typing import Any, BinaryIO
 import torch
 
 from zoo.config.options import Count, Few, NonNegative, value_problems
-from zoo.data.pairs import SentencePairs
 from zoo.data.splits import PARTS
-from zoo.data.tokenizer import END, Tokenizer
 from zoo.errors import ZooError, printable
-from zoo.inference.predict import answering
 from zoo.registry import Model
+from zoo.sequences.beam_search import translate_tokens
+from zoo.sequences.data.pairs import SentencePairs
+from zoo.sequences.data.tokenizer import END, Tokenizer
 from zoo.system.files import user_path, write_whole
 from zoo.tasks.labels import TRANSLATION
 from zoo.tasks.metrics import bleu, signature
-from zoo.training.batches import translated
+from zoo.training.batches import evaluating
 
 LONGEST_LINE = 2**20
 """The longest line of text that is read, in bytes."""
@@ -97,8 +97,8 @@ class Translator:
         tokens = self.tokenizer.encode([texts[place].strip() for place in asked])
         self.cut += sum(len(each) > self.longest for each in tokens)
         sources = [torch.tensor([*each[: self.longest], END]) for each in tokens]
-        with answering(self.model, self._how["device"]):
-            answers = self.tokenizer.decode(translated(self.model, sources, **self._how))
+        with evaluating(self.model, self._how["device"]):
+            answers = self.tokenizer.decode(translate_tokens(self.model, sources, **self._how))
         found = [""] * len(texts)
         for place, answer in zip(asked, answers, strict=True):
             found[place] = " ".join(answer.split())
@@ -268,7 +268,7 @@ def evaluate_pairs(
     rows = torch.cat([data.masks[each][0].nonzero().flatten() for each in parts])
     sources = data.tokenizer.decode([data.sources[row].tolist() for row in rows.tolist()])
     how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
-    with answering(model, device):
+    with evaluating(model, device):
         answer = Translator(model, device=device, **how)
         score = bleu(answer(sources), data.references(rows))
     return {

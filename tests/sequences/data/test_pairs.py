@@ -8,14 +8,15 @@ import torch
 from sentences import sentences, write_pairs
 
 from zoo.data.files import text_lines as files
+from zoo.data.files.pair_folders import has_pairs, languages
 from zoo.data.load import load_data, own_files, read_graph, resolved_dataset, whole_data
 from zoo.data.load.check import check
-from zoo.data.pairs import Sentences, has_pairs, in_tokens_of, languages, read_pairs
 from zoo.data.splits import make_split
-from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
+from zoo.sequences.data.pairs import Sentences, read_pairs, retokenize
+from zoo.sequences.data.tokenizer import BEGIN, END
 
 
 @pytest.fixture
@@ -233,8 +234,8 @@ def test_the_files_are_the_split(folder):
 def test_pairs_in_the_tokens_of_others_are_the_same_texts(folder):
     data, rows = read_pairs(folder), torch.arange(160)
     other = read_pairs(folder, vocabulary=270).tokenizer
-    found = in_tokens_of(data, other, 256)
+    found = retokenize(data, other, 256)
     assert found.inputs == other.size != data.inputs
     assert found.references(rows) == data.references(rows)
-    assert in_tokens_of(data, data.tokenizer, 256) is data
-    assert not in_tokens_of(data, other, 20).masks["train"].all()
+    assert retokenize(data, data.tokenizer, 256) is data
+    assert not retokenize(data, other, 20).masks["train"].all()

@@ -4,13 +4,15 @@ import pytest
 import torch
 from sentences import write_pairs
 
-from zoo.data.pairs import read_pairs
 from zoo.data.splits import make_split
-from zoo.data.tokenizer import BEGIN, END
 from zoo.errors import ZooError
+from zoo.sequences.batches import TokenBatches
+from zoo.sequences.beam_search import longest_translation, translate_tokens
+from zoo.sequences.data.pairs import read_pairs
+from zoo.sequences.data.tokenizer import BEGIN, END
 from zoo.system import process_group
 from zoo.tasks.task import TASKS, bleu
-from zoo.training.batches import TokenBatches, TrainingData, ahead, most, translated
+from zoo.training.batches import TrainingData, ahead
 from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model
 
@@ -130,20 +132,20 @@ def test_it_is_scored_by_bleu_of_greedy_translations(data, split):
     found = steps(data, split)
     rows = split.val
     with torch.no_grad():
-        tokens = translated(found.model.eval(), [data.source(row) for row in rows.tolist()])
+        tokens = translate_tokens(found.model.eval(), [data.source(row) for row in rows.tolist()])
     score = found.evaluate()
     assert score("val") == bleu(data.tokenizer.decode(tokens), data.references(rows))
 
 
 def test_training_is_scored_on_as_many_pairs_as_validation(data, split, monkeypatch):
     found, asked = steps(data, split), []
-    original = found.train_loader._translated
+    original = found.train_loader._translate
 
     def spy(model, rows):
         asked.append(rows)
         return original(model, rows)
 
-    monkeypatch.setattr(found.train_loader, "_translated", spy)
+    monkeypatch.setattr(found.train_loader, "_translate", spy)
     score = found.evaluate()
     for part in ("train", "train", "val", "test"):
         score(part)
@@ -155,7 +157,7 @@ def test_training_is_scored_on_as_many_pairs_as_validation(data, split, monkeypa
 def test_processes_divide_the_translations(data, split, monkeypatch):
     found = steps(data, split)
     found.model.eval()
-    whole = found.train_loader._translated(found.model, split.val)
+    whole = found.train_loader._translate(found.model, split.val)
     monkeypatch.setattr(process_group, "count", lambda: 3)
     rooms = []
 
@@ -166,28 +168,28 @@ def test_processes_divide_the_translations(data, split, monkeypatch):
     monkeypatch.setattr(process_group, "total", kept)
     for rank in range(3):
         monkeypatch.setattr(process_group, "rank", lambda rank=rank: rank)
-        found.train_loader._translated(found.model, split.val)
+        found.train_loader._translate(found.model, split.val)
     monkeypatch.setattr(process_group, "total", lambda x: sum(rooms))
-    assert found.train_loader._translated(found.model, split.val) == whole
+    assert found.train_loader._translate(found.model, split.val) == whole
 
 
 def test_translations_do_not_depend_on_their_batch(data, split):
     model = made(data).eval()
     sources = [data.source(row) for row in split.val.tolist()]
     with torch.no_grad():
-        found = [translated(model, sources, size=size) for size in (1, 60, 4096)]
-        alone = [translated(model, [each])[0] for each in sources]
+        found = [translate_tokens(model, sources, size=size) for size in (1, 60, 4096)]
+        alone = [translate_tokens(model, [each])[0] for each in sources]
     assert found[0] == found[1] == found[2] == alone
-    assert translated(model, []) == []
+    assert translate_tokens(model, []) == []
 
 
 def test_a_translation_ends(data):
-    assert most(1) > 10 and most(100) > 150
+    assert longest_translation(1) > 10 and longest_translation(100) > 150
     model = made(data).eval()
     with torch.no_grad():
         model.head.bias[END] = -1e9
-        [found] = translated(model, [torch.tensor([5, END])])
-    assert len(found) == most(2)
+        [found] = translate_tokens(model, [torch.tensor([5, END])])
+    assert len(found) == longest_translation(2)
 
 
 @pytest.mark.slow

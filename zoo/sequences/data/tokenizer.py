@@ -35,9 +35,6 @@ LONGEST_TEXT = 2_000
 Longer texts are left out; where these are more than half of all, each is cut to so many.
 """
 
-LONGEST_FILE = 16 * 2**20
-"""The largest file of a tokenizer that is read, in bytes."""
-
 VocabularySize = Annotated[
     int, Within("from 258 to 1,000,000", ge=BYTES + len(SPECIAL), le=1_000_000)
 ]
@@ -61,7 +58,7 @@ class Tokenizer:
     """
 
     def __init__(self, text: str):
-        self._coder = _built(*_read(text))
+        self._coder = _load_coder(text)
         self.text = self._coder.to_str(pretty=False)
 
     @property
@@ -76,42 +73,42 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, without begin and end."""
-        return [each.ids for each in self._coder.encode_batch(list(texts))]
+        return [encoding.ids for encoding in self._coder.encode_batch(list(texts))]
 
     def decode(self, tokens: Iterable[Sequence[int]]) -> list[str]:
         """Return the text of each list of tokens, of which begin and end are left out.
 
         Bytes that are no UTF-8, as only a model writes them, become the sign U+FFFD.
         """
-        kept = [[each for each in own if each not in (BEGIN, END)] for own in tokens]
-        return self._coder.decode_batch(kept, skip_special_tokens=False)
+        plain = [[token for token in text if token not in (BEGIN, END)] for text in tokens]
+        return self._coder.decode_batch(plain, skip_special_tokens=False)
 
 
-def learnt(texts: Sequence[str], size: int) -> Tokenizer:
-    """Learn a tokenizer of at most so many tokens; the same texts give the same.
+def train_tokenizer(texts: Sequence[str], size: int) -> Tokenizer:
+    """Return a tokenizer of at most `size` tokens, trained on texts; the same texts give the same.
 
-    What has been learnt is kept in the cache, by the content of the texts.
+    It is kept in the cache, by the content of the texts.
 
     Raises:
         ZooError: the package `tokenizers` is missing.
     """
     version = _library().__version__
     key = hashlib.sha256(f"{_FORMAT} {size} {version}".encode())
-    for each in texts:
-        key.update(each.encode() + b"\n")
+    for text in texts:
+        key.update(text.encode() + b"\n")
     path = cache_folder() / f"tokenizer-{key.hexdigest()[:32]}.json"
     try:
         return Tokenizer(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, ZooError):  # there is none, or it is damaged
-        found = Tokenizer(_learnt(texts, size))
-    with contextlib.suppress(WriteError):  # it is learnt again the next time
-        write_whole(path, lambda draft: draft.write_text(found.text, encoding="utf-8"))
-    return found
+        tokenizer = Tokenizer(_train(texts, size))
+    with contextlib.suppress(WriteError):  # it is trained again the next time
+        write_whole(path, lambda draft: draft.write_text(tokenizer.text, encoding="utf-8"))
+    return tokenizer
 
 
-def _learnt(texts: Sequence[str], size: int) -> str:
+def _train(texts: Sequence[str], size: int) -> str:
     tokenizers = _library()
-    coder = _built({}, [])
+    coder = _build_coder({}, [])
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,
@@ -119,46 +116,39 @@ def _learnt(texts: Sequence[str], size: int) -> str:
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    short = [each for each in texts if len(each) <= LONGEST_TEXT]
+    short = [text for text in texts if len(text) <= LONGEST_TEXT]
     if 2 * len(short) < len(texts):
-        short = [each[:LONGEST_TEXT] for each in texts]
+        short = [text[:LONGEST_TEXT] for text in texts]
     coder.train_from_iterator(short, trainer)
     return coder.to_str()
 
 
-def _built(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
+def _build_coder(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Any:
     """Return the coder of the library; begin and end are in no list of texts to look for."""
     tokenizers = _library()
-    try:
-        coder = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
-    except Exception as error:  # the library raises its own kind
-        raise _damaged(" ".join(str(error).split())[:120]) from None
+    coder = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
     coder.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     coder.decoder = tokenizers.decoders.ByteLevel()
     return coder
 
 
-def _read(text: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Return the tokens by name, and the merges, of the content of a file, checked."""
-    if len(text) > LONGEST_FILE:
-        raise _damaged("it is too long")
-    try:
-        content = json.loads(text)
-        vocabulary, merges = content["model"]["vocab"], content["model"]["merges"]
-        pairs = [tuple(each.split(" ") if isinstance(each, str) else each) for each in merges]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(f"{type(error).__name__}: {' '.join(str(error).split())[:80]}") from None
-    plain = isinstance(vocabulary, dict) and all(type(each) is int for each in vocabulary.values())
-    if not plain or sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise _damaged("its tokens are not numbered from 0")
-    if any(len(each) != 2 or not all(isinstance(one, str) for one in each) for each in pairs):
-        raise _damaged("a merge is not of two tokens")
+def _load_coder(text: str) -> Any:
+    """Return the coder of a `tokenizer.json`, of which only tokens and merges are read."""
     alphabet = _library().pre_tokenizers.ByteLevel.alphabet()
-    if [vocabulary.get(each) for each in SPECIAL] != [BEGIN, END] or not vocabulary.keys() >= {
-        *alphabet
-    }:
+    try:
+        model = json.loads(text)["model"]
+        vocabulary, merges = model["vocab"], model["merges"]
+        pairs = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in merges]
+        coder = _build_coder(vocabulary, pairs)
+    except Exception as error:  # the library raises its own kind
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise _damaged(cause) from None
+    if sorted(vocabulary.values()) != [*range(len(vocabulary))]:
+        raise _damaged("its tokens are not numbered from 0")
+    special = [vocabulary.get(name) for name in SPECIAL]
+    if special != [BEGIN, END] or not vocabulary.keys() >= {*alphabet}:
         raise _damaged(f"it lacks {', '.join(SPECIAL)} or a byte")
-    return vocabulary, pairs
+    return coder
 
 
 def _damaged(cause: str) -> ZooError:

@@ -8,9 +8,9 @@ import torch
 
 from zoo.data.load import dataset_problems, default_split, load_data, own_files
 from zoo.data.splits import make_split, split_of
-from zoo.data.texts import in_tokens_of
-from zoo.data.tokenizer import END, learnt
 from zoo.errors import ZooError
+from zoo.sequences.data.texts import retokenize
+from zoo.sequences.data.tokenizer import END, train_tokenizer
 
 LINES = [
     {
@@ -63,7 +63,7 @@ def test_a_tenth_of_training_is_for_validation_and_alone_teaches_no_tokens(writt
     assert len(split.val) == 3 and len(split.train) == 27
     assert torch.equal(split.val, make_split("benchmark", data.y, data.masks, seed=4).val)
     known = [LINES[each]["text"] for each in split.train.tolist()]
-    assert data.tokenizer.sha256 == learnt(known, 300).sha256
+    assert data.tokenizer.sha256 == train_tokenizer(known, 300).sha256
     own = [{**each, "split": "val" if n < 5 else each["split"]} for n, each in enumerate(LINES)]
     assert load_data(written(own)).masks["val"][0].nonzero().flatten().tolist() == list(range(5))
 
@@ -142,9 +142,9 @@ def test_files_that_cannot_be_read_are_said(tmp_path, monkeypatch):
 
 def test_texts_are_cut_into_the_tokens_of_another(written):
     data = load_data(written(LINES, longest=3))
-    assert in_tokens_of(data, data.tokenizer, 11).graphs.sizes.max() == 11
-    other = learnt(["nothing of the kind"] * 3, 260)
-    found = in_tokens_of(data, other, 11)
+    assert retokenize(data, data.tokenizer, 11).graphs.sizes.max() == 11
+    other = train_tokenizer(["nothing of the kind"] * 3, 260)
+    found = retokenize(data, other, 11)
     assert found.inputs == other.size and found.graphs.window == 2
     rows = found.x.split(found.graphs.sizes.tolist())
     for row, line in zip(rows, LINES, strict=True):

@@ -1,38 +1,32 @@
-"""Pairs of sentences in two languages: a folder of text files, read, cut into tokens and kept flat.
+"""Pairs of sentences in two languages: a folder of text files as tokens, one after the other.
 
-A folder holds `train.<language>`, `val.<language>` and `test.<language>` of both languages, a
-sentence a line, or compressed (`.gz`). Its tokenizer is learnt from the training sentences of both.
+The files are those of `zoo.data.files.pair_folders`; the tokenizer is trained on the training
+sentences of both languages.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from zoo.config.options import Count
 from zoo.data.canonical import canonical
 from zoo.data.files.graph_arrays import PARTS
+from zoo.data.files.pair_folders import Language, choose_languages, part_file
 from zoo.data.files.text_lines import sentences_of
 from zoo.data.samples import Separate
-from zoo.data.tokenizer import BEGIN, END, Tokenizer, VocabularySize, learnt
 from zoo.errors import ZooError
+from zoo.sequences.data.tokenizer import BEGIN, END, Tokenizer, VocabularySize, train_tokenizer
 from zoo.tasks.labels import BLEU, TRANSLATION
-
-_TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
-"""What files of other data end in, which are no languages."""
-
-_LANGUAGE = "[a-z]{2,3}([_-][A-Za-z]{2,4})?"
-Language = Annotated[str, Field(pattern=f"^{_LANGUAGE}$")]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,7 +45,7 @@ class Sentences:
     def of(cls, encoded: list[list[int]]) -> Sentences:
         """Return lists of tokens, one after the other."""
         lengths = [0, *map(len, encoded)]
-        flat = np.fromiter((each for own in encoded for each in own), np.int32, sum(lengths))
+        flat = np.fromiter(itertools.chain(*encoded), np.int32, sum(lengths))
         return cls(torch.from_numpy(flat), torch.tensor(lengths).cumsum(0))
 
     @functools.cached_property
@@ -131,11 +125,11 @@ class SentencePairs(Separate):
         return _long([], self.sources[row][: self.longest], [END])
 
     def inputs_of(self, row: int) -> Tensor:
-        """Return what a model is given of a target: begin and its tokens, (t + 1,) int64."""
+        """Return the decoder's input for a target: begin and its tokens, (t + 1,) int64."""
         return _long([BEGIN], self.targets[row], [])
 
     def labels_of(self, row: int) -> Tensor:
-        """Return what a model is to say: the tokens of a target and the end, (t + 1,) int64."""
+        """Return the labels of a target: its tokens and the end, (t + 1,) int64."""
         return _long([], self.targets[row], [END])
 
     def references(self, rows: Tensor) -> list[str]:
@@ -145,26 +139,6 @@ class SentencePairs(Separate):
 
 def _long(before: list[int], tokens: Tensor, after: list[int]) -> Tensor:
     return torch.tensor([*before, *tokens.tolist(), *after])
-
-
-def languages(folder: Path) -> list[str]:
-    """Return the languages that a folder has a training file of, in the order of their names."""
-    found = (re.fullmatch(rf"train\.({_LANGUAGE})(\.gz)?", each.name) for each in _files(folder))
-    return sorted({each[1] for each in found if each and each[1] not in _TABLES})
-
-
-def has_pairs(folder: Path) -> bool:
-    """Return whether a path is a folder of pairs of sentences."""
-    return len(languages(folder)) > 1
-
-
-def pair_files(folder: Path, source: str | None = None, target: str | None = None) -> list[Path]:
-    """Return the files of a folder that are read, training first.
-
-    Raises:
-        ZooError: one is missing, or it is not known which languages are meant.
-    """
-    return [_file(folder, part, each) for part in PARTS for each in _both(folder, source, target)]
 
 
 def read_pairs(
@@ -190,17 +164,17 @@ def read_pairs(
     Raises:
         ZooError: a file is missing, or is no text; or the two of a part differ in lines.
     """
-    both = _both(folder, source, target)
-    texts = {part: _pairs(folder, part, both) for part in PARTS}
-    tokenizer = learnt([each for side in texts["train"] for each in side], vocabulary)
-    sides = [[each for part in PARTS for each in texts[part][number]] for number in (0, 1)]
-    sources, targets = (Sentences.of(tokenizer.encode(each)) for each in sides)
+    both = choose_languages(folder, source, target)
+    texts = {part: _read_part(folder, part, both) for part in PARTS}
+    tokenizer = train_tokenizer([*itertools.chain(*texts["train"])], vocabulary)
+    sides = [[text for part in PARTS for text in texts[part][side]] for side in (0, 1)]
+    sources, targets = (Sentences.of(tokenizer.encode(side)) for side in sides)
     counts = [len(texts[part][0]) for part in PARTS]
     part_of = torch.arange(len(PARTS)).repeat_interleave(torch.tensor(counts))
     masks = {part: (part_of == number)[None] for number, part in enumerate(PARTS)}
     long = torch.maximum(sources.lengths, targets.lengths) > longest
     name = folder.resolve().name
-    _tell(name, masks, long, longest)
+    _check_lengths(name, masks, long, longest)
     return SentencePairs(
         name=name,
         sources=sources,
@@ -212,43 +186,43 @@ def read_pairs(
     )
 
 
-def in_tokens_of(data: SentencePairs, tokenizer: Tokenizer, longest: int) -> SentencePairs:
-    """Return pairs cut into the tokens of another tokenizer, such as that of trained weights."""
+def retokenize(data: SentencePairs, tokenizer: Tokenizer, longest: int) -> SentencePairs:
+    """Return pairs in the tokens of another tokenizer, such as that of trained weights."""
     if data.tokenizer.sha256 == tokenizer.sha256:
         return data
     sides = []
     for side in (data.sources, data.targets):
         rows = side.tokens.split(side.lengths.tolist())
-        texts = data.tokenizer.decode([each.tolist() for each in rows])
+        texts = data.tokenizer.decode([row.tolist() for row in rows])
         sides.append(Sentences.of(tokenizer.encode(texts)))
     long = torch.maximum(sides[0].lengths, sides[1].lengths) > longest
-    _tell(data.name, data.masks, long, longest)
+    _check_lengths(data.name, data.masks, long, longest)
     masks = {**data.masks, "train": data.masks["train"] & ~long}
     return dataclasses.replace(
         data, sources=sides[0], targets=sides[1], masks=masks, tokenizer=tokenizer
     )
 
 
-def _tell(name: str, masks: dict[str, Tensor], long: Tensor, longest: int) -> None:
+def _check_lengths(name: str, masks: dict[str, Tensor], long: Tensor, longest: int) -> None:
     """Say how many pairs are too long, and refuse data of which nothing is left to train on."""
     trained = int((masks["train"] & long).sum())
-    asked = int(long.sum()) - trained
+    evaluated = int(long.sum()) - trained
     if trained == int(masks["train"].sum()):
         raise ZooError(
             f"{name}: every training pair is longer than {longest} tokens; write a larger "
             "`longest`."
         )
-    if trained or asked:
+    if trained or evaluated:
         logging.getLogger(__name__).warning(
             "%s: of pairs longer than %s tokens, %s are left out of training, and the sources of "
             "%s are cut for validation and test; `longest` sets how many.",
-            name, f"{longest:,}", f"{trained:,}", f"{asked:,}",
+            name, f"{longest:,}", f"{trained:,}", f"{evaluated:,}",
         )  # fmt: skip
 
 
-def _pairs(folder: Path, part: str, both: tuple[str, str]) -> tuple[list[str], list[str]]:
+def _read_part(folder: Path, part: str, both: tuple[str, str]) -> tuple[list[str], list[str]]:
     """Return the sentences of a part in both languages; pairs with an empty one are dropped."""
-    paths = [_file(folder, part, each) for each in both]
+    paths = [part_file(folder, part, language) for language in both]
     sides = [sentences_of(path) for path in paths]
     if len(sides[0]) != len(sides[1]):
         raise ZooError(
@@ -256,45 +230,12 @@ def _pairs(folder: Path, part: str, both: tuple[str, str]) -> tuple[list[str], l
             "by line one has to be the translation of the other. Write an empty line where there "
             "is none."
         )
-    kept = [pair for pair in zip(*sides, strict=True) if all(pair)]
-    if len(kept) < len(sides[0]):
+    pairs = [pair for pair in zip(*sides, strict=True) if all(pair)]
+    if len(pairs) < len(sides[0]):
         logging.getLogger(__name__).warning(
             "%s: %s pairs are dropped of which a line is empty.",
-            paths[0], f"{len(sides[0]) - len(kept):,}",
+            paths[0], f"{len(sides[0]) - len(pairs):,}",
         )  # fmt: skip
-    if not kept:
+    if not pairs:
         raise ZooError(f"{paths[0]} and {paths[1].name} hold no pair of sentences; fill them.")
-    return tuple(map(list, zip(*kept, strict=True)))
-
-
-def _both(folder: Path, source: str | None, target: str | None) -> tuple[str, str]:
-    """Return the languages to translate from and to, whose training files are there."""
-    found = languages(folder)
-    if len(found) == 2 and (source in found) != (target in found):
-        source = source or found[found[0] == target]
-        target = target or found[found[0] == source]
-    named = re.search(rf"[-_]({_LANGUAGE})-({_LANGUAGE})$", folder.resolve().name)
-    if named and {named[1], named[3]} <= set(found):
-        source, target = source or named[1], target or named[3]
-    if source == target or not {source, target} <= set(found):
-        raise ZooError(
-            f"{folder} has training files of {', '.join(found) or 'no languages'}, and is to be "
-            f"translated from {source or 'one'} to {target or 'another'}; write two of them, "
-            "`{name: ..., source: en, target: de}`."
-        )
-    return source, target
-
-
-def _file(folder: Path, part: str, language: str) -> Path:
-    names = [f"{part}.{language}", f"{part}.{language}.gz"]
-    for path in (folder / each for each in names):
-        if path.is_file():
-            return path
-    raise ZooError(f"{folder} has neither {' nor '.join(names)}; each part needs both languages.")
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:  # there is no such folder, or it is a file
-        return []
+    return tuple(map(list, zip(*pairs, strict=True)))

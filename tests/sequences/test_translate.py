@@ -14,10 +14,10 @@ import torch
 from sentences import sentences, write_pairs
 
 import zoo
-from zoo.data.pairs import read_pairs
 from zoo.errors import ZooError
-from zoo.inference import translate as room
-from zoo.inference.translate import (
+from zoo.sequences import translate as room
+from zoo.sequences.data.pairs import read_pairs
+from zoo.sequences.translate import (
     Translator,
     evaluate_pairs,
     lines_of,

@@ -1,0 +1,1 @@
+"""Data of sequences: texts as tokens, pairs of sentences, and the tokenizer of both."""
