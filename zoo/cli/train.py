@@ -494,8 +494,8 @@ def finetune(
     if split is not None:  # divided as in training
         recipe["seeds"] = [about.seed or 0]
     elif usual and not typed_split:
-        kept = split_from_start(str(folder), dataset, load_data(dataset))
-        usual = {"split": kept} if kept else usual
+        start_split = split_from_start(str(folder), dataset, load_data(dataset))
+        usual = {"split": start_split} if start_split else usual
     recipe["dataset"] = {**dataset, **usual, **(split or {}), **typed_split}
     recipe |= {"imports": imports} if imports else {}
     with hint_imports(about, done=imports):

@@ -43,8 +43,8 @@ def write_report(
     """Write a page about a run, or one that compares several: a file that needs nothing else.
 
     It has scores, training and validation curves, what the weights of each seed say of the test
-    part, and the command that repeats it. What the recipes import is not run; what cannot be told,
-    because data or code are not here, is left out, and said. A run may still be in training.
+    part, and the command that repeats it. What the recipes import is not run; what needs data
+    or code that are not here is left out, and named. A run may still be in training.
 
     Args:
         runs: the folder of a run, or several.
@@ -52,7 +52,7 @@ def write_report(
             the current one. A page of ours is replaced, and nothing else.
         device: `auto`, `cpu` or `cuda`.
         layerwise: as of `zoo.predict`, for graphs that do not fit into memory.
-        tell: called with a sentence before each seed is asked.
+        tell: called with a sentence before each seed.
 
     Returns:
         The file.

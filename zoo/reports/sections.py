@@ -1,5 +1,6 @@
 """The sections that a page of one run and one of several have in common, as parts of a page."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -103,9 +104,10 @@ def numbers(answers: Answers) -> list[Figure]:
         return []
     if horizon is None:
         names = seeds[0].names
-        return [each for target, name in enumerate(names[:TARGETS])
-                for each in figures.predictions(*measures.pairs_of(seeds, target),
-                                                name if len(names) > 1 else "")]  # fmt: skip
+        pairs = [measures.pairs_of(seeds, target) for target in range(len(names[:TARGETS]))]
+        drawn = [figures.predictions(*pair, name if len(names) > 1 else "")
+                 for pair, name in zip(pairs, names, strict=False)]  # fmt: skip
+        return [*itertools.chain(*drawn)]
     truth = np.concatenate([seed.y.numpy().reshape(-1) for seed in seeds])
     predicted = np.concatenate([seed.logits.numpy().reshape(-1) for seed in seeds])
     known = ~np.isnan(truth)
